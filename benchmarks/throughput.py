@@ -61,7 +61,7 @@ def study_and_attribute() -> tuple[Study, Attribute]:
 
 def write_inputs(folder: Path, users: int) -> None:
     """Reports of ``users`` people to three services."""
-    from ldpbeam.pipelines.simulated.people import People
+    from ldpbeam.pipelines.estimates.people import People
     from ldpbeam.pipelines.simulated.perturb import simulate
     from ldpbeam.pipelines.simulated.report_files import write_reports
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.studies import SMALL
 
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.main import main
 from ldpbeam.pipelines.simulated import perturb, report_files
-from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study

@@ -20,6 +20,7 @@ from ldpbeam.pipelines.commands.options import (
     time_of,
 )
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.people import People, read_people
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.runs.costs import refuse_endless
@@ -29,7 +30,6 @@ from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.runs.scheduled import Scheduled
-from ldpbeam.pipelines.simulated.people import People, read_people
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.windows.cut import check_overlap

@@ -23,11 +23,11 @@ from ldpbeam.pipelines.commands.options import (
     warn_of_rows,
 )
 from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.estimates.people import People, read_people
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
 from ldpbeam.pipelines.processes import cores
 from ldpbeam.pipelines.simulated.evaluation import evaluation, run, summarised, with_estimators
-from ldpbeam.pipelines.simulated.people import People, read_people
 from ldpbeam.pipelines.simulated.planned import MOST_SIMULATED
 from ldpbeam.pipelines.simulated.trial import untried
 from ldpbeam.populations import names_for

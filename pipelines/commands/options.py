@@ -15,9 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.people import People, PeopleColumns
 from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.printing import warn
-from ldpbeam.pipelines.simulated.people import People, PeopleColumns
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study

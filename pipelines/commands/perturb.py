@@ -23,9 +23,9 @@ from ldpbeam.pipelines.commands.options import (
     warn_of_rows,
 )
 from ldpbeam.pipelines.errors import DONE, UserError, naming
+from ldpbeam.pipelines.estimates.people import read_people
 from ldpbeam.pipelines.printing import document, note, progress_bar, warn
 from ldpbeam.pipelines.runs.keys import read_key
-from ldpbeam.pipelines.simulated.people import read_people
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
 from ldpbeam.study import Study

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from ldpbeam.pipelines.commands.estimate_options import truth_of
 from ldpbeam.pipelines.commands.options import check_attribute, check_people
 from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages.write import check_extra, write_images, write_page
 from ldpbeam.pipelines.printing import document, step
-from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.untrusted import shown
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.options import estimate, machine, results, stream, studies
+from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_printing_options
 from ldpbeam.pipelines.printing import printing
 

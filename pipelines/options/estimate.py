@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
     add_people_options,

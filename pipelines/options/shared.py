@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ldpbeam.pipelines.commands.arguments import Parser
+from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.runners.names import DIRECT, FLINK_WORKERS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.estimates.truth import Truth, truth_of
 from ldpbeam.pipelines.pages import words
@@ -17,7 +18,6 @@ from ldpbeam.pipelines.pages.page import Chapter, Content
 from ldpbeam.pipelines.pages.parts import parts_of
 from ldpbeam.pipelines.pages.subject import Place, Subject, mean_ends
 from ldpbeam.pipelines.pages.warnings import warnings_of
-from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, attribute_of
 

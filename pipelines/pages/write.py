@@ -12,11 +12,11 @@ from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.explain import explain
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.printing import warn
 from ldpbeam.pipelines.runs.output import ESTIMATES, files_in, named_in_errors
-from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.transforms.storage import make_folder, write_bytes
 
 if TYPE_CHECKING:

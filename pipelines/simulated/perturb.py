@@ -17,7 +17,7 @@ from ldpbeam.mechanisms import Mechanism, SecureUniforms, Uniforms
 from ldpbeam.memoised import Memo
 from ldpbeam.memoised.memos import fields_of
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.reports.columns import cast_column
 from ldpbeam.schemas.reports.memos import memo_of

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import KeyValuePairs, Numeric, Vector
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.pipelines.estimates.truth import errors_of, errors_of_papers, truth_of
-from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.populations import drawn
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot

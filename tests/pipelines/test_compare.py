@@ -20,9 +20,9 @@ from ldpbeam.domains import KeyValuePairs
 from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.commands.estimate_options import truth_of
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.tables import print_estimates
 from ldpbeam.pipelines.estimates.truth import errors_of
-from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot

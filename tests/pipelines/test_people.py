@@ -10,7 +10,7 @@ import pytest
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.simulated.people import People, PeopleColumns, read_people
+from ldpbeam.pipelines.estimates.people import People, PeopleColumns, read_people
 
 PRICE = Numeric(0, 100)
 COLOUR = Categories(("red", "green", "NA"))

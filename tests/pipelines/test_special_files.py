@@ -15,9 +15,9 @@ from ldpbeam.domains import Numeric
 from ldpbeam.pipelines.commands.options import study_of
 from ldpbeam.pipelines.commands.rollup import read_all
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.people import PeopleColumns, read_people
 from ldpbeam.pipelines.runs.inputs import find_input
 from ldpbeam.pipelines.runs.keys import read_key
-from ldpbeam.pipelines.simulated.people import PeopleColumns, read_people
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import StudyError
 from ldpbeam.transforms.sources import files

@@ -29,10 +29,10 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.runners.runner import PipelineState
 
-from ldpbeam.pipelines.commands.arguments import Parser
 from ldpbeam.pipelines.commands.options import engine_request
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.engines import engine_of
+from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import flink
 from ldpbeam.runners.flink import cluster, jobs, keys, parts, processes, settings

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.scale.setting import DAY, KEY_WIDTH
-from ldpbeam.pipelines.simulated.people import People
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.statistics import Answers, Statistic, tally
