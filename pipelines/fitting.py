@@ -13,7 +13,7 @@ from ldpbeam.untrusted import shown
 
 #: Between two columns.
 _GAP = 2
-#: Wider than any table: output that is not a terminal has no longest line.
+#: The width of output that is not a terminal: wider than any table.
 _ENDLESS = 10_000
 
 

@@ -70,7 +70,8 @@ def results_of(
     executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(begin, os.getpid()))
     try:
         while True:
-            # Ctrl-C is for this process alone: those that start here inherit the mask.
+            # Processes inherit the signal mask. SIGINT is blocked while they start, so that Ctrl-C reaches
+            # this process alone.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 for number, task in itertools.islice(given, AHEAD * processes - len(running)):

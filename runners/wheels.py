@@ -111,7 +111,7 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
     ]
     if not any(name.endswith(".py") for name, _ in files) or any(name.endswith(".pth") for name, _ in files):
         raise ValueError(f"{installed.name}: an editable install; install it, or {_NAME_IT}")
-    # The metadata folder is named like the wheel that was installed, which the package's own name may not be.
+    # The wheel is named as its metadata folder is: the package may spell its own name otherwise.
     information = about[0].parent
     pythons = ".".join(sorted(tag[0] for tag in tags))
     path = folder / f"{information.stem}-{pythons}-none-any.whl"

@@ -101,9 +101,9 @@ def dead_letters_command(options: argparse.Namespace) -> int:
 
 
 def _only(reasons: list[Reason], reason: str, folder: str) -> list[Reason]:
-    there = [entry.reason for entry in reasons]
-    if reason not in there:
-        hint = meant_or_known(reason, there)
+    known = [entry.reason for entry in reasons]
+    if reason not in known:
+        hint = meant_or_known(reason, known)
         raise UserError(f"--reason {reason}: {folder} has no dead letters of this reason; {hint}")
     return [entry for entry in reasons if entry.reason == reason]
 

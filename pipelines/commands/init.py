@@ -68,7 +68,8 @@ def init_command(options: argparse.Namespace) -> int:
 def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
     """What the study says, and the name of the column that the attribute is named after."""
     columns = columns_of(options.data) if options.data else []
-    column = options.attribute or ask(
+    column = ask(
+        options.attribute or None,
         f"What is asked about ({', '.join(columns)})" if columns else "What is asked about, as in minutes",
         None, "--attribute", lambda text: _one_of(columns, text) if columns else _name(text),
     )  # fmt: skip
@@ -78,39 +79,23 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
         proposed = proposal(options.data, column)
     range_, categories = _domain(options, ask, proposed)
     default = _FOR_NUMBERS if range_ else _FOR_CATEGORIES
-    epsilon = options.epsilon
-    if epsilon is None:
-        epsilon = ask("Epsilon of a report; less protects more, 0.5 to 2 is usual", 1.0, "--epsilon", float)
+    question = "Epsilon of a report; less protects more, 0.5 to 2 is usual"
+    epsilon = ask(options.epsilon, question, 1.0, "--epsilon", float)
     if not SMALLEST_EPSILON < epsilon <= LARGEST_EPSILON:
         raise UserError(f"--epsilon {epsilon:g}: above 0 and at most {LARGEST_EPSILON:g}")
-    services = options.services or ask(
+    services = ask(
+        options.services,
         f"Services that collect it, as NAME or NAME=MECHANISM (default mechanism: {default})",
         ["app"], "--services", str.split,
     )  # fmt: skip
-    windows = options.windows
-    if windows is None:
-        windows = ask(
-            "Size of windows of event time, as in 1h; none for one over everything",
-            "none",
-            "--windows",
-            _duration,
-        )
-    elif windows:
-        _duration(windows)
+    question = "Size of windows of event time, as in 1h; none for one over everything"
+    windows = _duration(ask(options.windows, question, "none", "--windows", _duration))
 
     def field(text: str) -> str:
         return _field(text, columns, column)
 
-    groups = (
-        field(options.groups)
-        if options.groups
-        else ask(
-            "Field of reports whose values are groups, as in region; none for no groups",
-            "none",
-            "--groups",
-            field,
-        )
-    )
+    question = "Field of reports whose values are groups, as in region; none for no groups"
+    groups = field(ask(options.groups or None, question, "none", "--groups", field))
     taken = proposed != Proposal() and (proposed.range, proposed.categories) == (range_, categories)
     if taken and proposed.most is not None and proposed.range is not None:
         low, high = proposed.most
@@ -146,14 +131,14 @@ def _domain(
     if options.categories:
         return None, tuple(options.categories)
     proposed = "categories" if proposal.categories else "numbers" if proposal.range else None
-    kind = proposed or ask("Is it numbers or categories", "numbers", "--range or --categories", _kind)
+    kind = ask(proposed, "Is it numbers or categories", "numbers", "--range or --categories", _kind)
     if kind == "numbers":
-        return ask(
-            "From which number to which", proposal.range, "--range", lambda text: _range(text.split())
-        ), ()
+        question = "From which number to which"
+        return ask(None, question, proposal.range, "--range", lambda text: _range(text.split())), ()
     if len(proposal.categories) > 20:
         return None, proposal.categories
     return None, ask(
+        None,
         "Which categories, with commas between them", proposal.categories or None, "--categories",
         lambda text: tuple(part.strip() for part in text.split(",")),
     )  # fmt: skip
@@ -169,12 +154,18 @@ class _Questions:
     def __init__(self, silent: bool) -> None:
         self._silent = silent or sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty()
 
-    def __call__(self, question: str, proposed: T | None, option: str, read: Callable[[str], T]) -> T:
-        """The answer to a question, as ``read`` makes it of the text; the same again after a mistake.
+    def __call__(
+        self, given: T | None, question: str, proposed: T | None, option: str, read: Callable[[str], T]
+    ) -> T:
+        """What the option says if it is given, else the answer, as ``read`` makes it of the text.
+
+        After a mistake the question is asked again.
 
         Raises:
             UserError: if nothing can be asked or the input ends, and nothing is proposed.
         """
+        if given is not None:
+            return given
         if self._silent:
             if proposed is None:
                 raise UserError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import yaml
 
-#: What a range or categories that were taken from data mean for the people in it.
+#: The warning about a range, or categories, that were proposed from data.
 EXPOSURE = (
     "{what} proposed from the values in {data}. If these are the people who report, it says something of "
     "them that no epsilon protects. Keep it only if the data is public, or a sample of other people; else "

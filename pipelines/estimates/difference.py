@@ -112,9 +112,9 @@ def comparison(
     for key, record in ours.items():
         if key not in theirs:
             continue
-        there = {tuple(part.names): part for part in numbers_of(theirs[key])}
+        other_parts = {tuple(part.names): part for part in numbers_of(theirs[key])}
         for part in numbers_of(record):
-            other = there.get(tuple(part.names))
+            other = other_parts.get(tuple(part.names))
             if other is None:
                 unlike.append(record.place)
                 continue

@@ -128,9 +128,9 @@ def _unread(path: str, names: list[str], error: Exception) -> str:
     if not isinstance(error, pa.ArrowKeyError):
         return str(error)
     header = start.decode("utf-8", "replace").partition("\n")[0].strip()
-    there = [name.strip('"') for name in header.split(",")]
-    missing = next(name for name in names if name not in there)
-    hint = did_you_mean(missing, there, ".", before="; ")
+    columns = [name.strip('"') for name in header.split(",")]
+    missing = next(name for name in names if name not in columns)
+    hint = did_you_mean(missing, columns, ".", before="; ")
     return f"there is no column {missing!r}{hint} The first line is: {header[:500]}"
 
 

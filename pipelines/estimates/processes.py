@@ -24,7 +24,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic
 from ldpbeam.study import Study, WantedEstimate
 
-#: Seconds of computing that starting the processes is worth: about what each takes until it is ready.
+#: Processes are started only if they can save this many seconds: each takes about as long until it is ready.
 START_SECONDS = 1.0
 #: Seconds of computing that are sent to a process at once, so that a statistic's estimates stay together.
 MESSAGE_SECONDS = 1.0

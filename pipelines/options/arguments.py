@@ -10,11 +10,11 @@ from typing import NoReturn
 from ldpbeam.nearest import nearest
 from ldpbeam.pipelines.errors import UserError
 
-#: The name of the parser of Beam's options, which has no command of its own to ask for help.
+#: The program name of the parser of Beam's options. Its errors do not point to --help, which Beam lacks.
 _BEAM = "beam"
 #: How argparse says which options are missing.
 _REQUIRED = "the following arguments are required: "
-#: What argparse says of a text that is not the number that an option takes.
+#: The message of argparse for an option whose value is not a number.
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 
 
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
         required, _, names = message.partition(_REQUIRED)
         if names and not required:
             missing = [name for name in re.split("[,/] ?", names) if name.startswith("-")]
-            # A misspelt option is why another one is missing.
+            # The missing option may be there, misspelt: then the error names that one.
             unknown = [name for name in self._given if name.partition("=")[0] not in self.options]
             refuse([name for name in unknown if _is_near(name, missing)], missing)
         number = _NO_NUMBER.fullmatch(message)

@@ -8,7 +8,7 @@ from typing import Any
 from ldpbeam.pipelines.pages.figures import Figure, Panel
 from ldpbeam.pipelines.pages.page import Content, file_name, safe
 
-#: The colours of the light theme, in the order of the page's style; -1 is that of text.
+#: The colours of the light theme, in the order of the page's style. Colour -1 is the colour of text.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a", "#000000")
 _INK, _SOFT, _LINE = "#1d2228", "#5a636e", "#dddbd3"
 _TEXT = {"labelColor": _SOFT, "titleColor": _SOFT, "titleFontWeight": 400, "gridColor": _LINE}

@@ -28,7 +28,7 @@ def chosen_places(subject: Subject, field: str) -> tuple[list[Place], list[str]]
     ]
     if len(places) <= subject.most_panels:
         return places, []
-    # A window in which others are joined ends with the last of them.
+    # A longer window, whose users are joined, comes after the windows inside: it ends with the last of them.
     latest = sorted(places, key=lambda place: (place.end or "", place.start or ""), reverse=True)
     kept = {*latest[: subject.most_panels]}
     windows, groups = bool(subject.windows), any(place.group_name for place in places)

@@ -9,7 +9,7 @@ from ldpbeam.estimators import registered_estimators
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.study import Study, WantedEstimate, attribute_of
 
-#: Hashes per second that one core of 2026 computes, and those that it looks up in a table.
+#: One core of 2026 computes this many hashes per second, or looks up this many in a table.
 HASHES_PER_SECOND, LOOKUPS_PER_SECOND = 5e8, 7e8
 #: Evaluations that accelerated EM takes at most with local hashing: 12 to 62 were measured.
 ACCELERATED_EVALUATIONS = 100

@@ -10,7 +10,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
 from ldpbeam.untrusted import shown, told
 
-#: Replaces the text of a problem, which may repeat what a user-id key hides.
+#: With a user-id key these sentences replace the text of a problem, because that text may repeat user ids.
 STAMP_NOT_SHOWN = "its stamp differs from the study, and is not shown, because a user-id key hides the input"
 NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
 

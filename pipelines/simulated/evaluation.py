@@ -25,7 +25,7 @@ from ldpbeam.pipelines.simulated.trial import Draw, of_population, trial
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study
 
-#: The name of people from a file, where populations have their own names.
+#: The word for people from a file, in the place of a population's name.
 DATA = "data"
 
 

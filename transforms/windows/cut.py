@@ -58,7 +58,8 @@ def explain(windows: Windows | None) -> str:
     )
 
 
-#: A function of the study's windows and of those that hold some reports, latest first; it gives their runs.
+#: A function that gives the runs of some reports, from the study's windows and from the windows that hold
+#: these reports, latest first.
 Runs = Callable[[Windows, Sequence[Bounds]], Sequence[Run]]
 
 

@@ -33,7 +33,7 @@ from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.keys import WindowKey
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
-#: Of this many gains of a window, one on average merges those that its state keeps.
+#: The gains in the state of a window are merged once for this many new gains, on average.
 SIDE_BY_SIDE = 4
 
 
@@ -78,8 +78,8 @@ class _Window(beam.DoFn):
     the later ones first.
 
     A state is read and written by requests to the engine, one after the other, and a stop fires the timers of
-    all open windows. So what only the stop fires writes no state. Gains are kept side by side, for Beam's
-    combining state writes at each read, and reads and writes at every other gain.
+    all open windows. So a timer that only the stop fires writes no state. Gains are kept side by side,
+    because Beam's combining state writes at each read, and reads and writes at every other gain.
     """
 
     STATISTICS = BagStateSpec("statistics", StatisticsCoder())

@@ -103,8 +103,8 @@ class FoldWindow(beam.DoFn):
     again each time: if several timers are due, as when the watermark leaps, engines may fire the later ones
     first.
 
-    A timer that only the stop of the run fires emits what waits, and writes no state: the state ends with the
-    run, and the requests to the engine would take most of the time that a stop has.
+    A timer that only the stop of the run fires folds and emits the reports that wait, and writes no state:
+    the state ends with the run, and the requests to the engine would take most of the time that a stop has.
     """
 
     REPORTS = BagStateSpec("reports", BatchCoder())
