@@ -21,11 +21,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ldpbeam import Attribute, Statistic
-from ldpbeam.channels import Channel, DiagonalChannel
+from ldpbeam.channels import Channel, DiagonalChannel, ReducedChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
-from ldpbeam.estimators.mixture_reduction.merging import ReducedChannel
 from ldpbeam.estimators.products import products
 
 Product = Callable[[Floats], Floats]

@@ -10,7 +10,14 @@ A channel that only one mechanism uses is in that mechanism's file.
 
 from ldpbeam.channels.band import BandChannel
 from ldpbeam.channels.channel import Channel, DenseChannel, DiagonalChannel, SlotChannel, bits_channel
-from ldpbeam.channels.composed import BinnedChannel, MixtureChannel, StackedChannel, stacked
+from ldpbeam.channels.composed import (
+    BinnedChannel,
+    MixtureChannel,
+    ReducedChannel,
+    StackedChannel,
+    by_block,
+    stacked,
+)
 
 __all__ = [
     "BandChannel",
@@ -19,8 +26,10 @@ __all__ = [
     "DenseChannel",
     "DiagonalChannel",
     "MixtureChannel",
+    "ReducedChannel",
     "SlotChannel",
     "StackedChannel",
     "bits_channel",
+    "by_block",
     "stacked",
 ]

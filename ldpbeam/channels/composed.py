@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldpbeam.channels.channel import Channel, Floats
+from ldpbeam.domains import Integers
 
 
 def stacked(channels: Sequence[Channel]) -> Channel:
@@ -85,3 +86,52 @@ class MixtureChannel(Channel):
     def dense(self) -> Floats:
         """The stacked matrices, each row times its channel's share."""
         return self.shares[:, None] * self.stacked.dense()
+
+
+class ReducedChannel(Channel):
+    """A channel of components, each the mixture of its value buckets in equal shares.
+
+    A product divides each component's weight equally among its buckets and uses the channel's own product.
+
+    Args:
+        channel: P(report bucket | value bucket).
+        labels: the component of each value bucket, 0 .. components - 1.
+    """
+
+    def __init__(self, channel: Channel, labels: Integers) -> None:
+        self.sizes: Integers = np.bincount(labels)
+        super().__init__(channel.shape[0], len(self.sizes))
+        self.channel = channel
+        self.labels = labels
+
+    def spread(self, weights: Floats) -> Floats:
+        """The weights of value buckets, shape (value buckets,), from those of components."""
+        spread: Floats = (weights / self.sizes)[self.labels]
+        return spread
+
+    def _matvec(self, x: Floats) -> Floats:
+        product: Floats = self.channel.matvec(self.spread(np.ravel(x)))
+        return product
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        products = self.channel.rmatvec(np.ravel(x))
+        return np.bincount(self.labels, products, minlength=self.shape[1]) / self.sizes
+
+    def dense(self) -> Floats:
+        """The matrix: the mean of the columns of each component's value buckets."""
+        order = np.argsort(self.labels, kind="stable")
+        starts = np.cumsum(self.sizes) - self.sizes
+        means: Floats = np.add.reduceat(self.channel.dense()[:, order], starts, axis=1) / self.sizes
+        return means
+
+
+def by_block(channel: Channel, sizes: Integers) -> Floats:
+    """The mean column of each block of neighbouring value buckets, shape (report buckets, blocks).
+
+    Args:
+        channel: the channel.
+        sizes: the number of value buckets of each block, shape (blocks,).
+    """
+    blocks = np.arange(len(sizes))
+    means: Floats = ReducedChannel(channel, np.repeat(blocks, sizes)).matmat(np.eye(len(sizes)))
+    return means

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ldpbeam.channels import BandChannel, Channel, StackedChannel
+from ldpbeam.channels import BandChannel, Channel, StackedChannel, by_block
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.fixed_point import Curvature
 from ldpbeam.estimators.joint_likelihood import JointProducts
@@ -108,11 +108,5 @@ def _by_block(channel: Channel, blocks: int) -> tuple[Floats, Integers]:
         groups = np.zeros(rows, np.int64)
         groups[block_starts(rows, some)[1:]] = 1
         return channel.coarser(blocks, some).dense(), np.cumsum(groups)
-    starts = block_starts(buckets, blocks)
-    sizes = np.diff(starts, append=buckets)
-    likelihoods = np.empty((rows, blocks))
-    for block, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        weights = np.zeros(buckets)
-        weights[start : start + size] = 1.0 / size
-        likelihoods[:, block] = channel.matvec(weights)
-    return likelihoods, np.arange(rows)
+    sizes = np.diff(block_starts(buckets, blocks), append=buckets)
+    return by_block(channel, sizes), np.arange(rows)

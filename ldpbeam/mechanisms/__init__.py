@@ -23,6 +23,7 @@ from ldpbeam.mechanisms.mechanism import (
     FrequencyMechanism,
     Mechanism,
     NumericMechanism,
+    SecureUniforms,
     UnbiasedMechanism,
     Uniforms,
     WholeReports,
@@ -39,7 +40,6 @@ from ldpbeam.mechanisms.ranges.binned import Binned
 from ldpbeam.mechanisms.ranges.haar import Haar
 from ldpbeam.mechanisms.ranges.hierarchy import Hierarchy
 from ldpbeam.mechanisms.registry import build_mechanism, register, registered_mechanisms
-from ldpbeam.mechanisms.uniforms import SecureUniforms
 from ldpbeam.mechanisms.vectors import SampledCoordinate
 
 __all__ = [

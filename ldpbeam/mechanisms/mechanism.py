@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol
 
@@ -33,6 +34,15 @@ class Uniforms(Protocol):
     def random(self, size: int) -> Floats:
         """An array of ``size`` draws."""
         ...
+
+
+class SecureUniforms:
+    """Uniform draws in [0, 1) of 53 bits from ``os.urandom``; real clients must use such a source."""
+
+    def random(self, size: int) -> Floats:
+        """An array of draws, shape (size,)."""
+        bits = np.frombuffer(os.urandom(8 * size), dtype="<u8") >> np.uint64(11)
+        return bits.astype(np.float64) * 2.0**-53
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,7 @@ from scipy import integrate, optimize, stats
 
 from ldpbeam import Attribute, Categories, ServiceVersion
 from ldpbeam.estimators import Question, estimate
-from ldpbeam.estimators.auto import share_curve
-from ldpbeam.estimators.auto.share_curve import curve
+from ldpbeam.estimators.auto import shares as auto_shares_module
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, Normal, Supports, likelihood_of
 from ldpbeam.estimators.auto.share_prior import (
     STRENGTH,
@@ -22,7 +21,7 @@ from ldpbeam.estimators.auto.share_prior import (
     most_likely_prior,
     posterior,
 )
-from ldpbeam.estimators.auto.shares import share_belief
+from ldpbeam.estimators.auto.shares import curve, share_belief
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
     HadamardRandomisedResponse,
@@ -212,8 +211,8 @@ def test_the_evidence_of_a_curve_is_the_average_likelihood_of_its_prior(
 ) -> None:
     """Of two categories the curve is one number, the log-ratio, which is normal: by numeric integration."""
     likelihood = told(np.array([0.3, 0.72]), 0.02)
-    monkeypatch.setattr(share_curve, "DEVIATIONS", np.array([1.0]))
-    monkeypatch.setattr(share_curve, "SLOPES", (1.2,))
+    monkeypatch.setattr(auto_shares_module, "DEVIATIONS", np.array([1.0]))
+    monkeypatch.setattr(auto_shares_module, "SLOPES", (1.2,))
 
     def share(ratio: float) -> float:
         return 1.0 / (1.0 + math.exp(-ratio))
@@ -236,8 +235,8 @@ def test_a_curve_is_the_most_probable_one(monkeypatch: pytest.MonkeyPatch) -> No
     rng = np.random.default_rng(4)
     truth = stats.beta(3, 4).pdf((np.arange(12) + 0.5) / 12) / 12
     likelihood = told(truth / truth.sum() + rng.normal(0, 0.02, 12), 0.02**2)
-    monkeypatch.setattr(share_curve, "DEVIATIONS", np.array([10.0]))
-    monkeypatch.setattr(share_curve, "SLOPES", (1.5,))
+    monkeypatch.setattr(auto_shares_module, "DEVIATIONS", np.array([10.0]))
+    monkeypatch.setattr(auto_shares_module, "SLOPES", (1.5,))
     second = np.diff(np.eye(12), 2, axis=0) * 12**1.5
     # The midpoints on [-1, 1]; the line is so many standard deviations of its coefficient.
     line = (2.0 * np.arange(12) - 11.0) / 12.0

@@ -14,13 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
-from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.channels import Channel, DenseChannel, ReducedChannel
 from ldpbeam.domains import Domain, Integers, KeyValues
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.em import em, ems
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.mixture_reduction.merging import (
-    ReducedChannel,
     merged_labels,
     reduce_mixture,
     smallest,

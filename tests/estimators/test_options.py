@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from ldpbeam.estimators import AboveZero, Iterations, Question, Range, Share, registered_estimators
-from ldpbeam.estimators.options import options_of
+from ldpbeam.estimators.estimator import options_of
 from ldpbeam.options import Kind, Option
 
 

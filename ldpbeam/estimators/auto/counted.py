@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpbeam.channels import BandChannel, Channel, StackedChannel
+from ldpbeam.channels import BandChannel, Channel, StackedChannel, by_block
 from ldpbeam.density.likelihoods import Exact
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.linearised import block_starts
@@ -26,7 +26,7 @@ def blocks_of(value_buckets: int, most: int = MOST_BLOCKS) -> tuple[Integers, In
 
 def of_channel(channel: Channel, counts: Floats) -> Exact | None:
     """The likelihood of counts of report buckets; None if its matrix would have too many entries."""
-    starts, sizes = blocks_of(channel.shape[1])
+    _, sizes = blocks_of(channel.shape[1])
     observed = np.asarray(counts, dtype=np.float64)
     parts = channel.channels if isinstance(channel, StackedChannel) else (channel,)
     pieces = np.split(observed, np.cumsum([part.shape[0] for part in parts])[:-1])
@@ -39,29 +39,16 @@ def of_channel(channel: Channel, counts: Floats) -> Exact | None:
         or max(part.shape[0] for part in parts) * len(sizes) > 4 * MOST_ENTRIES
     ):
         return None
-    folded = [_folded(part, piece, starts, sizes) for part, piece in zip(parts, pieces, strict=True)]
+    folded = [_folded(part, piece, sizes) for part, piece in zip(parts, pieces, strict=True)]
     matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))
     return Exact(matrix, kept, sizes)
 
 
-def _folded(channel: Channel, counts: Floats, starts: Integers, sizes: Integers) -> tuple[Floats, Floats]:
+def _folded(channel: Channel, counts: Floats, sizes: Integers) -> tuple[Floats, Floats]:
     """The rows of report buckets that have reports, by block of values, and their counts."""
-    if len(sizes) == channel.shape[1]:
-        matrix = channel.dense()
-    else:
-        matrix = np.stack(
-            [_even(channel, start, size) for start, size in zip(starts, sizes, strict=True)], axis=1
-        )
+    matrix = channel.dense() if len(sizes) == channel.shape[1] else by_block(channel, sizes)
     if isinstance(channel, BandChannel) and len(counts) > MOST_BLOCKS:
         groups = block_starts(len(counts), MOST_BLOCKS)
         matrix, counts = np.add.reduceat(matrix, groups), np.add.reduceat(counts, groups)
     seen = counts > 0.0
     return matrix[seen], counts[seen]
-
-
-def _even(channel: Channel, start: int, size: int) -> Floats:
-    """The probabilities of the report buckets for values that are even in a block."""
-    weights = np.zeros(channel.shape[1])
-    weights[start : start + size] = 1.0 / size
-    probabilities: Floats = channel.matvec(weights)
-    return probabilities

@@ -2,7 +2,8 @@
 
 Two models of the shares are averaged by how likely they make the reports: categories without an order, whose
 shares are draws from one distribution (:mod:`~ldpbeam.estimators.auto.share_prior`), and a smooth curve along
-the order of the categories (:mod:`~ldpbeam.estimators.auto.share_curve`).
+the order of the categories. The log of the curve has a prior of order 2 (:mod:`ldpbeam.density.priors`). The
+curves of several deviations are averaged, each weighted by its evidence.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-from ldpbeam.domains import Floats
+import numpy as np
+
+from ldpbeam.density.averaging import Family, average, log_evidence, weigh
+from ldpbeam.density.priors import Prior
+from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.auto.hashed_supports import with_all_counts
-from ldpbeam.estimators.auto.share_curve import curve
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, likelihood_of
 from ldpbeam.estimators.auto.share_prior import Posterior, posterior
 from ldpbeam.estimators.em import em
@@ -21,8 +25,44 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism
 
+#: The deviations of the slope's change, from nearly a straight line on.
+DEVIATIONS = np.geomspace(1e-2, 10.0**1.5, 12)
+#: The standard deviations of half the log-ratio of the last to the first share of a straight line.
+SLOPES = (0.35, 2.0)
 #: A model with less weight than this is not named.
 LEAST_NAMED = 0.01
+
+
+class _OfCategories:
+    """The likelihood of all shares together, as that of a density."""
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        self.sizes: Integers = np.ones(likelihood.categories, dtype=np.int64)
+        self._likelihood = likelihood
+
+    def values(self, shares: Floats) -> Floats:
+        return np.array([self._likelihood.log_likelihood(column).sum() for column in shares.T])
+
+    def slopes(self, shares: Floats) -> Floats:
+        return np.stack([self._likelihood.slope(column) for column in shares.T], axis=1)
+
+    def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
+        information = self._likelihood.information(shares)
+        return self._likelihood.slope(shares), moves.T @ (information[:, None] * moves)
+
+
+def curve(likelihood: Likelihood) -> tuple[Floats, float]:
+    """(the averaged curve, shape (categories,) with sum 1; the log of the reports' average likelihood).
+
+    The likelihood has no groups of categories.
+    """
+    families = [
+        Family([Prior(2, float(deviation), polynomial=slope) for deviation in DEVIATIONS]) for slope in SLOPES
+    ]
+    fits = weigh(_OfCategories(likelihood), families)
+    # Priors that were not tried have no evidence.
+    tried = len(fits) / (len(DEVIATIONS) * len(SLOPES))
+    return average(fits), log_evidence(fits) + math.log(tried)
 
 
 @dataclass(frozen=True)
@@ -73,8 +113,8 @@ def _belief(likelihood: Likelihood) -> ShareBelief:
     without_order = posterior(likelihood)
     if likelihood.members is not None:
         return ShareBelief(likelihood, without_order, None, 0.0)
-    along, log_evidence = curve(likelihood)
-    odds = min(max(without_order.log_evidence - log_evidence, -700.0), 700.0)
+    along, evidence = curve(likelihood)
+    odds = min(max(without_order.log_evidence - evidence, -700.0), 700.0)
     return ShareBelief(likelihood, without_order, along, 1.0 / (1.0 + math.exp(odds)))
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbeam.channels import Channel
+from ldpbeam.channels import Channel, ReducedChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.iteration import Fit, Trace, accelerate, maximise
 from ldpbeam.estimators.products import products
@@ -22,43 +22,6 @@ Strategy = Literal["halving", "greedy", "pool"]
 #: A function of the components' weights, their numbers of value buckets, and the most components that may be
 #: merged. It returns the components to merge; fewer than two end the reduction.
 Choice = Callable[[Floats, Integers, int], Integers]
-
-
-class ReducedChannel(Channel):
-    """A channel of components, each the mixture of its value buckets in equal shares.
-
-    A product divides each component's weight equally among its buckets and uses the channel's own product.
-
-    Args:
-        channel: P(report bucket | value bucket).
-        labels: the component of each value bucket, 0 .. components - 1.
-    """
-
-    def __init__(self, channel: Channel, labels: Integers) -> None:
-        self.sizes: Integers = np.bincount(labels)
-        super().__init__(channel.shape[0], len(self.sizes))
-        self.channel = channel
-        self.labels = labels
-
-    def spread(self, weights: Floats) -> Floats:
-        """The weights of value buckets, shape (value buckets,), from those of components."""
-        spread: Floats = (weights / self.sizes)[self.labels]
-        return spread
-
-    def _matvec(self, x: Floats) -> Floats:
-        product: Floats = self.channel.matvec(self.spread(np.ravel(x)))
-        return product
-
-    def _rmatvec(self, x: Floats) -> Floats:
-        products = self.channel.rmatvec(np.ravel(x))
-        return np.bincount(self.labels, products, minlength=self.shape[1]) / self.sizes
-
-    def dense(self) -> Floats:
-        """The matrix: the mean of the columns of each component's value buckets."""
-        order = np.argsort(self.labels, kind="stable")
-        starts = np.cumsum(self.sizes) - self.sizes
-        means: Floats = np.add.reduceat(self.channel.dense()[:, order], starts, axis=1) / self.sizes
-        return means
 
 
 @dataclass(frozen=True)

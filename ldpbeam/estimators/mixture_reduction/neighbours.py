@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ldpbeam.channels import Channel
+from ldpbeam.channels import Channel, ReducedChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.iteration import smooth
-from ldpbeam.estimators.mixture_reduction.merging import ReducedChannel
 
 #: The bootstrap's number of draws, and the most equal buckets in which each draw is estimated.
 DRAWS, DRAWN_BUCKETS = 32, 64
