@@ -42,32 +42,53 @@ BATCH_REPORTS = 65_536
 
 
 @dataclass(frozen=True)
-class BadPart:
+class Message:
+    """A message as it was delivered.
+
+    Attributes:
+        id: the server's message id, the same at each delivery of the message.
+        data: the message's bytes.
+        content_type: the message's attribute ``content-type``, empty if it has none.
+    """
+
+    id: str
+    data: bytes
+    content_type: str
+
+
+@dataclass(frozen=True)
+class BadMessage:
     """A part of a message that does not decode.
 
     Attributes:
-        index: the row at which the part begins; for single objects, the object's index.
+        message: the message.
         reports: how many reports the part claims to have, at least 1.
-        reason: the reason of its dead letter, one of this module's constants.
+        reason: the reason of its dead letter.
         problem: what is wrong with the part.
         data: the bytes that do not decode.
+        row: the row of the message at which the part begins; None if that is unknown.
     """
 
-    index: int
+    message: Message
     reports: int
     reason: str
     problem: str
     data: bytes
+    row: int | None
 
 
-def decode_objects(objects: Sequence[bytes], wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
-    """Decode Avro single objects, which begin with ``OBJECT_MAGIC``, to batches of reports.
+#: Decoded batches, and the parts of messages that do not decode.
+Decoded = Iterator[pa.RecordBatch | BadMessage]
 
-    The column ``position`` has the index of a report's object. Fields have the names of columns, whatever
-    ``wanted.renamed`` says: the schema is ours, ``report.avsc``.
+
+def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
+    """Decode messages of an Avro single object, which begins with ``OBJECT_MAGIC``, to batches of reports.
+
+    The column ``position`` has the index of a report's message, and ``row`` is zero. Fields have the names of
+    columns, whatever ``wanted.renamed`` says: the schema is ours, ``report.avsc``.
 
     Args:
-        objects: one report each.
+        messages: one report each.
         wanted: which columns are read.
     """
     ours = avro.schema("report")
@@ -76,24 +97,25 @@ def decode_objects(objects: Sequence[bytes], wanted: Columns) -> Iterator[pa.Rec
     reader = RecordReader(ours, measure(ours), replace(wanted, renamed=()))
     records: list[Any] = []
     whole: list[int] = []
-    for index, data in enumerate(objects):
+    for index, message in enumerate(messages):
+        data = message.data
         given = data[len(OBJECT_MAGIC) : _OBJECT_AT]
         if given != known:
             problem = f"its schema's fingerprint is {given.hex()}; known is {known.hex()} of {ours['name']}"
-            yield BadPart(index, 1, UNKNOWN_SCHEMA, problem, data)
+            yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, data, 0)
             continue
         try:
             for part in reader.parts([data[_OBJECT_AT:]], 1):
                 records += part.records
         except Exception as error:  # fastavro raises errors of many types
-            yield BadPart(index, 1, BAD_MESSAGE, f"it does not decode: {error!r}", data)
+            yield BadMessage(message, 1, BAD_MESSAGE, f"it does not decode: {error!r}", data, 0)
             continue
         whole.append(index)
     positions = np.array(whole, dtype=np.int64)
     yield from reader.batches(records, {}, positions, np.zeros_like(positions))
 
 
-def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
+def decode_container(message: Message, wanted: Columns) -> Decoded:
     """Decode an Avro container to batches of reports; a corrupt block does not affect the other blocks.
 
     The column ``row`` counts reports from the container's start, by the counts that its blocks claim.
@@ -101,6 +123,7 @@ def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | 
     Raises:
         ValueError: if the header is damaged, or :func:`read_header` refuses it.
     """
+    data = message.data
     stream = io.BytesIO(data)
     header = read_header(stream)
     refuse_damaged_marker(stream, header)
@@ -108,7 +131,8 @@ def decode_container(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | 
     blocks = _counted(read_blocks(stream, header, 0, len(data)), min(MOST_REPORTS, 8 * len(data)), rows)
     for item in avro.decode_blocks(header, blocks, wanted, ALLOWANCE):
         if isinstance(item, Block):
-            yield BadPart(rows[item.position], item.reports, CORRUPT_BLOCK, item.problem, item.data)
+            place = rows[item.position]
+            yield BadMessage(message, item.reports, CORRUPT_BLOCK, item.problem, item.data, place)
             continue
         positions, block = np.unique(item.column("position").to_numpy(), return_inverse=True)
         before = np.array([rows[position] for position in positions.tolist()], dtype=np.int64)
@@ -131,7 +155,7 @@ def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterat
         yield block
 
 
-def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | BadPart]:
+def decode_stream(message: Message, wanted: Columns) -> Decoded:
     """Decode an Arrow stream to batches of reports; nothing after the first damage is decoded.
 
     The column ``row`` counts reports from the stream's start.
@@ -139,6 +163,7 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
     Raises:
         ValueError: if the data is not an Arrow stream, or two columns have the same name.
     """
+    data = message.data
     source = pa.BufferReader(data)
     try:
         _refuse_sizes(data)
@@ -177,7 +202,8 @@ def decode_stream(data: bytes, wanted: Columns) -> Iterator[pa.RecordBatch | Bad
         if start < len(data):
             raise ValueError("bytes are left after its end")
     except Exception as error:  # damage can raise any of Arrow's errors
-        yield BadPart(row, max(1, claimed), CORRUPT_BLOCK, f"it does not decode: {error}", data[start:])
+        problem = f"it does not decode: {error}"
+        yield BadMessage(message, max(1, claimed), CORRUPT_BLOCK, problem, data[start:], row)
 
 
 def _refuse_sizes(data: bytes) -> None:

@@ -13,17 +13,17 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines
 from ldpbeam.schemas.messages.binary import (
     BAD_MESSAGE,
     OBJECT_MAGIC,
-    BadPart,
+    BadMessage,
+    Decoded,
+    Message,
     decode_container,
     decode_objects,
     decode_stream,
@@ -40,47 +40,10 @@ KNOWN = (JSON, LINES, *AVRO, ARROW)
 _SPACE = b" \t\r\n"
 
 
-@dataclass(frozen=True)
-class Message:
-    """A message as it was delivered.
-
-    Attributes:
-        id: the server's message id, the same at each delivery of the message.
-        data: the message's bytes.
-        content_type: the message's attribute ``content-type``, empty if it has none.
-    """
-
-    id: str
-    data: bytes
-    content_type: str
+_Decode = Callable[[Sequence[Message], Columns], Decoded]
 
 
-@dataclass(frozen=True)
-class BadMessage:
-    """A part of a message that does not decode.
-
-    Attributes:
-        message: the message.
-        reports: how many reports the part claims to have, at least 1.
-        reason: the reason of its dead letter.
-        problem: what is wrong with the part.
-        data: the bytes that do not decode.
-        row: the row of the message at which the part begins; None if that is unknown.
-    """
-
-    message: Message
-    reports: int
-    reason: str
-    problem: str
-    data: bytes
-    row: int | None
-
-
-_Decoded = Iterator[pa.RecordBatch | BadMessage]
-_Decode = Callable[[Sequence[Message], Columns], _Decoded]
-
-
-def decode_messages(messages: Sequence[Message], wanted: Columns) -> Iterator[pa.RecordBatch | BadMessage]:
+def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages to batches of reports, and the parts that do not decode to bad messages.
 
     No bytes raise an error. Messages of single reports and of JSON lines are decoded together, so the order
@@ -143,7 +106,7 @@ def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
         yield [message for _, message in part]
 
 
-def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> _Decoded:
+def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages; a message whose decoding raises an error becomes a bad message.
 
     If decoding several messages raises an error, each half is decoded separately.
@@ -165,7 +128,7 @@ def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> _
         yield BadMessage(message, 1, BAD_MESSAGE, str(error) or repr(error), message.data, None)
 
 
-def _decode_reports(messages: Sequence[Message], wanted: Columns) -> _Decoded:
+def _decode_reports(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages that are one JSON object each."""
     whole, texts = [], []
     for message in messages:
@@ -185,7 +148,7 @@ def _decode_reports(messages: Sequence[Message], wanted: Columns) -> _Decoded:
     yield from _decode_text(whole, texts, wanted, single=True)
 
 
-def _decode_lines(messages: Sequence[Message], wanted: Columns) -> _Decoded:
+def _decode_lines(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages of JSON lines."""
     texts = [message.data.removeprefix(BYTE_ORDER_MARK) for message in messages]
     yield from _decode_text(messages, texts, wanted, single=False)
@@ -193,7 +156,7 @@ def _decode_lines(messages: Sequence[Message], wanted: Columns) -> _Decoded:
 
 def _decode_text(
     messages: Sequence[Message], texts: Sequence[bytes], wanted: Columns, *, single: bool
-) -> _Decoded:
+) -> Decoded:
     # An empty line comes first, so that decode_lines does not take a message for the start of a file.
     text = b"\n".join([b"", *texts])
     starts = np.cumsum([1, *(len(each) + 1 for each in texts)])[:-1]
@@ -216,37 +179,25 @@ def _decode_text(
             yield placed(item, ids, which, row, wanted, single=single, data=data)
 
 
-def _decode_objects(messages: Sequence[Message], wanted: Columns) -> _Decoded:
+def _decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
+    yield from _placed(messages, decode_objects(messages, wanted), wanted, single=True)
+
+
+def _decode_container(messages: Sequence[Message], wanted: Columns) -> Decoded:
+    yield from _placed(messages, decode_container(messages[0], wanted), wanted, single=False)
+
+
+def _decode_stream(messages: Sequence[Message], wanted: Columns) -> Decoded:
+    yield from _placed(messages, decode_stream(messages[0], wanted), wanted, single=False)
+
+
+def _placed(messages: Sequence[Message], items: Decoded, wanted: Columns, *, single: bool) -> Decoded:
+    """Decoded items with the ids of their messages: of one report each, or of one message."""
     ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
-    for item in decode_objects(data, wanted):
-        if isinstance(item, BadPart):
-            yield _bad(messages[item.index], item, 0)
-        else:
-            which = item.column("position").to_numpy()
-            yield placed(item, ids, which, np.zeros_like(which), wanted, single=True, data=data)
-
-
-def _decode_container(messages: Sequence[Message], wanted: Columns) -> _Decoded:
-    yield from _decode_batch(messages, decode_container(messages[0].data, wanted), wanted)
-
-
-def _decode_stream(messages: Sequence[Message], wanted: Columns) -> _Decoded:
-    yield from _decode_batch(messages, decode_stream(messages[0].data, wanted), wanted)
-
-
-def _decode_batch(
-    messages: Sequence[Message], items: Iterator[pa.RecordBatch | BadPart], wanted: Columns
-) -> _Decoded:
-    """The decoded items of one message of many reports, with the message's id in their columns."""
-    (message,) = messages
-    ids = ids_of([message.id for message in messages])
     for item in items:
-        if isinstance(item, BadPart):
-            yield _bad(message, item, item.index)
-        else:
-            row = item.column("row").to_numpy()
-            yield placed(item, ids, np.zeros_like(row), row, wanted)
-
-
-def _bad(message: Message, part: BadPart, row: int) -> BadMessage:
-    return BadMessage(message, part.reports, part.reason, part.problem, part.data, row)
+        if isinstance(item, BadMessage):
+            yield item
+            continue
+        row = item.column("row").to_numpy()
+        which = item.column("position").to_numpy() if single else np.zeros_like(row)
+        yield placed(item, ids, which, row, wanted, single=single, data=data)

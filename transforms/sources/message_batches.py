@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages, may_expand
+from ldpbeam.schemas.messages.binary import BadMessage, Message
+from ldpbeam.schemas.messages.decode import decode_messages, may_expand
 from ldpbeam.schemas.messages.placed import ids_of
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter

@@ -30,7 +30,7 @@ def measure(folder: Path) -> dict[str, Any]:
     from apache_beam.io.gcp.pubsub import PubsubMessage
 
     from examples.stream import client
-    from ldpbeam.schemas.messages.decode import Message
+    from ldpbeam.schemas.messages.binary import Message
 
     study = study_of(2, window="1h")
     validate = ValidateReports(study).function
