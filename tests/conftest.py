@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -295,3 +296,17 @@ def simulate() -> Callable[..., list[report_files.SentReports]]:
 def write_reports() -> Callable[..., list[Path]]:
     """Writes what clients sent: (folder, sent, format)."""
     return _write_reports
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The output folder of each kind of run."""
+    from support.output_folders import every_folder
+
+    return every_folder(tmp_path_factory.mktemp("runs"), _command, _run_estimate, _write_lines)
+
+
+@pytest.fixture
+def copied(folders: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of one of these folders, which a test may spoil."""
+    return lambda kind: Path(shutil.copytree(folders[kind], tmp_path / kind))

@@ -11,7 +11,7 @@ from benchmarks.grid.__main__ import left, read
 from benchmarks.grid.cells import Cell, Result, cells, losses, methods, results
 from benchmarks.grid.compare import compared
 from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, RELEASED_BUCKETS, Ours, asked
-from benchmarks.grid.page import both_halves, page
+from benchmarks.grid.page import page
 from benchmarks.grid.populations import CATEGORIES, NUMBERS, is_here
 from ldpbeam import Answers, tally
 from ldpbeam.estimators import check
@@ -48,34 +48,6 @@ def test_people_are_in_the_domain_and_drawn_by_the_seed(population):
         shares = population.shares()
         assert shares.sum() == pytest.approx(1.0, abs=1e-12)
         assert first.max() < len(shares)
-
-
-def test_gaps_are_empty_and_spikes_are_there():
-    rng = np.random.default_rng(1)
-    drawn = {p.name: p.draw(20_000, rng) for p in NUMBERS if not p.file}
-    values = drawn["gap: .40 to .60"]
-    assert not ((values > 0.40) & (values < 0.60)).any()
-    told = drawn["spiky: 50% round, of 1/10, 1/20, 1/40"] * 40
-    # Half of the people, less than four standard errors of a binomial share.
-    assert abs((np.abs(told - np.rint(told)) < 1e-9).mean() - 0.5) < 4 * 0.5 / np.sqrt(20_000)
-
-
-def test_edges_are_where_their_names_say():
-    rng = np.random.default_rng(1)
-    drawn = {p.name: p.draw(20_000, rng) for p in NUMBERS if not p.file}
-    jump = drawn["jump: .06 and exponential .2"]
-    assert 0.06 <= jump.min() < 0.061
-    # The mean of an exponential of scale 0.2, cut 0.94 above its start: within four standard errors.
-    cut = 0.2 - 0.94 * np.exp(-4.7) / -np.expm1(-4.7)
-    assert abs(jump.mean() - 0.06 - cut) < 4 * 0.2 / np.sqrt(20_000)
-    logs = np.log(drawn["one over x: .005 to .8"])
-    # The logarithm is uniform.
-    assert abs(logs.mean() - (np.log(0.005) + np.log(0.8)) / 2) < 4 * logs.std() / np.sqrt(20_000)
-    minutes = 360 * drawn["peak: .15, exponential .011 and .069"] - 60
-    early = minutes < -5
-    assert abs(early.mean() - 4 / 29) < 4 * np.sqrt(4 * 25 / 29**2 / 20_000)
-    assert abs((-5 - minutes[early]).mean() - 4) < 4 * 4 / np.sqrt(early.sum())
-    assert abs((minutes[~early] + 5).mean() - 25) < 4 * 25 / np.sqrt((~early).sum())
 
 
 def test_an_estimate_has_the_losses_of_numbers():
@@ -284,19 +256,6 @@ def test_losses_are_relative_to_the_least_mean_of_a_fixed_method_on_common_seeds
     apart = np.array([1.0 - 1.1 * 1.1, 1.2 - 1.1 * 0.9])
     assert one.error("auto") == pytest.approx(apart.std(ddof=1) / np.sqrt(2))
     assert one.relative("ems") == 1.0
-
-
-def test_the_page_of_both_halves_has_the_cells_of_both():
-    here = [p.name for p in NUMBERS if p.name.startswith("smooth")]
-    both = [Cell("SW", name, 1.0, 1_000) for name in here]
-    assert {cell.drawn_from.half for cell in both} == {"tuning", "reporting"}
-    losses = [result(cell, 0, name, loss) for cell, own in zip(both, (1.0, 4.0), strict=True)
-              for name, loss in (("auto", own), ("em", 2.0))]  # fmt: skip
-    lines = list(both_halves(compared(losses, dict.fromkeys(both, ("auto", "em")))))
-    assert lines[0] == "# Both halves"
-    # Ratios of 1/2 and 2.
-    assert "| all | 2 | 1 | 1.000 | 1.250 | 1 | 0 |" in lines
-    assert any(line.startswith("| em | 1.000 | 1.000 |") for line in lines)
 
 
 def test_one_seed_of_a_cell_has_results_of_every_method_and_is_resumed(tmp_path):

@@ -58,12 +58,11 @@ def test_silent_loss_would_be_seen() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
 def test_the_command_says_of_damage_what_the_reading_functions_say(
-    name: str, tmp_path: Path, command: Callable[..., Any]
+    tmp_path: Path, command: Callable[..., Any]
 ) -> None:
     """One input of each outcome that a few tries find goes through ``ldpbeam estimate``."""
-    own, rng = FORMATS[name], Random(2)
+    own, rng = FORMATS["Parquet"], Random(2)
     before = own.read(own.valid)
     tries = [change(rng, own.valid) for change in (*[flipped] * 30, truncated)]
     found = {outcome(own, before, damaged): damaged for damaged in tries}

@@ -14,11 +14,10 @@ from apache_beam.testing.load_tests import dataflow_cost_consts as published
 
 from benchmarks.scale import prices
 from benchmarks.scale.computing.batch_run import batch_run
-from benchmarks.scale.computing.costs import WORKER_GB, cutting
+from benchmarks.scale.computing.costs import WORKER_GB
 from benchmarks.scale.computing.limits import limits
-from benchmarks.scale.computing.stream_run import stream_run
 from benchmarks.scale.measured import measured_in
-from benchmarks.scale.measuring.meter import line, outputs
+from benchmarks.scale.measuring.meter import outputs
 from benchmarks.scale.measuring.reports import channel_batches, sent
 from benchmarks.scale.measuring.shuffle import KEY, shuffled
 from benchmarks.scale.page import page
@@ -118,25 +117,6 @@ def test_partitions_grow_with_the_input_until_there_are_no_more() -> None:
     assert runs[3].core_hours == pytest.approx(10 * runs[2].core_hours, rel=0.02)
 
 
-def test_what_mixes_or_compares_more_costs_more() -> None:
-    def hours(**more: bool) -> float:
-        return batch_run(MEASURED, 1e9, windows=24, **more).core_hours
-
-    assert hours() < hours(mixed=True) < hours(ids=True)
-    large, small = (stream_run(MEASURED, 1e9, windows=24, bundle=n) for n in (1e5, 1e3))
-    assert large.state < small.state
-    assert large.core_hours < small.core_hours
-    assert large.state > 2e9 / 24 * MEASURED.bytes_streamed
-
-
-def test_small_pieces_cost_what_a_piece_costs() -> None:
-    # In pieces of one report each, all there is is pieces.
-    cut, pieces = cutting(MEASURED, 1e12, 1e6, 1e4)
-    assert pieces == pytest.approx(1, rel=1e-5)
-    a_report = MEASURED.cut + MEASURED.cut_slice + MEASURED.shuffle + MEASURED.shuffle_piece
-    assert cut == pytest.approx(a_report, rel=1e-5)
-
-
 def test_limits_of_memory_are_where_a_worker_is_full() -> None:
     room = WORKER_GB * 1e9 - MEASURED.process
     met = {where: users for users, where, _ in limits(MEASURED)}
@@ -146,11 +126,6 @@ def test_limits_of_memory_are_where_a_worker_is_full() -> None:
     assert not any("bundle of its own" in where for _, where, _ in limits(frugal))
     lavish = replace(MEASURED, merge_memory=10.0)
     assert any("bundle of its own" in where for _, where, _ in limits(lavish))
-
-
-def test_few_and_many_points_give_their_line() -> None:
-    constant, slope = line((2.0, 7.0), (4.0, 11.0))
-    assert (constant, slope) == (3.0, 2.0)
 
 
 def test_slots_fill_as_rows_fall() -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from apache_beam.io.gcp.bigquery_avro_tools import get_record_schema_from_dict_table_schema
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.display import DisplayData
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
@@ -212,26 +205,6 @@ def test_rows_are_columns_of_the_tables_and_have_schemas() -> None:
         assert "logical_type" not in str(schema_from_element_type(kind))
 
 
-def test_rows_are_written_to_parquet(run: Any, tmp_path: Path) -> None:
-    with local() as pipeline:
-        found = pipeline | beam.Create(RECORDS) | ldp.beam.Estimate(STUDY)
-        for name in found._fields:
-            _ = getattr(found, name) | name >> beam.io.WriteToParquet(str(tmp_path / name))
-    written = {name: pq.read_table([*tmp_path.glob(f"{name}-*")]).to_pylist() for name in found._fields}
-    expected = [ldp.beam.as_dict(row) for row in rows_of(run.estimates)]
-    assert by_place(written["estimates"]) == by_place(expected)
-    shares = [ldp.beam.as_dict(row) for row in shares_of(run.estimates)]
-    assert by_place(written["shares"]) == by_place(shares)
-    assert [own["reason"] for own in written["dead_letters"]] == ["no_user_id"]
-    assert {own["name"]: own["reports"] for own in written["counts"]} == counts_of(run.accounting)
-    assert len(written["statistics"]) == len(run.snapshots)
-
-
-def by_place(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    names = ("attribute", "estimate", "window_start", "group", "place")
-    return sorted(records, key=lambda record: [str(record.get(name)) for name in names])
-
-
 def test_keys_hide_users_and_bad_records_are_kept_if_asked() -> None:
     key = b"k" * 16
     with local() as pipeline:
@@ -278,37 +251,3 @@ def test_an_element_of_another_type_is_named() -> None:
         local() as pipeline,
     ):
         _ = pipeline | beam.Create(["a report"]) | ldp.beam.Estimate(STUDY)
-
-
-def test_dicts_fit_the_tables_of_bigquery() -> None:
-    """Beam's own translation of a table's schema to Avro, and fastavro, say whether a dict fits a table."""
-    kinds = {
-        "estimates": ldp.beam.EstimateRow,
-        "shares": ldp.beam.ShareRow,
-        "statistics": ldp.beam.StatisticRow,
-        "dead_letters": ldp.beam.DeadLetterRow,
-        "counts": ldp.beam.CountRow,
-    }
-    with local() as pipeline:
-        reports = pipeline | beam.Create(RECORDS)
-        found = (reports | ldp.beam.Estimate(STUDY, keep_bad_records=True)).as_dicts()
-        for name in found._fields:
-            assert_that(getattr(found, name), fits(ldp.beam.bigquery_schema(kinds[name])), name)
-        # A second one in the same pipeline has labels of its own.
-        _ = (reports | "again" >> ldp.beam.Statistics(STUDY)).as_dicts()
-
-
-def fits(table: dict[str, Any]) -> Callable[[list[dict[str, Any]]], None]:
-    times = [field["name"] for field in table["fields"] if field["type"] == "TIMESTAMP"]
-    empty = {field["name"]: None for field in table["fields"] if field["mode"] == "NULLABLE"}
-    schema = get_record_schema_from_dict_table_schema("row", table)
-
-    def check_all(dicts: list[dict[str, Any]]) -> None:
-        assert dicts
-        for record in json.loads(json.dumps(dicts, allow_nan=False)):
-            # BigQuery reads times from text; Avro has numbers.
-            numbers = {name: record[name] and datetime.fromisoformat(record[name]) for name in times}
-            whole = {**empty, **record, **numbers}
-            fastavro.writer(io.BytesIO(), schema, [whole], strict=True, validator=True)
-
-    return check_all

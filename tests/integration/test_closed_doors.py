@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,19 +84,3 @@ def test_a_batch_listens_on_nothing_that_others_reach(
     assert len(found) == (2 if runner == "prism" else 0), found
     assert all(own.port is None for own in found)
     assert processes_of(mark) == []
-
-
-def test_the_demonstration_listens_on_loopback_only(prism: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
-    demo = Path(__file__).parents[2] / "examples" / "stream" / "demo.py"
-    command = [sys.executable, demo, "--rate", "500", "--seconds", "600", "--prism-location", prism]
-    mark = f"doors-{os.getpid()}"
-    with terminal(command, {MARK: mark}) as run:
-        run.wait_until(lambda: "people  mean" in run.said)
-        found = listeners(processes_of(mark))
-        assert beyond_loopback(found) == []
-        run.press(b"\x03")
-        assert run.wait() == 130, run.said
-    # Of the Pub/Sub server, and of nobody else.
-    assert {own.pid for own in found if own.port is not None} != set()
-    assert len([own for own in found if own.port is None]) == 2

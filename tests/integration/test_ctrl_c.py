@@ -74,10 +74,9 @@ def outputs(folder: Path) -> set[str]:
     }
 
 
-# Estimates are made in this process, whatever the engine is.
+# Estimates are made in this process, whatever the engine is. That a job on Flink ends: test_flink_cluster.
 @pytest.mark.parametrize(
-    ("function", "runner"),
-    [(COMBINED, "direct"), (COMBINED, "prism"), (COMBINED, "flink"), (ESTIMATED, "direct")],
+    ("function", "runner"), [(COMBINED, "direct"), (COMBINED, "prism"), (ESTIMATED, "direct")]
 )
 def test_estimate(
     function: str, runner: str, request: pytest.FixtureRequest, study: Path, reports: Path, tmp_path: Path
@@ -91,16 +90,6 @@ def test_estimate(
     with terminal(ldpbeam(*run, *options)) as again:
         assert again.wait() == 0, again.said
     assert {"estimates.jsonl", "accounting.json"} <= outputs(output)
-
-
-def test_rollup(command: Any, study: Path, reports: Path, tmp_path: Path) -> None:
-    first, output = tmp_path / "first", tmp_path / "out"
-    assert command("estimate", "--study", study, "--input", reports / "*", "--output", first).code == 0
-    run = ["rollup", "--study", study, "--statistics", first / "statistics" / "*", "--output", output]
-    said = interrupted("ldpbeam.pipelines.commands.rollup:estimate_all", tmp_path, *run)
-    assert said == "ldpbeam: rollup was interrupted; the same command starts it again"
-    assert outputs(output) == set()
-    assert command(*run).code == 0
 
 
 IN_PROCESSES = """
@@ -143,20 +132,3 @@ def test_perturb(command: Any, study: Path, people: Path, tmp_path: Path) -> Non
     assert said == "ldpbeam: perturb was interrupted; the same command starts it again"
     assert list(output.iterdir()) == []
     assert command(*run).code == 0
-
-
-def test_the_demonstration_of_streams(pubsub: str, prism: str) -> None:
-    demo = Path(__file__).parents[2] / "examples" / "stream" / "demo.py"
-    command = [ldpbeam()[0], demo, "--rate", "500", "--seconds", "600", "--prism-location", prism]
-    mark = f"demo-{os.getpid()}"
-    with terminal(command, {"PUBSUB_EMULATOR_HOST": pubsub, MARK: mark}) as run:
-        run.wait_until(lambda: "people  mean" in run.said)
-        before = run.said
-        run.press(CTRL_C)
-        assert run.wait() == 130, run.said
-    *_, line = run.said.strip().splitlines()
-    assert line.startswith("interrupted: ") and "reports in = " in line
-    # The stream may say once more how many reports come.
-    after = [line for line in run.said.removeprefix(before).splitlines() if line.strip() and "/s" not in line]
-    assert len(after) <= 2, run.said
-    assert processes_of(mark) == []

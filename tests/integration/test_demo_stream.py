@@ -1,4 +1,4 @@
-"""The demonstration of the stream, as a person starts it: each window's estimates beside the truth."""
+"""The demonstration of the stream, as a person starts and ends it: estimates beside the truth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from listeners import listeners
 from stream_messages import PATIENCE
+from stream_runs import MARK, processes_of
+from terminal import CTRL_C, terminal
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 pytestmark = pytest.mark.slow
@@ -53,6 +56,29 @@ def test_the_demo_prints_estimates_beside_the_truth(pubsub: str, prism: str, tmp
     for line in whole:
         # The likelihood's mean is no less sure than the weighted one, of which the standard error is known.
         assert abs(float(line["mean"]) - float(line["true"])) < 5 * errors[line["start"]], said
+
+
+def test_ctrl_c_ends_the_demonstration_which_listens_on_loopback_only(
+    prism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
+    command = [sys.executable, DEMO, "--rate", "500", "--seconds", "600", "--prism-location", prism]
+    mark = f"demo-{os.getpid()}"
+    with terminal(command, {MARK: mark}) as run:
+        run.wait_until(lambda: "people  mean" in run.said)
+        before, opened = run.said, listeners(processes_of(mark))
+        run.press(CTRL_C)
+        assert run.wait() == 130, run.said
+    *_, line = run.said.strip().splitlines()
+    assert line.startswith("interrupted: ") and "reports in = " in line
+    # The stream may say once more how many reports come.
+    after = [line for line in run.said.removeprefix(before).splitlines() if line.strip() and "/s" not in line]
+    assert len(after) <= 2, run.said
+    assert processes_of(mark) == []
+    # The ports of the Pub/Sub server, and two sockets of Prism and its workers.
+    assert all(listener.loopback for listener in opened)
+    assert {listener.port is None for listener in opened} == {True, False}
+    assert len([listener for listener in opened if listener.port is None]) == 2
 
 
 def standard_errors(output: Path) -> dict[str, float]:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from stream_messages import (
     HOUR,
     WEEK_AGO,
-    client,
     evenly,
+    in_batches,
     one_by_one,
     publish,
     reports_of,
@@ -34,7 +33,7 @@ pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not
 pytestmark = pytest.mark.slow
 
 STUDY = rides("size: 10s, allowed_lateness: 5m")
-SPAN, DISORDER = 60_000, 5_000
+SPAN = 60_000
 BATCHED, SINGLY, TOO_LATE = 20_000, 4_000, 30  # people, who each send two reports
 BATCH = 200
 REPEATED = 0.05
@@ -51,27 +50,8 @@ class Backlog:
             *reports_of(STUDY, "batched", evenly(WEEK_AGO, SPAN, BATCHED), seed=1),
             *reports_of(STUDY, "single", evenly(WEEK_AGO, SPAN, SINGLY), seed=2),
         ]
-        self.reports = sum(len(part.times) for part in self.sent)
         many, single = self.sent[:2], self.sent[2:]
-        #: (the earliest event time, the message)
-        self.messages: list[tuple[int, Any]] = [
-            (int(part.times[BATCH * number]), message)
-            for part in many
-            for number, message in enumerate(client.in_batches(part, BATCH))
-        ] + [
-            (int(part.times[number]), message)
-            for part in single
-            for number, message in enumerate(client.one_by_one(part))
-        ]
-
-    def shuffled(self, within: int, repeated: float) -> tuple[list[Any], int]:
-        """All messages, a share of them twice, so much out of order; and how many reports are repeated."""
-        rng = np.random.default_rng(3)
-        again = [self.messages[place] for place in np.flatnonzero(rng.random(len(self.messages)) < repeated)]
-        every = self.messages + again
-        longest = SPAN * BATCH // BATCHED  # the event time that a batch of reports spans
-        order = np.argsort([start for start, _ in every] + rng.integers(0, within - longest, len(every)))
-        return [every[place][1] for place in order], sum(message.reports for _, message in again)
+        self.messages = [*in_batches(many, BATCH), *one_by_one(single)]
 
 
 class Ticks:
@@ -137,24 +117,6 @@ def check(stream: Stream, sent: Sequence[Any], duplicates: int, batch: Any) -> N
     assert {(s.pane_timing, s.complete) for s in found.snapshots.values()} == {("on_time", True)}
 
 
-def test_a_backlog_that_is_sent_twice_in_parts_and_shuffled(
-    pubsub: str, topic_and_subscription: Any, prism: str, batch_of: Any, tmp_path: Path
-) -> None:
-    names, backlog = topic_and_subscription(pubsub), Backlog()
-    messages, duplicates = backlog.shuffled(DISORDER, REPEATED)
-    publish(names.topic, messages)
-    options = ["--subscription", names.subscription, "--max-disorder", "5s", "--stop-when-idle", IDLE]
-    with streaming(tmp_path, STUDY, prism, *options) as stream:
-        stream.wait_until_said("^run .* reading ")
-        ticks, all_of_it = Ticks(stream, names.topic), backlog.reports + duplicates
-        ticks.until(
-            lambda: stream.left.accounting.get("in", 0) == all_of_it + len(ticks.sent), WEEK_AGO + SPAN - 1
-        )
-        close_windows(stream, ticks)
-        sent = backlog.sent + ticks.sent
-        check(stream, sent, duplicates, batch_of(sent))
-
-
 def test_a_backlog_whose_server_sends_again_and_shuffles(
     own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, batch_of: Any, tmp_path: Path
 ) -> None:
@@ -166,10 +128,11 @@ def test_a_backlog_whose_server_sends_again_and_shuffles(
     own_pubsub.faults = faults
     options = ["--subscription", names.subscription, "--max-disorder", "1m", "--stop-when-idle", IDLE]
     with streaming(tmp_path, STUDY, prism, *options) as stream:
-        messages = [message for _, message in backlog.messages]
-        ids = publish(names.topic, messages)
+        ids = publish(names.topic, backlog.messages)
         again = [faults.draw("redeliver", name) < REPEATED for name in ids]
-        duplicates = sum(message.reports for message, twice in zip(messages, again, strict=True) if twice)
+        duplicates = sum(
+            message.reports for message, twice in zip(backlog.messages, again, strict=True) if twice
+        )
         done = Counts(delivered=len(ids) + sum(again), acked=len(ids), unacked=0, outstanding=0)
         stream.wait_until(lambda: own_pubsub.counts(names.subscription) == done)
         own_pubsub.faults = Faults()

@@ -41,56 +41,6 @@ def figures(page: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_truth_is_drawn_beside_the_estimates(small: Path, tmp_path: Path, command: Any) -> None:
-    page = tmp_path / "report.html"
-    truth = ["--truth", small / "people.csv", "--value-column", "value"]
-    ran = command("report", small / "output", "-o", page, *truth)
-    assert ran.code == 0, ran.err
-    shape, means = figures(page)
-    steps = shape["panels"][0]["truth"]
-    assert steps["share"] == [0.5, 0, 0.25, 0, 0, 0, 0, 0.25, 0.25]
-    assert steps["low"] == [0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1]
-    drawn = means["panels"][0]["means"]
-    labels = [drawn["estimate"]["texts"][place] for place in drawn["estimate"]["at"]]
-    assert drawn["value"][labels.index("the truth")] == 0.35
-    # The truth has the colour of text, and no estimate has it.
-    assert shape["colours"] == [1, -1]
-
-
-def test_the_steps_and_the_band_are_those_of_the_estimate(small: Path, tmp_path: Path, command: Any) -> None:
-    page = tmp_path / "report.html"
-    assert command("report", small / "output", "-o", page).code == 0
-    (estimate,) = [
-        record
-        for record in map(json.loads, (small / "output" / "estimates.jsonl").read_text().splitlines())
-        if "distribution" in record
-    ]
-    steps = figures(page)[0]["panels"][0]["steps"]
-    shares = [float(f"{share:.5g}") for share in estimate["distribution"]]
-    assert steps["share"] == [*shares, shares[-1]]
-    assert steps["low"] == estimate["bucket_edges"]
-    # So few reports say little of the shape, so that the intervals have a flag.
-    assert "distribution" in estimate["intervals"]["flags"]
-    band = figures(page)[0]["panels"][0]["flagged"]
-    assert band["share_low"][:-1] == [
-        float(f"{low:.5g}") for low in estimate["intervals"]["distribution"]["low"]
-    ]
-
-
-def test_images_are_written_for_every_chart(small: Path, tmp_path: Path, command: Any) -> None:
-    images = tmp_path / "images"
-    ran = command("report", small / "output", "-o", tmp_path / "report.html", "--export", images, "--json")
-    assert json.loads(ran.out)["images"] == 4
-    assert sorted(path.name for path in images.iterdir()) == [
-        "01-distribution-of-x.png",
-        "01-distribution-of-x.svg",
-        "02-mean-x.png",
-        "02-mean-x.svg",
-    ]
-    assert (images / "02-mean-x.png").read_bytes().startswith(b"\x89PNG")
-    assert "both (ule of a and b)" in (images / "02-mean-x.svg").read_text()
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.output_folders import every_folder
 
 KINDS = ("area", "line", "rect", "symbol", "rule")
 TWO_MB = 2_000_000
@@ -29,16 +28,12 @@ TITLES = [
 
 @pytest.fixture(scope="module")
 def pages(
-    tmp_path_factory: pytest.TempPathFactory,
-    command: Callable[..., Any],
-    run_estimate: Callable[..., Any],
-    write_lines: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any], folders: dict[str, Path]
 ) -> dict[str, Path]:
     """The page of an output folder of each kind of run."""
-    place = tmp_path_factory.mktemp("runs")
     made = {}
-    for kind, folder in every_folder(place, command, run_estimate, write_lines).items():
-        made[kind] = place / f"{kind}.html"
+    for kind, folder in folders.items():
+        made[kind] = tmp_path_factory.mktemp("pages") / f"{kind}.html"
         ran = command("report", folder, "-o", made[kind])
         assert ran.code == 0, ran.err
         assert ran.out.startswith(f"{made[kind]}: ")

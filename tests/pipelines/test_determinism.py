@@ -122,15 +122,14 @@ def same(found: Any, plain: Any) -> None:
 @pytest.mark.parametrize(
     ("kinds", "size", "options"),
     [
-        (["avro"] * 7, 100, ("--partitions", 64)),
-        (["parquet"] * 2, None, ("--partitions", 1, "--estimate-on", "worker")),
+        (["parquet"] * 2, 100, ("--partitions", 64, "--estimate-on", "worker")),
         (["jsonl", "gz", "avro", "parquet"], 1, ("--partitions", 3)),
     ],
-    ids=["avro", "parquet", "every format"],
+    ids=["parquet", "every format"],
 )
 def test_formats_orders_partitions_sizes_and_workers_do_not_matter(
     kinds: list[str],
-    size: int | None,
+    size: int,
     options: tuple[object, ...],
     plain: Any,
     study: str,
@@ -139,21 +138,9 @@ def test_formats_orders_partitions_sizes_and_workers_do_not_matter(
     run_estimate: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if size is not None:
-        for module in (avro_rows, avro_records, parquet):
-            monkeypatch.setattr(module, "BATCH_REPORTS", size)
-        monkeypatch.setattr(json_lines, "CHUNK_BYTES", 300 * size)
-        monkeypatch.setattr(files, "RANGE_BYTES", 700 * size)
-        monkeypatch.setattr(windows, "GATHERED_REPORTS", 5 * size)
+    for module in (avro_rows, avro_records, parquet):
+        monkeypatch.setattr(module, "BATCH_REPORTS", size)
+    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 300 * size)
+    monkeypatch.setattr(files, "RANGE_BYTES", 700 * size)
+    monkeypatch.setattr(windows, "GATHERED_REPORTS", 5 * size)
     same(run_estimate(tmp_path, study, [write(tmp_path / "in", records, kinds, len(kinds))], *options), plain)
-
-
-def test_a_key_for_user_ids_changes_no_statistic(
-    study: str, records: Any, tmp_path: Path, run_estimate: Any
-) -> None:
-    # No two at one time: where all else is equal the user decides which report stands, by the key it has.
-    apart = [record | {"event_time": record["event_time"] + place} for place, record in enumerate(records)]
-    (tmp_path / "key").write_bytes(bytes(range(32)))
-    inputs = write(tmp_path / "in", apart, ["jsonl"], 8)
-    plain = run_estimate(tmp_path / "plain", study, [inputs])
-    same(run_estimate(tmp_path, study, [inputs], "--user-id-key-file", tmp_path / "key"), plain)

@@ -160,45 +160,6 @@ def test_accounting_closes_and_the_ledger_adds_up_services(case: Case) -> None:
     assert spent == {name: [{"epsilon": total, "users": N}] for name, total in epsilons.items()}
 
 
-def one(run: Any, attribute: str, name: str) -> dict[str, Any]:
-    (record,) = [e for e in run.estimates if (e["attribute"], e["name"]) == (attribute, name)]
-    found: dict[str, Any] = record
-    return found
-
-
-def test_estimates_are_near_the_people(case: Case) -> None:
-    run = case.run
-    truth = [0.5, 0.3, 0.15, 0.05, 0.0]
-    versions = STUDY.attribute("colour").versions
-    # Five standard errors of the four services' weighted mean, the sample's own included.
-    variance = 1 / sum(N / v.mechanism.frequency_variance for v in versions)  # type: ignore[attr-defined]
-    error = 5 * math.sqrt(variance + 0.25 / N)
-    for name in ("all", "joined"):
-        np.testing.assert_allclose(one(run, "colour", name)["frequencies"], truth, atol=error)
-    assert error < 0.25
-    assert one(run, "colour", "all")["categories"] == ["red", "green", "blue", "grey", "NA"]
-    assert one(run, "colour", "joined")["reports"] == 3 * N
-    for coordinate, mean in (("north", 0.0), ("east", -5.0), ("up", 20 / 3)):
-        found = one(run, f"v.{coordinate}", "mean")
-        assert abs(found["mean"] - mean) < 5 * (found["standard_error"] + 6 / math.sqrt(N / 3))
-    basket = one(run, "basket", "all")
-    assert basket["keys"] == ["milk", "bread", "tea"]
-    # A presence kept with e^2 / (1 + e^2) = 0.88 in a third of the reports: five standard errors.
-    np.testing.assert_allclose(basket["frequencies"], [0.5, 0.0, 0.2], atol=5 * 0.66 / math.sqrt(N / 3))
-
-
-def test_errors_of_every_coordinate_are_printed_beside_its_estimates(case: Case) -> None:
-    rows = [line.split(",") for line in case.people["v"].read_text().split()]
-    values = np.array(rows[1:])[:, [rows[0].index(c) for c in ("north", "east", "up")]].astype(float)
-    for place, coordinate in enumerate(("north", "east", "up")):
-        own = [line for line in case.run.out.splitlines() if line.startswith(f"v.{coordinate} ")]
-        assert len(own) == 2
-        for line, name in zip(own, ("shape", "mean"), strict=True):
-            error = one(case.run, f"v.{coordinate}", name)["mean"] - values[:, place].mean()
-            assert f"{error:.4g}" in line.split()
-    assert not any(re.search(r"MAE|error of means", line) for line in case.run.out.splitlines())
-
-
 # ldpbeam perturb, of keys with values.
 
 

@@ -75,51 +75,65 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
-
-
-def test_one_process_needs_nothing_and_is_told_what_streams_would(command: Any) -> None:
-    ran = command("doctor")
-    assert ran.code == 0
-    assert "ok       Beam: " in ran.out
-    assert (
-        "not here  Prism (streams)\n         install Go, with which it is built once, or the wheel" in ran.out
-    )
-    assert "MISSING" not in ran.out
-
-
 CLOSED, OPEN = "  -job_socket string\n  -job_port int", "  -job_port int"
+#: Programs of Flink's that are there, beside Java.
+TOOLS = {"bin/mvn": "", "bin/javac": ""}
+BEYOND_JAVA = [
+    (JAVA_17, "ok       Java: 17.0.9\n"),
+    ('openjdk version "11.0.2"', "ok       Java: 11.0.2\n"),
+    ('openjdk version "21"', "ok       Java: 21\n"),
+    ('java version "1.8.0_392"', "is Java 1.8.0_392; the job server needs Java 11 to 21"),
+    ('openjdk version "10.0.2" 2018-07-17', "is Java 10.0.2;"),
+    ('openjdk version "22" 2024-03-19', "is Java 22;"),
+    ("command not found", "does not say its version;"),
+]
 
 
-def test_prism_with_closed_doors(command: Any, bare_machine: Path, program: Callable[..., Path]) -> None:
-    prism = program(bare_machine / "prism", CLOSED)
-    for runner, what in (("direct", "Prism (streams)"), ("prism", "Prism")):
-        ran = command("doctor", "--runner", runner)
-        assert ran.code == 0
-        assert f"ok       {what}: {prism}, which listens on a Unix socket of this account alone\n" in ran.out
-
-
-def test_prism_with_open_doors(command: Any, bare_machine: Path, program: Callable[..., Path]) -> None:
-    prism = program(bare_machine / "prism", OPEN)
-    ran = command("doctor", "--runner", "prism")
-    assert ran.code == 2
-    assert f"MISSING  Prism\n         {prism} is Prism as Beam releases it, which listens on every" in ran.out
-    assert "--allow-open-ports" in ran.out
-
-
-def test_prism_that_can_be_built(command: Any, bare_machine: Path, program: Callable[..., Path]) -> None:
-    assert command("doctor", "--runner", "prism").code == 2
-    program(bare_machine / "go")
-    program(bare_machine / "git")
-    ran = command("doctor", "--runner", "prism")
-    assert (ran.code, "ok       Prism: none yet; the first run builds it" in ran.out) == (0, True)
-
-
-def test_a_prism_that_is_named(command: Any, tmp_path: Path, program: Callable[..., Path]) -> None:
-    own, other = program(tmp_path / "own", CLOSED), program(tmp_path / "other", "no such options")
-    ran = command("doctor", "--runner", "prism", "--prism-location", own)
-    assert (ran.code, f"ok       Prism: {own}, which" in ran.out) == (0, True)
-    ran = command("doctor", "--runner", "prism", "--prism-location", other)
-    assert (ran.code, f"MISSING  Prism\n         {other}: the program is not Prism" in ran.out) == (2, True)
+@pytest.mark.parametrize(
+    ("options", "programs", "code", "printed"),
+    [
+        ("", {}, 0, ["ok       Beam: ",
+                     "not here  Prism (streams)\n         install Go, with which it is built once, or the "]),
+        ("", {"bin/prism": CLOSED}, 0,
+         ["ok       Prism (streams): HERE/bin/prism, which listens on a Unix socket of this account"]),
+        ("--runner prism", {"bin/prism": CLOSED}, 0, ["ok       Prism: HERE/bin/prism, which listens"]),
+        ("--runner prism", {"bin/prism": OPEN}, 2,
+         ["MISSING  Prism\n         HERE/bin/prism is Prism as Beam releases it, which listens on every",
+          "--allow-open-ports"]),
+        ("--runner prism", {}, 2, ["MISSING  Prism\n"]),
+        ("--runner prism", {"bin/go": "", "bin/git": ""}, 0, ["ok       Prism: none yet; the first run"]),
+        ("--runner prism --prism-location HERE/own", {"own": CLOSED}, 0, ["ok       Prism: HERE/own, which"]),
+        ("--runner prism --prism-location HERE/own", {"own": "no such options"}, 2,
+         ["MISSING  Prism\n         HERE/own: the program is not Prism"]),
+        ("--runner flink", {}, 2,
+         ["MISSING  Java\n         the job server needs Java 11 to 21: install a JDK",
+          "MISSING  Flink and its job server on this machine\n         install mvn and javac (on Debian"]),
+        *(("--runner flink", {"bin/java": says, **TOOLS}, 0 if line.startswith("ok") else 2,
+           [line if line.startswith("ok") else f"MISSING  Java\n         HERE/bin/java {line}",
+            "ok       Flink and its job server on this machine: none yet; the first run fetches"])
+          for says, line in BEYOND_JAVA),
+        (f"--runner flink --flink-master {SILENT} --pool {SILENT}", {"bin/java": JAVA_17}, 2,
+         [f"MISSING  Flink at {SILENT}\n         {SILENT}: no Flink cluster answers there",
+          "make flink-up starts a local one",
+          f"MISSING  worker pool at {SILENT}\n         start one beside each task manager"]),
+    ],
+)  # fmt: skip
+def test_what_an_engine_needs_is_here_or_missing(
+    options: str,
+    programs: dict[str, str],
+    code: int,
+    printed: list[str],
+    command: Any,
+    tmp_path: Path,
+    program: Callable[..., Path],
+) -> None:
+    for place, says in programs.items():
+        program(tmp_path / place, says)
+    ran = command("doctor", *options.replace("HERE", str(tmp_path)).split())
+    assert ran.code == code
+    for text in printed:
+        assert text.replace("HERE", str(tmp_path)) in ran.out, ran.out
+    assert ("MISSING" in ran.out) == (code == 2)
 
 
 def test_the_library_of_streams(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,43 +153,6 @@ def test_a_pubsub_server_that_is_named_must_answer(command: Any, monkeypatch: py
     ran = command("doctor")
     assert ran.code == 2
     assert f"MISSING  Pub/Sub server at {SILENT}\n         start it, or unset" in ran.out
-
-
-def test_the_local_flink_needs_java(command: Any) -> None:
-    ran = command("doctor", "--runner", "flink")
-    assert ran.code == 2
-    assert "MISSING  Java\n         the job server needs Java 11 to 21: install a JDK" in ran.out
-    server = (
-        "MISSING  Flink and its job server on this machine\n         install mvn and javac (on Debian: apt"
-    )
-    assert server in ran.out
-
-
-@pytest.mark.parametrize(
-    ("says", "told"),
-    [
-        (JAVA_17, "ok       Java: 17.0.9\n"),
-        ('openjdk version "11.0.2"', "ok       Java: 11.0.2\n"),
-        ('openjdk version "21"', "ok       Java: 21\n"),
-        ('java version "1.8.0_392"', "is Java 1.8.0_392; the job server needs Java 11 to 21"),
-        ('openjdk version "10.0.2" 2018-07-17', "is Java 10.0.2;"),
-        ('openjdk version "22" 2024-03-19', "is Java 22;"),
-        ("command not found", "does not say its version;"),
-    ],
-)
-def test_flink_runs_on_java_11_to_21(
-    command: Any, bare_machine: Path, program: Callable[..., Path], says: str, told: str
-) -> None:
-    java = program(bare_machine / "java", says)
-    for tool in ("mvn", "javac"):
-        program(bare_machine / tool, "")
-    ran = command("doctor", "--runner", "flink")
-    good = told.startswith("ok")
-    assert (ran.code, (told if good else f"MISSING  Java\n         {java} {told}") in ran.out) == (
-        0 if good else 2,
-        True,
-    )
-    assert "ok       Flink and its job server on this machine: none yet; the first run fetches" in ran.out
 
 
 def test_the_java_that_is_named_comes_before_that_on_path(
@@ -230,15 +207,6 @@ def test_a_cluster(
 
 
 @pytest.mark.usefixtures("java")
-def test_a_cluster_and_a_pool_that_do_not_answer(command: Any) -> None:
-    ran = command("doctor", "--runner", "flink", "--flink-master", SILENT, "--pool", SILENT)
-    assert ran.code == 2
-    assert f"MISSING  Flink at {SILENT}\n         {SILENT}: no Flink cluster answers there" in ran.out
-    assert "make flink-up starts a local one" in ran.out
-    assert f"MISSING  worker pool at {SILENT}\n         start one beside each task manager" in ran.out
-
-
-@pytest.mark.usefixtures("java")
 def test_workers_are_needed_where_there_is_no_pool(
     command: Any, cluster: dict[str, Any], bare_machine: Path
 ) -> None:
@@ -246,12 +214,6 @@ def test_workers_are_needed_where_there_is_no_pool(
     ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
     assert ran.code == 2
     assert "MISSING  ldpbeam-worker (--workers process)\n         pip install ldpbeam again" in ran.out
-
-
-@pytest.mark.parametrize("option", ["--flink-master", "--pool"])
-def test_an_address_of_flink_is_for_flink(command: Any, option: str) -> None:
-    ran = command("doctor", option, SILENT)
-    assert (ran.code, ran.err) == (2, f"ldpbeam: {option}: it is for --runner flink, and this is direct\n")
 
 
 @pytest.mark.usefixtures("google")

@@ -9,25 +9,17 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.runners.cache import CACHE
 from ldpbeam.runners.prism import build, find
 from ldpbeam.runners.prism import wheel as wheels
 
 CLOSED, OPEN = "  -job_socket string\n  -job_port int", "  -job_port int"
-STUDY = """
-study: s
-attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    services: {a: {mechanism: piecewise, epsilon: 1.0}}
-    estimates: {mean: {estimator: ua}}
-"""
-RECORD = {"user_id": "u", "attribute": "x", "service": "a", "event_time": 1_700_000_000_000, "payload": 0.5}
 GIT = shutil.which("git")
 
 
@@ -159,30 +151,19 @@ def test_without_go_it_is_said(bare_machine: Path) -> None:
 
 @pytest.mark.parametrize("runner", ["DirectRunner", "PrismRunner", "FlinkRunner"])
 def test_engines_that_beam_would_start_with_open_ports(
-    runner: str, command: Any, tmp_path: Path, write_lines: Any
+    runner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text(STUDY)
-    reports = write_lines(tmp_path / "reports.jsonl", [RECORD])
-    output = tmp_path / "out"
-    ran = command("estimate", "--study", study, "--input", reports, "--output", output, "--runner", runner)
-    assert ran.code == 2
-    assert ran.err.startswith(
-        f"ldpbeam: --runner {runner}: what Beam starts here for it (Prism, a job server,"
-    )
-    assert "--allow-open-ports" in ran.err
-    assert not output.exists()
+    said = f"--runner {runner}: what Beam starts here for it (Prism, a job server,"
+    with pytest.raises(UserError) as caught:
+        engine_of(EngineRequest(runner), tmp_path)
+    assert str(caught.value).startswith(said) and "--allow-open-ports" in str(caught.value)
+    engine_of(EngineRequest(runner, allow_open_ports=True), tmp_path)
+    assert capsys.readouterr().err.startswith("ldpbeam: what Beam starts here for it")
 
 
-def test_an_engine_of_one_process_needs_no_word(command: Any, tmp_path: Path, write_lines: Any) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text(STUDY)
-    reports = write_lines(tmp_path / "reports.jsonl", [RECORD])
-    output = tmp_path / "out"
-    ran = command(
-        "estimate", "--study", study, "--input", reports, "--output", output, "--runner", "FnApiRunner"
-    )
-    assert ran.code == 0, ran.err
+def test_an_engine_of_one_process_needs_no_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine_of(EngineRequest("FnApiRunner"), tmp_path)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_wheel_installs_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

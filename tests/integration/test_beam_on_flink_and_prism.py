@@ -1,10 +1,11 @@
-"""A few lines with ``Estimate(study)`` on a Flink cluster, beside ``ldpbeam estimate``.
+"""A few lines with ``Estimate(study)`` on Prism and on a Flink cluster, beside ``ldpbeam estimate``.
 
-``test_stream_on_flink.py`` shows that ``ldpbeam stream`` gives there what ``ldpbeam estimate`` gives.
+That ``ldpbeam stream`` gives there what ``ldpbeam estimate`` gives: test_stream, test_stream_on_flink.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from support.beam_reports import records_in, rows_of, shares_of
 from unbounded_reports import Records, place_of, write_both, written
 
 import ldpbeam as ldp
-from ldpbeam.runners import flink as engine
+from ldpbeam.runners import flink as flink_runner
+from ldpbeam.runners import prism as prism_runner
 from ldpbeam.runners.flink.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
 STUDY = rides("size: 10m, allowed_lateness: 10m")
+Make = Callable[[bool], beam.Pipeline]
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +46,49 @@ def expected(
     return {name: sorted(map(ldp.beam.as_dict, own), key=place_of) for name, own in rows.items()}
 
 
-def on_flink(cluster: Cluster, *, unbounded: bool) -> beam.Pipeline:
-    options = PipelineOptions(list(engine.options(cluster.address, streaming=unbounded)))
-    return beam.Pipeline(runner=engine.runner(), options=options)
+@pytest.fixture
+def on_prism(request: pytest.FixtureRequest) -> Make:
+    """Makes a pipeline: (whether it is unbounded)."""
+    closed = prism_runner.get(request.getfixturevalue("prism"), allow_open=False)
+    assert closed is not None
+    runner = prism_runner.runner(closed)
+    return lambda unbounded: beam.Pipeline(
+        runner=runner, options=PipelineOptions(list(prism_runner.options(streaming=unbounded)))
+    )
 
 
+@pytest.fixture
+def on_flink(flink: Cluster) -> Make:
+    """The same."""
+    return lambda unbounded: beam.Pipeline(
+        runner=flink_runner.runner(),
+        options=PipelineOptions(list(flink_runner.options(flink.address, streaming=unbounded))),
+    )
+
+
+@pytest.mark.parametrize("engine", ["on_prism", "on_flink"])
 def test_a_batch_is_that_of_the_command(
-    flink: Cluster, files: list[Path], expected: dict[str, list[dict[str, Any]]], tmp_path: Path
+    engine: str, files: list[Path], expected: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    with on_flink(flink, unbounded=False) as pipeline:
+    with request.getfixturevalue(engine)(False) as pipeline:
         reports = pipeline | ldp.beam.ReadReports(STUDY, list(map(str, files)))
         write_both(reports | ldp.beam.Estimate(STUDY), tmp_path)
     assert {name: written(tmp_path / name) for name in expected} == expected
 
 
-def test_a_stream_is_that_of_the_command(
-    flink: Cluster, files: list[Path], expected: dict[str, list[dict[str, Any]]], tmp_path: Path
+def test_a_stream_on_prism_is_that_of_the_command(
+    on_prism: Make, files: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    pipeline = on_flink(flink, unbounded=True)
+    with on_prism(True) as pipeline:
+        reports = pipeline | beam.io.Read(Records(records_in(files), ends=True))
+        write_both(reports | ldp.beam.Estimate(STUDY), tmp_path)
+    assert {name: written(tmp_path / name) for name in expected} == expected
+
+
+def test_a_stream_on_flink_is_that_of_the_command(
+    on_flink: Make, flink: Cluster, files: list[Path], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    pipeline = on_flink(True)
     reports = pipeline | beam.io.Read(Records(records_in(files), ends=False))
     write_both(reports | ldp.beam.Estimate(STUDY), tmp_path)
     result = pipeline.run()
