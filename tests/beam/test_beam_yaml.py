@@ -8,34 +8,11 @@ from typing import Any
 import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
-from support.beam_reports import FILES, KEPT, STUDY, counts_of, rows_of
 
 import ldpbeam as ldp
 from ldpbeam.runners import direct
 
 pytest.importorskip("docstring_parser", reason="Beam YAML is not installed: pip install 'ldpbeam[yaml]'")
-
-PIPELINE = """\
-pipeline:
-  transforms:
-    - type: LdpReadReports
-      name: Read
-      config: {study: STUDY, patterns: [REPORTS, BAD]}
-    - type: LdpEstimate
-      name: Estimate
-      input: {reports: Read.reports, dead_letters: Read.dead_letters, counts: Read.counts}
-      config: {study: STUDY}
-    - type: WriteToParquet
-      name: Estimates
-      input: Estimate.estimates
-      config: {path: OUT/estimates}
-    - type: WriteToParquet
-      name: Counts
-      input: Estimate.counts
-      config: {path: OUT/counts}
-providers:
-  - include: PROVIDERS
-"""
 
 
 def run(text: str, places: dict[str, Path | str]) -> None:
@@ -50,24 +27,6 @@ def run(text: str, places: dict[str, Path | str]) -> None:
 def written(folder: Path, name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pq.read_table([*folder.glob(f"{name}-*")]).to_pylist()
     return found
-
-
-def test_a_pipeline_in_yaml_gives_the_estimates_of_the_command(run_estimate: Any, tmp_path: Path) -> None:
-    command = run_estimate(tmp_path / "run", STUDY, FILES)
-    places = {
-        "PROVIDERS": ldp.beam.PROVIDERS,
-        "STUDY": KEPT / "study.yaml",
-        "REPORTS": KEPT / "reports" / "avro" / "*",
-        "BAD": FILES[-1],
-        "OUT": tmp_path,
-    }
-    run(PIPELINE, places)
-    expected = [ldp.beam.as_dict(row) for row in rows_of(command.estimates)]
-    found = written(tmp_path, "estimates")
-    assert {place_of(own): own for own in found} == {place_of(own): own for own in expected}
-    assert len(found) == len(expected)
-    counts = {own["name"]: own["reports"] for own in written(tmp_path, "counts")}
-    assert counts == counts_of(command.accounting)
 
 
 NAMED = """\
@@ -110,10 +69,6 @@ def test_fields_may_have_other_names(tmp_path: Path) -> None:
             "dead_letters": 1,
             "dead_letters_by_reason/payload_outside_mechanism": 1,
         }
-
-
-def place_of(estimate: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(estimate[name] for name in ("attribute", "estimate", "window_start", "group"))
 
 
 #: A study of two categories, on one line.

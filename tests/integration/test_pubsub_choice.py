@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 
 from pubsub_clients import Clients, bodies, eventually
-from pubsub_server import PubSubServer
 
 
 def put_gcloud(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
@@ -34,15 +33,6 @@ def test_without_gcloud_the_own_server_runs_and_says_why(
         clients.publish(b"x")
         assert bodies(clients.pull(1)) == [b"x"]
         clients.close()
-
-
-def test_a_gcloud_that_cannot_start_the_emulator_is_quoted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pubsub_servers: Any
-) -> None:
-    put_gcloud(monkeypatch, tmp_path, "echo 'starting'; echo 'ERROR: no such component'; exit 1\n")
-    with pubsub_servers.running_server() as server:
-        expected = "gcloud could not start Google's emulator and said: ERROR: no such component"
-        assert server.name == f"the tests' own, because {expected}"
 
 
 def test_the_emulator_ends_with_all_that_gcloud_has_started(
@@ -77,12 +67,3 @@ def test_a_server_that_is_named_and_does_not_answer_is_an_error(
         pubsub_servers.running_server(),
     ):
         pass
-
-
-def test_a_server_that_is_named_is_taken(
-    own_pubsub: PubSubServer, monkeypatch: pytest.MonkeyPatch, pubsub_servers: Any
-) -> None:
-    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", own_pubsub.address)
-    with pubsub_servers.running_server() as server:
-        assert server.address == own_pubsub.address
-        assert "which PUBSUB_EMULATOR_HOST names" in server.name

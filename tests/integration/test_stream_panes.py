@@ -1,4 +1,4 @@
-"""Panes of a stream on Prism: in files and on a topic; and studies with windows that slide, and groups."""
+"""Panes of a stream on Prism, in files and on a topic. Other studies: test_panes_on_prism."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from stream_messages import (
     MINUTE,
     WEEK_AGO,
-    client,
     evenly,
     in_batches,
     publish,
@@ -21,10 +19,9 @@ from stream_messages import (
     reports_of,
     rides,
 )
-from stream_runs import answers, closes, run_batch, statistics_of, streaming
+from stream_runs import answers, run_batch, statistics_of, streaming
 
 from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
-from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.panes import estimate_id
 
@@ -38,22 +35,6 @@ EARLY = rides("size: 10m, allowed_lateness: 10m, early_reports: 500").replace(
     "estimates: {alone: {estimator: ems, services: [maps], accelerated: true, tolerance: 1e-15}, ",
 )
 ESTIMATES = 3
-#: Two attributes, one of categories; a report stands in three windows, and in one group.
-SLIDING = """\
-study: trips
-attributes:
-  minutes:
-    domain: {numeric: [0, 180]}
-    buckets: 16
-    services: {maps: {mechanism: square_wave, epsilon: 1.0}, taxi: {mechanism: piecewise, epsilon: 0.5}}
-    estimates: {together: {estimator: ule}, mean: {estimator: ivw}}
-  transport:
-    domain: {categories: [car, bus, bike, train]}
-    services: {maps: {mechanism: grr, epsilon: 1.0}, survey: {mechanism: olh, epsilon: 1.0}}
-    estimates: {together: {estimator: em}}
-windows: {size: 6m, period: 2m, allowed_lateness: 1m, max_age: 30000d}
-groups: {field: region, at_most: 2}
-"""
 
 
 def id_of(line: dict[str, Any]) -> str:
@@ -129,41 +110,3 @@ def test_panes_come_early_on_time_and_late(
         timings = [timing for timing, _ in itertools.groupby(r["pane_timing"] for r in of_window)]
         assert timings == (["early", "on_time", "late"] if start == rfc3339(WEEK_AGO) else ["on_time"])
     assert sorted(last, key=id_of) == sorted(left.records, key=id_of)
-
-
-def test_windows_that_slide_two_attributes_and_groups(
-    pubsub: str,
-    topic_and_subscription: Any,
-    prism: str,
-    simulate: Any,
-    write_reports: Any,
-    run_estimate: Any,
-    tmp_path: Path,
-) -> None:
-    names, study, rng = topic_and_subscription(pubsub), parse_study(SLIDING), np.random.default_rng(1)
-    people = 2_000
-    about = {
-        "times": rng.integers(WEEK_AGO, WEEK_AGO + SIZE, people),
-        "users": [f"user {number}" for number in range(people)],
-        "groups": rng.choice(["north", "south", "east", "west"], people, p=[0.4, 0.3, 0.2, 0.1]),
-    }
-    minutes = simulate(study, "minutes", rng.uniform(0, 180, people), seed=2, **about)
-    transport = simulate(study, "transport", rng.integers(0, 4, people), seed=3, **about)
-    paths = [
-        *write_reports(tmp_path / "files", minutes, "avro"),
-        *write_reports(tmp_path / "files", transport, "jsonl"),
-    ]
-    kinds = {".avro": "application/avro", ".jsonl": "application/x-ndjson"}
-    messages = [client.Outgoing(path.read_bytes(), kinds[path.suffix], people) for path in paths]
-    publish(names.topic, messages)
-    options = ["--subscription", names.subscription, "--max-disorder", "1h", "--stop-when-idle", "3s"]
-    with streaming(tmp_path, SLIDING, prism, *options) as stream:
-        assert stream.wait() == 0, stream.said
-        left = stream.left
-    batch = run_estimate(tmp_path / "batch", SLIDING, paths)
-    assert left.accounting["in"] == left.accounting["used"] == 4 * people
-    assert left.accounting["used_in_windows"] == 3 * 4 * people
-    assert closes(left.accounting)
-    assert left.accounting == batch.accounting
-    assert left.statistics == statistics_of(batch.snapshots)
-    assert left.estimates == answers(batch.estimates)

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import ldpbeam as ldp
-from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES
+from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES, estimate_rows, share_rows
 
 TEN = 1_763_632_800_000
 TEXT = """\
@@ -75,42 +74,12 @@ def test_there_is_an_estimate_for_each_name_and_window(found: ldp.Estimates) -> 
         found.only("means")
 
 
-def test_the_table_has_one_row_per_estimate_and_always_the_same_columns(found: ldp.Estimates) -> None:
-    table = found.to_arrow()
-    assert table.schema == ESTIMATES
-    assert table.num_rows == len(found)
-    for row, own in zip(table.to_pylist(), found, strict=True):
-        assert (row["attribute"], row["estimate"], row["mean"]) == (own.attribute, own.name, own.mean)
-        assert row["window_start"].timestamp() * 1000 == own.window[0]
-    first = table.to_pylist()[0]
-    record = found.records()[0]
-    assert {own["level"]: own["value"] for own in first["quantiles"]} == {
-        float(level): value for level, value in record["quantiles"].items()
-    }
-    assert [{name: own[name] for name in ("low", "high", "share")} for own in first["ranges"]] == record[
-        "ranges"
-    ]
+# What is in them: tests/pipelines/test_run_tables.
+def test_the_tables_are_those_of_a_run_and_have_always_the_same_columns(found: ldp.Estimates) -> None:
+    assert found.to_arrow().equals(estimate_rows(found.estimates))
+    assert found.to_arrow("shares").equals(share_rows(found.estimates))
     assert found.only("shares").to_arrow().schema == ESTIMATES
-
-
-def test_the_table_of_shares_has_one_row_per_bucket_category_and_key(found: ldp.Estimates) -> None:
-    table = found.to_arrow("shares")
-    assert table.schema == SHARES
-    for own in found:
-        mine = table.filter(
-            pa.compute.and_(
-                pa.compute.equal(table["estimate"], own.name),
-                pa.compute.equal(table["window_start"].cast(pa.int64()), own.window[0]),
-            )
-        ).to_pylist()
-        shares = own.frequencies or own.distribution
-        assert [row["share"] for row in mine] == ([] if shares is None else [*shares])
-        if own.attribute == "drink":
-            assert [row["label"] for row in mine] == ["tea", "<b>coffee</b>", "water"]
-        if own.attribute == "rating":
-            assert [row["key_mean"] for row in mine] == [*own.key_means]
-        if own.name == "spread":
-            assert mine[0]["low"] == 0 and mine[-1]["high"] == 180
+    assert found.only("mean").to_arrow("shares").schema == SHARES
     with pytest.raises(ValueError, match="table 'share': there are estimates and shares"):
         found.to_arrow("share")  # type: ignore[arg-type]
 
@@ -175,27 +144,12 @@ def test_a_plot_has_areas_for_numbers_bars_for_categories_and_dots_for_keys(foun
         assert sum(row["share"] for row in rows if row["low"] < 180) == pytest.approx(1, abs=16 * 5e-6)
 
 
-def test_intervals_are_columns_of_the_tables_and_marks_of_the_plot() -> None:
+def test_intervals_are_marks_of_the_plot() -> None:
     pytest.importorskip("altair")
-    study = ldp.Study.from_yaml(
-        TEXT.replace("windows: {size: 1h}\nintervals: false", "intervals: {level: 0.9}")
-    )
-    rng = np.random.default_rng(6)
-    drinks = ldp.Client(study, "drink", "maps", rng=rng).reports(
-        ["tea"] * 300 + ["water"] * 100, np.arange(400)
-    )
-    minutes = ldp.Client(study, "minutes", "maps", rng=rng).reports(np.full(400, 45.0), np.arange(400))
-    found = ldp.estimate(study, [drinks, minutes])
-    own = found.only("shares")[0]
-    assert own.intervals is not None
-    rows = found.only("shares").to_arrow("shares").to_pylist()
-    assert [row["share_low"] for row in rows] == [*own.intervals.frequencies.low]
-    assert [row["share_high"] for row in rows] == [*own.intervals.frequencies.high]
-    assert {row["interval_level"] for row in rows} == {0.9}
-    assert marks(found.only("shares").plot()) == ["bar", "rule"]
-    mean = found.only("mean").to_arrow().to_pylist()[0]
-    ends = found.only("mean")[0].intervals.mean
-    assert (mean["mean_low"], mean["mean_high"]) == (ends.low, ends.high)
+    study = ldp.Study.from_yaml(TEXT.replace("windows: {size: 1h}\nintervals: false", ""))
+    client = ldp.Client(study, "drink", "maps", rng=np.random.default_rng(6))
+    found = ldp.estimate(study, client.reports(["tea"] * 300 + ["water"] * 100, np.arange(400)))
+    assert marks(found.plot()) == ["bar", "rule"]
 
 
 def test_what_has_nothing_to_show_says_so(found: ldp.Estimates) -> None:

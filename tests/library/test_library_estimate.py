@@ -125,14 +125,13 @@ def _damaged(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize(
     ("text", "span"),
     [
-        (WINDOWED, {"start": "2025-11-20T11:00:00Z"}),
         (SLIDING, {"start": "2025-11-20T10:00:00Z", "stop": "2025-11-20T11:20:00Z"}),
         (ALONE, {}),
         (REPEATED, {}),
         (KEY_VALUES, {}),
         (VECTOR, {}),
     ],
-    ids=["from", "span", "keep", "all", "key-values", "vector"],
+    ids=["span", "keep", "all", "key-values", "vector"],
 )
 @pytest.mark.slow
 def test_the_result_is_that_of_the_command(

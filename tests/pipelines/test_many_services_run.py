@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam import merge, statistics
+from ldpbeam import merge
 from ldpbeam.estimators.joint_likelihood import marginal
 from ldpbeam.pipelines.commands.rollup import read_all
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -92,22 +92,6 @@ def test_estimates_say_what_each_service_keeps_and_have_no_warning(ran: Any) -> 
         assert min(kept.values()) >= 0.95
         assert not estimate.get("warnings")
         assert estimate["converged"]
-
-
-def test_more_rows_than_are_held_end_a_run_with_one_sentence(
-    run_estimate: Callable[..., Any],
-    simulate: Any,
-    write_reports: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(statistics, "MOST_ROWS", 100)
-    values = np.random.default_rng(1).beta(2, 5, 400)
-    sent = simulate(parse_study(TEXT), "x", values, seed=1, start=START, spread=HOUR)
-    found = run_estimate(tmp_path, TEXT, write_reports(tmp_path / "reports", sent))
-    assert found.code != 0
-    assert found.err.count("\n") == 1
-    assert re.search(r"rows of \d+ users, and at most 100 are held: take shorter windows", found.err)
 
 
 def test_explain_says_the_size_of_the_rows_before_a_run(command: Callable[..., Any], tmp_path: Path) -> None:

@@ -92,18 +92,6 @@ def test_further_runs_of_the_study_share_it(tmp_path: Path) -> None:
     assert after.keys() - before.keys() == {"estimates/of run-1.jsonl", "runs/run-2/run.json"}
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("letters.txt", "mine"), *(("run.json", text) for text in ("{", "", "[]", "7"))]
-)
-def test_a_folder_of_somebody_else_or_whose_mark_is_damaged_is_refused(
-    name: str, text: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=f"--output {tmp_path}: "):
-        claim_for_stream(job(tmp_path))
-    assert files(tmp_path) == {name: text.encode()}
-
-
 def test_what_earlier_runs_left_open_stands_in_the_runs_folder(tmp_path: Path) -> None:
     left = frozenset([window(2, "y"), window(1)])
     claim_for_stream(job(tmp_path, incomplete=left))
