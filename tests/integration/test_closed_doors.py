@@ -7,8 +7,8 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import flink as jobs
 import pytest
-from conftest import _missing
 from listeners import NOBODY, Listener, listeners, tried_as
 from stream_messages import MINUTE, WEEK_AGO, evenly, one_by_one, publish, reports_of, rides
 from stream_runs import MARK, closes, processes_of, streaming
@@ -40,7 +40,8 @@ def test_another_account_gets_nothing_from_a_stream(
     own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, tmp_path: Path
 ) -> None:
     if os.getuid() != 0:
-        _missing("only root can try what another account can: run this test as root")
+        sentence = "only root can try what another account can: run this test as root"
+        pytest.fail(sentence, pytrace=False) if jobs.REQUIRED else pytest.skip(sentence)
     names = topic_and_subscription(own_pubsub.address)
     sent = reports_of(STUDY, "sent", evenly(WEEK_AGO, 5 * MINUTE, 500), seed=1)
     publish(names.topic, one_by_one(sent))
