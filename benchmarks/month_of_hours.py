@@ -73,7 +73,7 @@ def write_month(folder: Path, users: int, hours: int, start: int) -> Counter[int
                 waiting[hour] += rest
         ids, at, said = (np.concatenate(parts) for parts in zip(*waiting[hour], strict=True))
         table = pa.table({"user_id": ids, "event_time": at, "payload": said.astype(np.uint32)})
-        pq.write_table(table, folder / f"{hour // 24:02d}-{hour:04d}.parquet")
+        pq.write_table(table, folder / f"{hour:04d}.parquet")
         waiting[hour] = None
     return charged
 
@@ -122,6 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=20_000)
     parser.add_argument("--days", type=int, default=DAYS)
+    parser.add_argument("--span", type=int, default=1, help="the hours of a scheduled run")
     parser.add_argument("--stream", action="store_true", help="also through a stream")
     options = parser.parse_args()
     # The last period that has ended.
@@ -142,21 +143,16 @@ def main() -> None:
         named = ("--attribute", "x", "--service", "app", "--user-id-key-file", key, "--study", study)
         whole, seconds = run("estimate", *named, "--input", reports / "*", "--output", folder / "whole")
         _tell("batch", whole["periods"], wanted, seconds)
-        seconds = 0.0
-        for day in range(options.days):
-            # What comes late is in a file of the next day, which is read by that day's run.
-            ends = (rfc3339(start + (day + more) * 24 * HOUR) for more in (0, 1))
+        seconds, last = 0.0, 0.0
+        for first in range(0, 24 * options.days, options.span):
+            # What comes late is in the file of a later hour, which is read by that hour's run.
+            ends = (rfc3339(start + (first + more) * HOUR) for more in (0, options.span))
             span = tuple(word for pair in zip(("--from", "--to"), ends, strict=True) for word in pair)
-            files = reports / f"{day:02d}-*"
-            for _ in range(2 if day == 1 else 1):
-                seconds += run("estimate", *named, *span, "--input", files, "--output", folder / "days")[1]
-        added, more = run("ledger", folder / "days")
-        _tell(
-            f"scheduled, one day again ({more:.1f} s of it ldpbeam ledger)",
-            added["periods"],
-            wanted,
-            seconds + more,
-        )
+            files = [reports / f"{hour:04d}.parquet" for hour in range(first, first + options.span)]
+            for _ in range(2 if first == 2 * options.span else 1):
+                ran, last = run("estimate", *named, *span, "--input", *files, "--output", folder / "hours")
+                seconds += last
+        _tell(f"scheduled, one run again, {last:.1f} s the last", ran["periods"], wanted, seconds)
         if options.stream:
             ended = ("--stop-when-idle", "5s", "--max-disorder", "40d")
             _, seconds = run(

@@ -11,14 +11,16 @@ of different values. About anything, *changes included*, they spend n times the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Floats
-from ldpbeam.study import LedgerPeriod, Study
+from ldpbeam.study import Study
 
 Unsigned = NDArray[np.uint64]
 
@@ -28,9 +30,42 @@ DECIMALS = 9
 MOST_LEVELS = 20
 
 
+_USER: dict[str, type[np.generic]] = {"high": np.uint64, "low": np.uint64}
+
+
+class Rows:
+    """Rows of users: columns of shape (n,), of which ``high`` and ``low`` are the keyed hash of a user id."""
+
+    #: The columns and their types, in the order of a file.
+    KINDS: ClassVar[Mapping[str, type[np.generic]]]
+    high: Unsigned
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    @property
+    def columns(self) -> dict[str, NDArray[np.generic]]:
+        """The columns by name, in the order of a file."""
+        return {name: getattr(self, name) for name in self.KINDS}
+
+    def chosen(self, rows: NDArray[np.generic] | slice) -> Self:
+        """Some of the rows: a mask, indexes, or a slice."""
+        return type(self)(*(column[rows] for column in self.columns.values()))
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, one after the other; none without parts."""
+        return cls(
+            *(
+                np.concatenate([np.zeros(0, kind), *(getattr(part, name) for part in parts)], dtype=kind)
+                for name, kind in cls.KINDS.items()
+            )
+        )
+
+
 @dataclass(frozen=True)
-class Received:
-    """Reports that were received, in columns of shape (n,).
+class Received(Rows):
+    """Reports that were received.
 
     Attributes:
         high: the first 64 bits of the keyed hash of each report's user id.
@@ -41,39 +76,32 @@ class Received:
         payload: a keyed hash of its payload.
     """
 
+    KINDS = MappingProxyType(_USER | {"window": np.int64, "service": np.uint16, "payload": np.uint64})
     high: Unsigned
     low: Unsigned
     window: NDArray[np.int64]
     service: NDArray[np.uint16]
     payload: Unsigned
 
-    def __len__(self) -> int:
-        return len(self.high)
 
-    @property
-    def columns(self) -> dict[str, NDArray[np.generic]]:
-        """The columns by name, in the order of a file."""
-        return {name: getattr(self, name) for name in KINDS}
+@dataclass(frozen=True)
+class UserReports(Rows):
+    """How many distinct reports each user sent to each service in each period.
 
-    def chosen(self, rows: NDArray[np.generic] | slice) -> Received:
-        """Some of the rows: a mask, indexes, or a slice."""
-        return Received(*(getattr(self, name)[rows] for name in KINDS))
+    Attributes:
+        high: as of :class:`Received`.
+        low: as of :class:`Received`.
+        period: the start of the period, in milliseconds.
+        service: as of :class:`Received`.
+        reports: how many; negative for reports that no longer count.
+    """
 
-
-#: The columns and their types.
-KINDS: Mapping[str, type[np.generic]] = {
-    "high": np.uint64, "low": np.uint64, "window": np.int64, "service": np.uint16, "payload": np.uint64,
-}  # fmt: skip
-
-
-def concatenated(parts: Sequence[Received]) -> Received:
-    """The rows of all parts, one after the other; none without parts."""
-    return Received(
-        *(
-            np.concatenate([np.zeros(0, kind), *(getattr(part, name) for part in parts)], dtype=kind)
-            for name, kind in KINDS.items()
-        )
-    )
+    KINDS = MappingProxyType(_USER | {"period": np.int64, "service": np.uint16, "reports": np.int64})
+    high: Unsigned
+    low: Unsigned
+    period: NDArray[np.int64]
+    service: NDArray[np.uint16]
+    reports: NDArray[np.int64]
 
 
 def distinct(rows: Received, only_from: int = 0) -> Received:
@@ -85,11 +113,32 @@ def distinct(rows: Received, only_from: int = 0) -> Received:
     """
     # Stable: of equal rows, the one that came first stays first.
     order = np.lexsort((rows.payload, rows.service, rows.window, rows.low, rows.high))
-    first = order[_differ(rows, order, tuple(KINDS))]
+    first = order[_differ(rows, order, tuple(Received.KINDS))]
     return rows.chosen(first[first >= only_from])
 
 
-def _differ(rows: Received, order: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.bool_]:
+def counted(rows: Received, period: int) -> UserReports:
+    """How many reports each user sent to each service in each period of so many milliseconds."""
+    starts = rows.window - rows.window % period
+    return summed(UserReports(rows.high, rows.low, starts, rows.service, np.ones(len(rows), dtype=np.int64)))
+
+
+def summed(rows: UserReports) -> UserReports:
+    """One row for each user, period and service, in their order; those without reports are left out."""
+    order = np.lexsort((rows.service, rows.period, rows.low, rows.high))
+    first = np.flatnonzero(_differ(rows, order, ("high", "low", "period", "service")))
+    if not len(first):
+        return rows
+    reports = np.add.reduceat(rows.reports[order], first)
+    return replace(rows.chosen(order[first]), reports=reports).chosen(reports != 0)
+
+
+def negative(rows: UserReports) -> UserReports:
+    """Rows that take away from others what these add, in :func:`summed`."""
+    return replace(rows, reports=-rows.reports)
+
+
+def _differ(rows: Rows, order: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.bool_]:
     """Which rows, in an order, differ from the one before in some column, shape (n,); the first does."""
     differ = np.zeros(len(order), dtype=np.bool_)
     differ[:1] = True
@@ -190,33 +239,26 @@ class PeriodSpent:
     reports: int
 
 
-def spent(rows: Received, costs: Costs, ledger: LedgerPeriod) -> dict[int, PeriodSpent]:
+def spent(rows: UserReports, costs: Costs) -> dict[int, PeriodSpent]:
     """What users spent, by the start of the period.
 
     Args:
-        rows: all reports of the users, as of :func:`distinct`.
+        rows: all reports of the users, as of :func:`summed`.
         costs: the costs of each service.
-        ledger: the period.
     """
     if not len(rows):
         return {}
-    starts = rows.window - rows.window % ledger.period
-    fresh = _differ(rows, np.arange(len(rows)), ("high", "low"))
-    fresh[1:] |= starts[1:] != starts[:-1]
-    persons = np.cumsum(fresh) - 1
-    of_person = starts[fresh]
-    services = len(costs.epsilon)
-    pairs, reports = np.unique(persons * services + rows.service, return_counts=True)
-    person, service = pairs // services, pairs % services
+    first = _differ(rows, np.arange(len(rows)), ("high", "low", "period"))
+    person, of_person = np.cumsum(first) - 1, rows.period[first]
+    service, reports = rows.service, rows.reports
     values, changes, deltas = (
-        np.round(np.bincount(person, weights=each, minlength=len(of_person)), DECIMALS)
+        np.round(np.bincount(person, weights=each), DECIMALS)
         for each in (
             np.minimum(reports * costs.epsilon[service], costs.most[service]),
             reports * costs.instant[service],
             reports * costs.delta[service],
         )
     )
-    each_person = np.bincount(persons)
     result = {}
     for start in np.unique(of_person):
         in_period = of_person == start
@@ -224,7 +266,7 @@ def spent(rows: Received, costs: Costs, ledger: LedgerPeriod) -> dict[int, Perio
             about_values=Line(*np.unique(values[in_period], return_counts=True)),
             changes_included=Line(*np.unique(changes[in_period], return_counts=True)),
             delta=float(deltas[in_period].max()),
-            reports=int(each_person[in_period].sum()),
+            reports=int(reports[rows.period == start].sum()),
         )
     return result
 

@@ -21,7 +21,11 @@ from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger import write_ledger
-from ldpbeam.pipelines.estimates.period_ledger import print_periods, write_periods
+from ldpbeam.pipelines.estimates.period_ledger import (
+    print_periods,
+    write_periods,
+    write_periods_after,
+)
 from ldpbeam.pipelines.estimates.published import cut_windows, warnings_of
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.estimates.truth import errors_of
@@ -99,10 +103,11 @@ def _run(request: Request, staged: Path) -> int:
         with step("testing the fit"):
             spenders = sum(entry["users_over_cap"] for entry in write_ledger(job))
             tests = write_fit(job)
-        periods = _periods(request)
+        periods: list[PeriodEntry] = []
         if request.shared:
-            publish(request.shared, estimates)
+            publish(request.shared, estimates, lambda: periods.extend(_periods(request)))
         else:
+            periods += _periods(request)
             write_estimates(job, estimates)
     errors = _errors(request, estimates)
     document(
@@ -122,8 +127,7 @@ def _run(request: Request, staged: Path) -> int:
     if spenders:
         what = "user-windows" if job.study.windows else "users"
         print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {job.study.epsilon_cap:g}")
-    if periods:
-        print_periods(console, periods)
+    print_periods(periods)
     impossible = accounting["dead_letters_by_reason"].get("payload_outside_mechanism", 0)
     print_fit(job.study, tests, impossible)
     print(tables.accounting_line(accounting))
@@ -171,16 +175,14 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
 
 
 def _periods(request: Request) -> list[PeriodEntry]:
-    """The ledger over periods of a run that shares its folder with no other; empty for other runs.
-
-    A scheduled run keeps its part of the ledger, and ``ldpbeam ledger`` adds up those of all runs.
-    """
+    """The ledger over periods of the run's folder, with the runs that share it; empty without one."""
     job, shared = request.job, request.shared
     if job.keeping is None:
         return []
     with step("adding up the ledger"):
-        bring_together(job, job.keeping, files_of([shared.output]) if shared else ())
-        return [] if shared else write_periods(job.study, [job.output])
+        before = files_of([shared.output]) if shared else []
+        after = bring_together(job, job.keeping, before)
+        return write_periods_after(job, before, after) if shared else write_periods(job.study, [job.output])
 
 
 def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str, float]] | None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from ldpbeam.pipelines.commands.options import check_reachable, check_service, renamed_of, study_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates import tables
-from ldpbeam.pipelines.estimates.period_ledger import print_periods, sentences, write_periods
+from ldpbeam.pipelines.estimates.period_ledger import print_periods, write_periods
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
 from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
@@ -47,9 +47,7 @@ def ledger_command(options: argparse.Namespace) -> int:
     periods = {"periods": [fields_of(entry) for entry in entries]}
     if document(periods if accounting is None else {**periods, "accounting": accounting}):
         return DONE
-    print_periods(Console(), entries)
-    for sentence in sentences(entries):
-        print(sentence)
+    print_periods(entries)
     if accounting and accounting["dead_letters"]:
         print("dead letters are not counted: nobody can say who spent what")
         tables.print_reasons(Console(), accounting)

@@ -15,8 +15,10 @@ from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.commands.stream_options import Request, check_engine, request_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
+from ldpbeam.pipelines.estimates.period_ledger import print_periods
 from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.estimates.read import fit_of_panes
+from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.graphs.engines import Engine, engine_of
 from ldpbeam.pipelines.graphs.stream import StreamJob, build, run_name
 from ldpbeam.pipelines.pages.write import kept_current
@@ -30,7 +32,6 @@ from ldpbeam.pipelines.runs.output import (
     TABLE_FOLDERS,
     sweep,
 )
-from ldpbeam.pipelines.runs.received import bring_stream_together
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
@@ -40,6 +41,7 @@ from ldpbeam.pipelines.runs.stream_runs import (
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
 from ldpbeam.runners import dataflow
+from ldpbeam.schemas.outputs.records import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import NOT_BEGUN
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
@@ -157,7 +159,7 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
             started = {"event": "started", "run": name, "reads": feed.name, "output": job.output}
             if not document(started):
                 print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
-            with kept_current(request.page, job.output):
+            with kept_current(request.page, job.output), ledger_kept_current(job):
                 run_until_stopped(pipeline, job, engine.here, watch)
     return _finished(job)
 
@@ -176,16 +178,22 @@ def _finished(job: StreamJob) -> int:
     windows = ((STATISTICS,), (ESTIMATES,), *TABLE_FOLDERS.values())
     sweep([job.path(*folder) for folder in windows], job.run)
     sweep([job.of_run(""), job.of_run(DEAD_LETTERS), job.of_run(LEDGER_FOLDER)])
-    if job.keeping:
-        bring_stream_together(job, job.keeping)
+    periods = add_up_at_end(job)
     counts = read_run_accounting(job)
     fit = fit_of_panes(job.of_run(""))
     tests, flags = (len(fit.tests), sum(test.flagged for test in fit.tests)) if fit else (0, 0)
     ended = {"event": "ended", "run": job.run, "output": job.output, "accounting": counts}
-    document({**ended, "fit": {"tests": tests, "flagged": flags}})
+    document(
+        {
+            **ended,
+            "fit": {"tests": tests, "flagged": flags},
+            "periods": [fields_of(entry) for entry in periods],
+        }
+    )
     print(tables.accounting_line(counts))
     if tests:
         print(tally(flags, tests))
+    print_periods(periods)
     where = f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}"
     print(shown(where))
     if counts.get(NOT_BEGUN):

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 from rich.console import Console
 from rich.table import Table
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.output import LEDGER_PERIODS
-from ldpbeam.pipelines.runs.received import ReceivedFile, files_of, users_in_turn
+from ldpbeam.pipelines.runs.output import LEDGER_PERIODS, Output
+from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of
+from ldpbeam.pipelines.runs.sums import read_sums, user_reports, write_sums
 from ldpbeam.schemas.outputs.records import PeriodEntry, SpentAtMost, fields_of
-from ldpbeam.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
+from ldpbeam.spent import Line, PeriodSpent, UserReports, added, costs_of, services_of, spent, values_of
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.storage import write_bytes
-
-
-def period_entries(study: Study, files: Sequence[ReceivedFile]) -> list[PeriodEntry]:
-    """An entry per period of the study, from the files of its runs.
-
-    Raises:
-        UserError: if the files are not of this study and of one key, or one is damaged.
-    """
-    assert study.ledger is not None
-    return [_entry(study.ledger, start, spent) for start, spent in sorted(totals_of(study, files).items())]
 
 
 def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSpent]:
@@ -35,7 +26,6 @@ def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSp
     Raises:
         UserError: if the files are not of this study and of one key, or one is damaged.
     """
-    assert study.ledger is not None
     for file in files:
         if file.about.study != study.fingerprint:
             raise UserError(f"{file.path}: a run of another study wrote this ledger")
@@ -44,9 +34,14 @@ def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSp
                 f"{file.path} and {files[0].path} were written with different keys (--user-id-key-file), so "
                 "the users of both cannot be brought together"
             )
+    return added_up(study, user_reports(study, files))
+
+
+def added_up(study: Study, parts: Iterable[UserReports]) -> dict[int, PeriodSpent]:
+    """What users spent, by the start of the period; no user is in two parts."""
     costs, totals = costs_of(study), dict[int, PeriodSpent]()
-    for rows in users_in_turn(files):
-        totals = added(totals, spent(rows, costs, study.ledger))
+    for rows in parts:
+        totals = added(totals, spent(rows, costs))
     return totals
 
 
@@ -67,12 +62,38 @@ def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent) -> PeriodEntry:
 def write_periods(study: Study, folders: Sequence[str]) -> list[PeriodEntry]:
     """Add up the ledgers in output folders, write the entries to the first folder, and return them.
 
+    Small files of streams are brought together first.
+
     Raises:
         UserError: if they cannot be brought together, or one is damaged.
     """
-    entries = period_entries(study, files_of(folders))
+    for folder in folders:
+        bring_streams_together(Output(study, folder, ""))
+    return _write(study, totals_of(study, files_of(folders)), folders[0])
+
+
+def write_periods_after(
+    output: Output, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]
+) -> list[PeriodEntry]:
+    """What :func:`write_periods` does, of the folder that scheduled runs share as one of them leaves it.
+
+    Args:
+        output: where the run writes.
+        before: the files of the shared folder.
+        after: those that it will have.
+
+    Raises:
+        UserError: if a file is damaged.
+    """
+    sums = read_sums(write_sums(output, before, after))
+    return _write(output.study, added_up(output.study, sums), output.output)
+
+
+def _write(study: Study, totals: Mapping[int, PeriodSpent], folder: str) -> list[PeriodEntry]:
+    assert study.ledger is not None
+    entries = [_entry(study.ledger, start, each) for start, each in sorted(totals.items())]
     text = json.dumps([fields_of(entry) for entry in entries], indent=1)
-    write_bytes(str(FileSystems.join(folders[0], LEDGER_PERIODS)), f"{text}\n".encode())
+    write_bytes(str(FileSystems.join(folder, LEDGER_PERIODS)), f"{text}\n".encode())
     return entries
 
 
@@ -80,8 +101,10 @@ def _levels(line: Line) -> tuple[SpentAtMost, ...]:
     return tuple(SpentAtMost(epsilon, users) for epsilon, users in line.levels())
 
 
-def print_periods(console: Console, entries: Sequence[PeriodEntry]) -> None:
-    """Print a row per period."""
+def print_periods(entries: Sequence[PeriodEntry]) -> None:
+    """Print a row per period, and what a reader should know of them."""
+    if not entries:
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("period from", no_wrap=True)
     columns = ("users", "reports", "half spent", "95%", "all", "with changes", "over cap")
@@ -96,7 +119,9 @@ def print_periods(console: Console, entries: Sequence[PeriodEntry]) -> None:
             *(f"{level:.4g}" for level in (*levels, entry.changes_included[-1].at_most)),
             "-" if entry.cap is None else f"{entry.users_over_cap:,}",
         )
-    console.print(table)
+    Console().print(table)
+    for sentence in sentences(entries):
+        print(sentence)
 
 
 def _spent_by(entry: PeriodEntry, share: float) -> float:

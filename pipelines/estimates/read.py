@@ -54,7 +54,16 @@ def read_results(folder: str) -> Results:
             its files is damaged; one sentence that names the file.
     """
     results = _read_results(folder)
-    return replace(results, periods=_read(tuple[PeriodEntry, ...], folder, LEDGER_PERIODS) or ())
+    return replace(results, periods=read_periods(folder))
+
+
+def read_periods(folder: str) -> tuple[PeriodEntry, ...]:
+    """The ledger over periods of an output folder, when it was last added up; empty without one.
+
+    Raises:
+        UserError: if it is damaged.
+    """
+    return _read(tuple[PeriodEntry, ...], folder, LEDGER_PERIODS) or ()
 
 
 def _read_results(folder: str) -> Results:

@@ -32,8 +32,9 @@ FORMAT = 1
 TABLE_FOLDERS = {kind: (TABLES, kind) for kind in SCHEMAS}
 LEDGER = "ledger.json"
 #: The folder of files of what users spent, for the ledger over periods; the folder of their parts while a run
-#: writes; and the file of the ledger itself.
-LEDGER_FOLDER, LEDGER_PARTS, LEDGER_PERIODS = "ledger", ".ledger", "ledger_periods.json"
+#: writes; the sums in the first; and the file of the ledger itself.
+LEDGER_FOLDER, LEDGER_PARTS, LEDGER_SUMS = "ledger", ".ledger", "sums.arrow"
+LEDGER_PERIODS = "ledger_periods.json"
 FIT = "fit.json"
 #: In the folder of a stream's run: the tests of fit, a file for each attribute and window.
 FIT_FOLDER = "fit"

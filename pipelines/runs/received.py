@@ -1,7 +1,7 @@
 """The files of what users spent: where the runs of an output folder keep them, and how they are added up.
 
 A run of ``ldpbeam estimate`` has one file, which a later run of the same windows replaces. A stream has a
-file for each bundle, and one of them all when it has ended. The rows of all files are a set.
+file for each bundle, and brings small ones together while it runs. The rows of all files are a set.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError, naming
 from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, Output, delete, files_in
+from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.schemas.outputs.received import (
     MOST_BITS,
     About,
     bits_for,
     read_about,
-    read_received,
-    write_received,
+    read_rows,
+    write_rows,
 )
-from ldpbeam.spent import Received, concatenated, distinct
+from ldpbeam.spent import Received, distinct
 from ldpbeam.transforms.outputs.names import span_name
 from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.received import key_check
@@ -45,6 +46,16 @@ class ReceivedFile:
     folder: str
     path: str
     about: About
+
+    @property
+    def name(self) -> str:
+        """The name of the file, without its folder."""
+        return str(FileSystems.split(self.path)[1])
+
+    @property
+    def run_folder(self) -> str:
+        """The folder that the file lies in: the ledger's, or that of the ledger of a stream's run."""
+        return str(FileSystems.split(self.path)[0])
 
 
 def ledger_key(output: Output, key: bytes | None, *, shared: bool) -> bytes | None:
@@ -93,7 +104,7 @@ def files_of(folders: Sequence[str]) -> list[ReceivedFile]:
         with naming(folder):
             entries = [
                 entry
-                for pattern in (f"{LEDGER_FOLDER}/*.arrow", f"{RUNS}/*/{LEDGER_FOLDER}/*.arrow")
+                for pattern in (f"{LEDGER_FOLDER}/received-*.arrow", f"{RUNS}/*/{LEDGER_FOLDER}/*.arrow")
                 for entry in files_in(folder, pattern)
             ]
         received_files += [_file(folder, entry.path) for entry in entries]
@@ -126,9 +137,15 @@ def users_in_turn(files: Sequence[ReceivedFile], bits: int | None = None) -> Ite
         parts = []
         for file, spans in zip(files, replaced, strict=True):
             with naming(file.path), open_raw(file.path) as stream:
-                part = read_received(stream, bits, batch)
+                part = read_rows(stream, Received, bits, batch)
             parts.append(_without(part, file.about.span, spans))
-        yield distinct(concatenated(parts))
+        yield distinct(Received.concatenated(parts))
+
+
+def shares_windows(one: About, other: About) -> bool:
+    """Whether what counts of one run may depend on the other: they estimate or received one window."""
+    overlap = one.start < other.stop and other.start < one.stop
+    return overlap or not set(one.windows).isdisjoint(other.windows)
 
 
 def _replaced(file: ReceivedFile, files: Sequence[ReceivedFile]) -> list[Span]:
@@ -155,7 +172,7 @@ def _without(rows: Received, written: Span, later: Sequence[Span]) -> Received:
     return rows.chosen(~(again & ~written.outside(rows.window)))
 
 
-def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile] = ()) -> None:
+def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile] = ()) -> list[ReceivedFile]:
     """Make one file of the parts that the workers of a run of ``estimate`` wrote, and delete these.
 
     A run that received nothing has a file too, which replaces those of earlier runs of its windows.
@@ -164,25 +181,49 @@ def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile]
         output: the run.
         kept: where the parts are.
         before: the files of the runs that it shares its folder with: it comes later than all of them.
+
+    Returns:
+        The files of the folder when that of the run is in place.
     """
-    span = kept.about.span
-    latest = max((file.about.written for file in before), default=0)
-    written = max(latest + 1, time.time_ns() // 1_000_000)
+    span, parts = kept.about.span, _parts(output, kept)
+    written = max(max((file.about.written for file in before), default=0) + 1, time.time_ns() // 1_000_000)
+    windows = tuple(sorted({window for part in parts for window in part.about.windows}))
+    about = replace(kept.about, written=written, windows=windows)
     others = [file for file in before if not span.holds((file.about.start, file.about.stop))]
     name = span_name(span.start, span.stop) if span.start > -FAR and span.stop < FAR else "all"
     make_folder(output.path(LEDGER_FOLDER), private=True)
     path = output.path(LEDGER_FOLDER, f"received-{name}.arrow")
-    _write_together(_parts(output, kept), replace(kept.about, written=written), path, others)
+    received = _write_together(parts, about, path, [f for f in others if shares_windows(about, f.about)])
     clear_parts(kept)
+    return [*others, replace(received, folder=before[0].folder if before else output.output)]
 
 
-def bring_stream_together(output: Output, kept: Keeping) -> None:
-    """Make one file of those that the workers of a stream wrote, and delete these."""
-    parts = _parts(output, kept)
-    if len(parts) > 1:
-        # The rows are a set: a reader who sees old files and the new one counts them once.
-        _write_together(parts, kept.about, str(FileSystems.join(kept.folder, f"{uuid.uuid4().hex}.arrow")))
-        delete([part.path for part in parts])
+def bring_streams_together(output: Output) -> None:
+    """Make one file of the small ones that the workers of each stream in a folder wrote, and delete these.
+
+    What is left are few files, each with more rows than all smaller ones together, so that a row is written
+    again only when their number has doubled. The rows are a set: a reader who sees old files and the new one
+    counts them once.
+
+    Raises:
+        UserError: if a file is damaged.
+    """
+    by_run: dict[str, list[ReceivedFile]] = {}
+    if not files_in(output.path(RUNS), f"*/{LEDGER_FOLDER}/*.arrow"):
+        return
+    with one_at_a_time(output):
+        for file in files_of([output.output]):
+            if file.run_folder != output.path(LEDGER_FOLDER):
+                by_run.setdefault(file.run_folder, []).append(file)
+        for folder, files in by_run.items():
+            files.sort(key=lambda file: file.about.rows)
+            rows = np.array([file.about.rows for file in files])
+            small = np.flatnonzero(rows[1:] <= np.cumsum(rows)[:-1])
+            if len(small):
+                some = files[: small[-1] + 2]
+                path = str(FileSystems.join(folder, f"{uuid.uuid4().hex}.arrow"))
+                _write_together(some, some[0].about, path)
+                delete([file.path for file in some])
 
 
 def _parts(output: Output, kept: Keeping) -> list[ReceivedFile]:
@@ -191,7 +232,7 @@ def _parts(output: Output, kept: Keeping) -> list[ReceivedFile]:
 
 def _write_together(
     parts: Sequence[ReceivedFile], about: About, path: str, others: Sequence[ReceivedFile] = ()
-) -> None:
+) -> ReceivedFile:
     """Write the rows of all parts, without those outside of the run's windows that other runs have."""
     rows = sum(part.about.rows for part in parts)
     bits = bits_at_once([*parts, *others])
@@ -199,16 +240,18 @@ def _write_together(
     if others:
         pairs = zip(each, users_in_turn(others, bits), strict=True)
         each = (_first_received(received, known, about.span) for received, known in pairs)
+    # The file has at least as many batches as it has parts.
+    about = replace(about, rows=rows, bits=max(bits, bits_for(rows)))
     with replacing(path, private=True) as stream:
-        # The file has at least as many batches as it has parts.
-        write_received(stream, replace(about, rows=rows, bits=max(bits, bits_for(rows))), each)
+        write_rows(stream, Received, about, each)
+    return ReceivedFile("", path, about)
 
 
 def _first_received(rows: Received, known: Received, span: Span) -> Received:
     """The rows of a run that lie in its windows, or that no other run has."""
     outside = rows.chosen(span.outside(rows.window))
-    fresh = distinct(concatenated([known, outside]), only_from=len(known))
-    return distinct(concatenated([rows.chosen(~span.outside(rows.window)), fresh]))
+    fresh = distinct(Received.concatenated([known, outside]), only_from=len(known))
+    return distinct(Received.concatenated([rows.chosen(~span.outside(rows.window)), fresh]))
 
 
 def clear_parts(kept: Keeping) -> None:

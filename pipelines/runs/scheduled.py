@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -24,6 +24,7 @@ from ldpbeam.pipelines.runs.output import (
     FORMAT,
     LEDGER,
     LEDGER_FOLDER,
+    LEDGER_PERIODS,
     RUN,
     STATISTICS,
     TABLE_FOLDERS,
@@ -92,7 +93,9 @@ def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[None]:
                 shutil.rmtree(job.made.output, ignore_errors=True)
 
 
-def publish(job: Scheduled, estimates: Sequence[EstimateRecord]) -> None:
+def publish(
+    job: Scheduled, estimates: Sequence[EstimateRecord], add_up: Callable[[], object] | None = None
+) -> None:
     """Move a run's files into place while no other run moves its own.
 
     ``run.json`` of the run is deleted first and written last: if it exists, all files of the span come from
@@ -101,9 +104,12 @@ def publish(job: Scheduled, estimates: Sequence[EstimateRecord]) -> None:
     Args:
         job: the run; its statistics, dead letters, accounting, ledger and fit are in its hidden folder.
         estimates: its estimates, sorted by attribute and window.
+        add_up: what makes files of the run from those that are in place before; None for nothing.
     """
     _write_estimates(job.made, estimates)
     with one_at_a_time(job):
+        if add_up is not None:
+            add_up()
         _move_all(job)
 
 
@@ -114,6 +120,7 @@ def _move_all(job: Scheduled) -> None:
     for folder, pattern in (
         ((STATISTICS,), "*.avro"),
         ((ESTIMATES,), "*.jsonl"),
+        # The sums, which come last by name, say which files they are of.
         ((LEDGER_FOLDER,), "*.arrow"),
         *tables,
     ):
@@ -131,6 +138,8 @@ def _move_all(job: Scheduled) -> None:
     delete([output.path(DEAD_LETTERS, name) for name in stale])
     for name in (ACCOUNTING, FIT, LEDGER):
         _move(made, output, name)
+    if job.study.ledger:
+        _move(made, job, LEDGER_PERIODS)
     ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
     write_json(output.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
 

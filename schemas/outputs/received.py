@@ -1,8 +1,8 @@
-"""Files of received reports, which the ledger over periods adds up: Arrow IPC, by the bits of users.
+"""Files of the ledger over periods, of received reports and of their sums: Arrow IPC, by the bits of users.
 
 A file has 2^b batches. Batch i holds the users whose keyed hash begins with the b bits of i, each batch
-sorted as by :func:`ldpbeam.spent.distinct`. So the users of any prefix of bits can be read from many files
-by themselves, and what is in memory is bounded.
+sorted as by :func:`ldpbeam.spent.distinct` or :func:`ldpbeam.spent.summed`. So the users of any prefix of
+bits can be read from many files by themselves, and what is in memory is bounded.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from ldpbeam.spent import KINDS, Received, concatenated
+from ldpbeam.spent import Rows
 from ldpbeam.windows import FAR, Span
 
 #: The version of the format.
@@ -26,12 +26,12 @@ FORMAT = 1
 BATCH_ROWS = 2**13
 MOST_BITS = 20
 _ABOUT = b"ldpbeam"
-SCHEMA = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in KINDS.items()])
+_R = TypeVar("_R", bound=Rows)
 
 
 @dataclass(frozen=True)
 class About:
-    """What a file of received reports says of itself.
+    """What a file says of itself.
 
     Attributes:
         study: the study's fingerprint.
@@ -41,6 +41,8 @@ class About:
         written: which of two runs of a window came later, the larger.
         bits: the file has 2^bits batches.
         rows: how many rows it has, in all.
+        windows: the starts of the windows of received reports; there may be none of some of them.
+        files: of a file of sums, what it adds up: the names of files, and when each was written.
         format: the version of the format.
     """
 
@@ -51,6 +53,8 @@ class About:
     written: int = 0
     bits: int = 0
     rows: int = 0
+    windows: tuple[int, ...] = ()
+    files: tuple[tuple[str, int], ...] = ()
     format: int = FORMAT
 
     @property
@@ -60,6 +64,7 @@ class About:
 
 
 _CHECKED = TypeAdapter(About)
+_NO_LEDGER = "this is not a file of a ledger, or it is damaged"
 
 
 def bits_for(rows: int) -> int:
@@ -67,15 +72,21 @@ def bits_for(rows: int) -> int:
     return min(MOST_BITS, (max(rows - 1, 0) // BATCH_ROWS).bit_length())
 
 
-def write_received(stream: IO[bytes], about: About, parts: Iterable[Received]) -> None:
+def schema_of(kind: type[Rows]) -> pa.Schema:
+    """The columns of rows."""
+    return pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in kind.KINDS.items()])
+
+
+def write_rows(stream: IO[bytes], kind: type[_R], about: About, parts: Iterable[_R]) -> None:
     """Write a file.
 
     Args:
         stream: where to.
+        kind: the rows.
         about: what it says of itself; its ``rows`` may be more than there are in the end.
         parts: the distinct rows, in the order of users; each part has whole batches.
     """
-    schema = SCHEMA.with_metadata({_ABOUT: json.dumps(asdict(about)).encode()})
+    schema = schema_of(kind).with_metadata({_ABOUT: json.dumps(asdict(about)).encode()})
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     following = 0
     with pa.ipc.new_file(stream, schema, options=options) as writer:
@@ -87,7 +98,7 @@ def write_received(stream: IO[bytes], about: About, parts: Iterable[Received]) -
                 writer.write_batch(as_batch(part.chosen(slice(start, stop)), schema))
             following = last
         for _ in range(following, 1 << about.bits):
-            writer.write_batch(as_batch(concatenated([]), schema))
+            writer.write_batch(as_batch(kind.concatenated([]), schema))
 
 
 def batch_of(high: np.ndarray, bits: int) -> np.ndarray:
@@ -98,43 +109,45 @@ def batch_of(high: np.ndarray, bits: int) -> np.ndarray:
     return batches
 
 
-def as_batch(rows: Received, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+def as_batch(rows: Rows, schema: pa.Schema | None = None) -> pa.RecordBatch:
     """Rows as an Arrow batch, with the metadata of a schema."""
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in rows.columns.values()], schema=schema)
+    columns = [pa.array(column) for column in rows.columns.values()]
+    return pa.RecordBatch.from_arrays(columns, schema=schema or schema_of(type(rows)))
 
 
 def read_about(stream: IO[bytes]) -> About:
     """What a file says of itself.
 
     Raises:
-        ValueError: if it is no file of received reports, or of a newer version.
+        ValueError: if it is no file of a ledger, or of a newer version.
     """
     return _opened(stream)[1]
 
 
-def read_received(stream: IO[bytes], bits: int, batch: int) -> Received:
+def read_rows(stream: IO[bytes], kind: type[_R], bits: int, batch: int) -> _R:
     """The rows of the users whose hash begins with the ``bits`` bits of ``batch``.
 
     Raises:
         ValueError: if the file is damaged.
     """
     reader, about = _opened(stream)
+    if not reader.schema.equals(schema_of(kind)):
+        raise ValueError(_NO_LEDGER)
     try:
         if about.bits >= bits:
             each = 1 << (about.bits - bits)
-            return concatenated(
-                [from_batch(reader.get_batch(i)) for i in range(batch * each, (batch + 1) * each)]
-            )
-        rows = from_batch(reader.get_batch(batch >> (bits - about.bits)))
+            batches = (reader.get_batch(i) for i in range(batch * each, (batch + 1) * each))
+            return kind.concatenated([from_batch(one, kind) for one in batches])
+        rows = from_batch(reader.get_batch(batch >> (bits - about.bits)), kind)
     except (pa.ArrowException, OSError, IndexError) as error:
         raise ValueError(f"damaged: {error}") from None
-    batches = batch_of(rows.high, bits)
-    return rows.chosen(slice(*np.searchsorted(batches, [batch, batch + 1])))
+    ends = np.searchsorted(batch_of(rows.high, bits), [batch, batch + 1])
+    return rows.chosen(slice(*ends))
 
 
-def from_batch(batch: pa.RecordBatch) -> Received:
+def from_batch(batch: pa.RecordBatch, kind: type[_R]) -> _R:
     """The inverse of :func:`as_batch`."""
-    return Received(*(batch.column(name).to_numpy() for name in KINDS))
+    return kind(*(batch.column(name).to_numpy() for name in kind.KINDS))
 
 
 def _opened(stream: IO[bytes]) -> tuple[Any, About]:
@@ -148,9 +161,7 @@ def _opened(stream: IO[bytes]) -> tuple[Any, About]:
             )
         about = _CHECKED.validate_python(header)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValidationError) as error:
-        raise ValueError(
-            f"this is not a file of a ledger, or it is damaged ({type(error).__name__})"
-        ) from None
-    if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1 << about.bits:
-        raise ValueError("this is not a file of a ledger, or it is damaged")
+        raise ValueError(f"{_NO_LEDGER} ({type(error).__name__})") from None
+    if reader.num_record_batches != 1 << about.bits:
+        raise ValueError(_NO_LEDGER)
     return reader, about

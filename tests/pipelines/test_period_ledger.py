@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
@@ -15,17 +16,19 @@ from support.ledger_model import Price, Run, lines, spent
 
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.period_ledger import totals_of
+from ldpbeam.pipelines.estimates.period_ledger import added_up, totals_of
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import (
-    bring_stream_together,
+    bring_streams_together,
     bring_together,
     files_of,
     keeping,
     ledger_key,
 )
+from ldpbeam.pipelines.runs.sums import read_sums, write_sums
 from ldpbeam.schemas.outputs.received import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.spent import PeriodSpent
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
@@ -81,8 +84,9 @@ def report(kind: tuple[str, str], user: int, hour: int, number: int, region: str
 
 @pytest.fixture(autouse=True, scope="module")
 def few_rows_at_once() -> Iterator[None]:
-    """Files of many batches, which are added up in many parts."""
+    """Files of many batches, which are added up in many parts, and sums that each run changes."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ldpbeam.pipelines.runs.sums.MOST_READ", math.inf)
         patch.setattr("ldpbeam.pipelines.runs.received.ROWS_AT_ONCE", 8)
         patch.setattr("ldpbeam.schemas.outputs.received.BATCH_ROWS", 4)
         yield
@@ -115,19 +119,24 @@ def write(kept: Keeping, run: Run, span: Span, bundles: int) -> None:
         writer.finish_bundle()
 
 
-def keep(folder: Path, run: Run, key: bytes = KEY, bundles: int = 2) -> None:
-    """What a run of estimate does for the ledger, without an engine."""
+def keep(folder: Path, run: Run, key: bytes = KEY, bundles: int = 2) -> dict[int, dict[str, Any]]:
+    """What a run of estimate does for the ledger, without an engine; the ledger of the folder after it."""
     span = EVERYTHING if run.span is None else Span(*run.span)
-    output = Output(STUDY, str(folder), "run")
+    shared, made = (Output(STUDY, str(path), "run") for path in (folder, folder / ".made"))
     before = files_of([str(folder)])
-    kept = keeping(output, output.path(".ledger"), ledger_key(output, key, shared=True), span)
+    kept = keeping(made, made.path(".ledger"), ledger_key(shared, key, shared=True), span)
     assert kept is not None
     write(kept, run, span, bundles)
-    bring_together(output, kept, before)
-    # What a scheduled run does with the files of spans inside its period.
-    for file in before if run.span else ():
-        if file.about.span != span and span.holds((file.about.start, file.about.stop)):
+    after = bring_together(made, kept, before)
+    sums = write_sums(made, before, after)
+    totals = added_up(STUDY, read_sums(sums))
+    for file in before:
+        if file.path not in {one.path for one in after}:
             Path(file.path).unlink()
+    (folder / "ledger").mkdir(exist_ok=True)
+    for path in (folder / ".made" / "ledger").iterdir():
+        path.rename(folder / "ledger" / path.name)
+    return as_lines(totals)
 
 
 def stream(folder: Path, run: Run, name: str, key: bytes = KEY) -> Keeping:
@@ -141,7 +150,10 @@ def stream(folder: Path, run: Run, name: str, key: bytes = KEY) -> Keeping:
 
 
 def ledger_of(folder: Path) -> dict[int, dict[str, Any]]:
-    totals = totals_of(STUDY, files_of([str(folder)]))
+    return as_lines(totals_of(STUDY, files_of([str(folder)])))
+
+
+def as_lines(totals: dict[int, PeriodSpent]) -> dict[int, dict[str, Any]]:
     return {
         start: {
             "users": int(period.about_values.users.sum()),
@@ -175,8 +187,11 @@ def test_scheduled_runs_and_reruns_in_any_order_spend_what_a_dictionary_says(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Run]
 ) -> None:
     folder = tmp_path_factory.mktemp("scheduled")
-    for run in runs:
-        keep(folder, run)
+    for number, run in enumerate(runs, 1):
+        # The sums of the runs before and what the run changes, and then all reports of the folder.
+        assert keep(folder, run) == model(runs[:number])
+    assert ledger_of(folder) == model(runs)
+    (folder / "ledger" / "sums.arrow").unlink()
     assert ledger_of(folder) == model(runs)
 
 
@@ -188,8 +203,11 @@ def test_streams_and_what_they_bring_together_spend_what_a_dictionary_says(
     folder = tmp_path_factory.mktemp("stream")
     kept = [stream(folder, run, f"run-{number}") for number, run in enumerate(runs)]
     assert ledger_of(folder) == model(runs)
-    bring_stream_together(Output(STUDY, str(folder), "run-0"), kept[0])
-    assert len(list(Path(kept[0].folder).glob("*"))) <= 1
+    bring_streams_together(Output(STUDY, str(folder), ""))
+    for one in kept:
+        files = [file for file in files_of([str(folder)]) if file.run_folder == one.folder]
+        rows = sorted(file.about.rows for file in files)
+        assert all(sum(rows[:place]) < size for place, size in enumerate(rows))
     assert ledger_of(folder) == model(runs)
 
 

@@ -6,11 +6,12 @@ import uuid
 from dataclasses import dataclass, field, replace
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.schemas.outputs.received import About, bits_for, from_batch, write_received
-from ldpbeam.spent import Received, concatenated, distinct
+from ldpbeam.schemas.outputs.received import About, bits_for, from_batch, write_rows
+from ldpbeam.spent import Received, distinct
 from ldpbeam.transforms.storage import make_folder, replacing
 
 #: A worker writes a file when it holds this many rows, or a bundle ends.
@@ -51,7 +52,7 @@ class WriteReceived(beam.DoFn):
 
     def process(self, batch: pa.RecordBatch) -> None:
         """Hold rows, until they are many."""
-        self.waiting.append(from_batch(batch))
+        self.waiting.append(from_batch(batch, Received))
         if sum(map(len, self.waiting)) >= MOST_ROWS:
             self._write()
 
@@ -61,10 +62,11 @@ class WriteReceived(beam.DoFn):
             self._write()
 
     def _write(self) -> None:
-        rows = distinct(concatenated(self.waiting))
+        rows = distinct(Received.concatenated(self.waiting))
         self.waiting = []
         make_folder(self.folder, private=True)
-        about = replace(self.about, rows=len(rows), bits=bits_for(len(rows)))
+        windows = tuple(np.unique(rows.window).tolist())
+        about = replace(self.about, rows=len(rows), bits=bits_for(len(rows)), windows=windows)
         path = str(FileSystems.join(self.folder, f"{uuid.uuid4().hex}.arrow"))
         with replacing(path, private=True) as stream:
-            write_received(stream, about, [rows])
+            write_rows(stream, Received, about, [rows])
