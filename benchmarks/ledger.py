@@ -1,26 +1,29 @@
-"""How long ledgers of many users and windows take to add up, and in how much memory.
+"""How long the ledger of an hour takes to be added to those of the hours before, and in how much memory.
 
-Each file is what a scheduled run of one hour keeps: one report of each user to one service with remembered
-noise. `python -m benchmarks.ledger --users 10000000 --hours 6` writes the files, adds them up in a process of
-its own, and prints bytes per user, seconds per hour and the peak memory of that process.
-`--users 100000 --hours 720` has as many files as a month.
+Each hour, every user sends one report with remembered noise to one service. The hour's file is what a
+scheduled run keeps; it is added to the sums of the hours before in a process of its own, as the run does, and
+deleted, so that the disk need not hold a month.
+`python -m benchmarks.ledger --users 10000000 --hours 720` prints for each hour the bytes of its file and of
+the sums for each user, the seconds, and the most memory that any hour has taken.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import resource
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from ldpbeam.pipelines.estimates.period_ledger import totals_of
-from ldpbeam.pipelines.runs.received import files_of
-from ldpbeam.schemas.outputs.received import BATCH_ROWS, About, bits_for, write_received
+from ldpbeam.pipelines.estimates.period_ledger import write_periods_after
+from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output
+from ldpbeam.pipelines.runs.received import ReceivedFile
+from ldpbeam.schemas.outputs.received import About, bits_for, write_rows
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.spent import Received
 
@@ -37,37 +40,40 @@ ledger: {period: 30d, cap: 60}
 """
 
 
-def write_hours(folder: Path, users: int, hours: int) -> int:
-    """Write a file per hour of the same users, and return the bytes of one."""
-    study = parse_study(STUDY)
-    rng = np.random.default_rng(1)
-    high = np.sort(rng.integers(0, 2**64, users, dtype=np.uint64))
-    low = rng.integers(0, 2**64, users, dtype=np.uint64)
-    service = np.zeros(users, dtype=np.uint16)
-    (folder / "ledger").mkdir()
-    path = folder
-    for hour in range(hours):
-        start = START + hour * HOUR
-        about = About(study.fingerprint, "0" * 32, start, start + HOUR, hour, bits_for(users), users)
-        payload = rng.integers(0, 2**64, users, dtype=np.uint64)
-        window = np.full(users, start, dtype=np.int64)
-        path = folder / "ledger" / f"received-{hour:05d}.arrow"
-        with path.open("wb") as stream:
-            write_received(stream, about, [Received(high, low, window, service, payload)])
-    return path.stat().st_size
+def write_hour(folder: Path, hour: int, users: tuple[np.ndarray, np.ndarray]) -> ReceivedFile:
+    """Write the file of an hour in which every user reports."""
+    high, low = users
+    start = START + hour * HOUR
+    about = About(
+        parse_study(STUDY).fingerprint,
+        "0" * 32,
+        start,
+        start + HOUR,
+        hour,
+        bits_for(len(high)),
+        len(high),
+        (start,),
+    )
+    window = np.full(len(high), start, dtype=np.int64)
+    payload = np.random.default_rng(hour).integers(0, 2**64, len(high), dtype=np.uint64)
+    rows = Received(high, low, window, np.zeros(len(high), dtype=np.uint16), payload)
+    path = folder / f"received-{hour:05d}.arrow"
+    with path.open("wb") as stream:
+        write_rows(stream, Received, about, [rows])
+    return ReceivedFile(str(folder), str(path), about)
 
 
-def add_up(folder: str) -> None:
-    """Add up the files of a folder, and print what it took."""
-    files = files_of([folder])
-    began = time.perf_counter()
-    totals = totals_of(parse_study(STUDY), files)
-    seconds = time.perf_counter() - began
+def add(folder: str, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]) -> str:
+    """Add an hour to the sums, and say what it took and what the ledger has."""
+    began, cpu = time.perf_counter(), time.process_time()
+    made = Output(parse_study(STUDY), str(Path(folder) / "made"), "benchmark")
+    (entry,) = write_periods_after(made, before, after)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    for spent in totals.values():
-        users = spent.about_values.users.sum()
-        print(f"{users:,} users, {spent.reports:,} reports: {spent.about_values.levels()}")
-    print(f"{seconds / len(files):.2f} s a file, {seconds:.1f} s in all, at most {memory / 1e9:.2f} GB")
+    return (
+        f"{seconds:.1f} s ({cpu:.1f} s of a core), at most {memory / 1e9:.2f} GB; {entry.users:,} users, "
+        f"{entry.reports:,} reports, {entry.about_values}"
+    )
 
 
 def main() -> None:
@@ -75,19 +81,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, default=1_000_000)
     parser.add_argument("--hours", type=int, default=24)
-    parser.add_argument("--folder", help="only add up the files here")
     options = parser.parse_args()
-    if options.folder:
-        add_up(options.folder)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        size = write_hours(Path(folder), options.users, options.hours)
-        print(
-            f"{options.users:,} users, {options.hours} hours: {size / options.users:.1f} bytes a user and "
-            f"hour, in batches of about {BATCH_ROWS:,} rows",
-            flush=True,
-        )
-        subprocess.run([sys.executable, "-m", "benchmarks.ledger", "--folder", folder], check=True)
+    rng = np.random.default_rng(1)
+    high = np.sort(rng.integers(0, 2**64, options.users, dtype=np.uint64))
+    users = high, rng.integers(0, 2**64, options.users, dtype=np.uint64)
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(1, mp_context=spawn) as adder:
+        folder, made = Path(name), Path(name) / "made" / LEDGER_FOLDER / LEDGER_SUMS
+        sums, files = folder / LEDGER_FOLDER / LEDGER_SUMS, list[ReceivedFile]()
+        sums.parent.mkdir()
+        for hour in range(options.hours):
+            file = write_hour(folder, hour, users)
+            says = adder.submit(add, name, files, [*files, file]).result()
+            made.replace(sums)
+            received = Path(file.path)
+            print(
+                f"hour {hour + 1}: {received.stat().st_size / options.users:.1f} bytes received and "
+                f"{sums.stat().st_size / options.users:.1f} of sums for each user, {says}",
+                flush=True,
+            )
+            received.unlink()
+            files.append(file)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from ldpbeam.pipelines.commands.options import check_reachable, check_service, r
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.period_ledger import print_periods, write_periods
-from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.pipelines.estimates.read import read_study
 from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
 from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.graphs.run import run_pipeline
@@ -40,10 +40,8 @@ def ledger_command(options: argparse.Namespace) -> int:
         study = _with_ledger(study_of(options.study, options.attribute), options.study)
         entries, accounting = _of_reports(study, options)
     else:
-        results = read_results(options.folders[0])
-        if results.study is None:
-            raise UserError(f"{options.folders[0]}: {results.study_problem or 'it does not hold its study'}")
-        entries = write_periods(_with_ledger(results.study, options.folders[0]), options.folders)
+        study = _with_ledger(read_study(options.folders[0]), options.folders[0])
+        entries = write_periods(study, options.folders)
     periods = {"periods": [fields_of(entry) for entry in entries]}
     if document(periods if accounting is None else {**periods, "accounting": accounting}):
         return DONE

@@ -85,6 +85,18 @@ def _read_results(folder: str) -> Results:
     return Results(folder, kind, about, *_study(folder, about), (run,), estimates)
 
 
+def read_study(folder: str) -> Study:
+    """The study of an output folder, of which nothing else is read.
+
+    Raises:
+        UserError: if it is no output folder, or its study cannot be read here.
+    """
+    study, problem = _study(folder, _about(folder))
+    if study is None:
+        raise UserError(f"{folder}: {problem or 'it does not hold its study'}")
+    return study
+
+
 def _study(folder: str, about: RunRecord) -> tuple[Study | None, str]:
     """The study that a folder holds, or None and why it cannot be read here.
 

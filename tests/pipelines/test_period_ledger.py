@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.ledger_model import Price, Run, lines, spent
+from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Run, lines, report, spent
 
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.errors import UserError
@@ -35,51 +34,7 @@ from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.windows import EVERYTHING, Span
 
-HOUR = 3_600_000
-#: Two hours before the end of a period of a day.
-START = 1_795_132_800_000 - 2 * HOUR
-TEXT = """\
-study: s
-attributes:
-  x:
-    domain: {categories: 3}
-    services:
-      app: {mechanism: grr, epsilon: 1, lifetime_epsilon: 2, values_at_most: 2}
-      web: {mechanism: grr, epsilon: 0.1}
-  y:
-    domain: {categories: 4}
-    services: {app: {mechanism: grr, epsilon: 0.6, lifetime_epsilon: 0.7}}
-windows: {size: 1h}
-groups: {field: region}
-ledger: {period: 1d, cap: 3.5}
-"""
-STUDY = parse_study(TEXT)
-
-
-def instant(cells: int, lifetime: float, epsilon: float) -> float:
-    """The epsilon of the instant step, by the formula of docs/over_time.md."""
-    top = exp(lifetime + epsilon) + (cells - 2) * exp(epsilon) - (cells - 1)
-    return log(top / (exp(lifetime) - exp(epsilon)))
-
-
-PRICES = {
-    ("x", "app"): Price(1.0, 2.0, 2, instant(3, 2.0, 1.0)),
-    ("x", "web"): Price(0.1),
-    ("y", "app"): Price(0.6, 0.7, 4, instant(4, 0.7, 0.6)),
-}
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
-
-
-def report(kind: tuple[str, str], user: int, hour: int, number: int, region: str) -> dict[str, Any]:
-    attribute, service = kind
-    return {
-        "user_id": f"u{user}",
-        "attribute": attribute,
-        "service": service,
-        "event_time": START + hour * HOUR + number,
-        "payload": number % 3,
-        "region": region,
-    }
 
 
 @pytest.fixture(autouse=True, scope="module")

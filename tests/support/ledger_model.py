@@ -1,11 +1,14 @@
-"""What users spent over periods, by dictionaries and loops over reports: the model of the ledger."""
+"""What users spent over periods, by dictionaries and loops over reports; and a study with such a ledger."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
 from typing import Any
+
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 Report = Mapping[str, Any]
 
@@ -103,4 +106,52 @@ def lines(each: Mapping[str, tuple[float, float]], cap: float) -> dict[str, Any]
         "about_values": dict(Counter(values for values, _ in each.values())),
         "changes_included": dict(Counter(changes for _, changes in each.values())),
         "over": sum(values > cap for values, _ in each.values()),
+    }
+
+
+HOUR = 3_600_000
+#: Two hours before the end of a period of a day.
+START = 1_795_132_800_000 - 2 * HOUR
+TEXT = """\
+study: s
+attributes:
+  x:
+    domain: {categories: 3}
+    services:
+      app: {mechanism: grr, epsilon: 1, lifetime_epsilon: 2, values_at_most: 2}
+      web: {mechanism: grr, epsilon: 0.1}
+  y:
+    domain: {categories: 4}
+    services: {app: {mechanism: grr, epsilon: 0.6, lifetime_epsilon: 0.7}}
+windows: {size: 1h}
+groups: {field: region}
+ledger: {period: 1d, cap: 3.5}
+"""
+STUDY = parse_study(TEXT)
+
+
+def instant(cells: int, lifetime: float, epsilon: float) -> float:
+    """The epsilon of the instant step, by the formula of docs/over_time.md."""
+    top = exp(lifetime + epsilon) + (cells - 2) * exp(epsilon) - (cells - 1)
+    return log(top / (exp(lifetime) - exp(epsilon)))
+
+
+PRICES = {
+    ("x", "app"): Price(1.0, 2.0, 2, instant(3, 2.0, 1.0)),
+    ("x", "web"): Price(0.1),
+    ("y", "app"): Price(0.6, 0.7, 4, instant(4, 0.7, 0.6)),
+}
+
+
+def report(
+    kind: tuple[str, str], user: int, hour: int, number: int, region: str, start: int = START
+) -> dict[str, Any]:
+    attribute, service = kind
+    return {
+        "user_id": f"u{user}",
+        "attribute": attribute,
+        "service": service,
+        "event_time": start + hour * HOUR + number,
+        "payload": number % 3,
+        "region": region,
     }

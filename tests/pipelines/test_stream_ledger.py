@@ -1,0 +1,78 @@
+"""A stream adds its ledger up while it runs, and leaves what takes long to ``ldpbeam ledger``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from support.ledger_model import PRICES, STUDY, report
+
+from ldpbeam.library.tables import decoded_batches
+from ldpbeam.pipelines.estimates import stream_ledger
+from ldpbeam.pipelines.estimates.read import read_periods
+from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
+from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.runs.received import files_of
+from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
+from ldpbeam.schemas.outputs.received import as_batch
+from ldpbeam.transforms.outputs.received import WriteReceived
+from ldpbeam.transforms.reports.validation import Validation, columns_or_only
+
+pytestmark = pytest.mark.slow
+
+KEY = b"k" * 32
+#: Seconds that a test waits for what must come true.
+PATIENCE = 240
+
+
+def stream_in(folder: Path) -> StreamJob:
+    feed = cast(Any, SimpleNamespace(name="files"))
+    run = "20261120T100000Z-00000000"
+    return StreamJob(STUDY, str(folder), run, feed=feed, disorder=0, partitions=1, ledger_key=KEY)
+
+
+def receive(job: StreamJob, hour: int) -> None:
+    """What a worker does with a bundle: nine users report to everything in an hour."""
+    assert job.keeping is not None
+    writer = WriteReceived(job.keeping)
+    writer.start_bundle()
+    sent = [report(kind, user, hour, 0, "n") for kind in PRICES for user in range(9)]
+    validation = Validation(STUDY, ledger_key=KEY)
+    for batch in decoded_batches(sent, columns_or_only(STUDY, None, None)):
+        for rows in validation.validate(batch).received:
+            writer.process(as_batch(rows))
+    writer.finish_bundle()
+
+
+def test_sums_are_made_while_a_stream_runs_and_say_who_is_over_the_cap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stream_ledger, "LEAST_SECONDS", 0.01)
+    monkeypatch.setattr(stream_ledger, "LARGEST_SHARE", 1.0)
+    job = stream_in(tmp_path)
+    with owned_by_stream(job):
+        for hour in range(5):
+            receive(job, hour)
+        end = time.monotonic() + PATIENCE
+        with ledger_kept_current(job):
+            while not read_periods(str(tmp_path)):
+                assert time.monotonic() < end, capsys.readouterr().err
+                time.sleep(0.05)
+    assert [entry.users for entry in read_periods(str(tmp_path))] == [9, 9]
+    # Of five files with as many rows each, two are left at most.
+    assert len(files_of([str(tmp_path)])) <= 2
+
+
+def test_the_end_of_a_stream_leaves_many_reports_to_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = stream_in(tmp_path)
+    with owned_by_stream(job):
+        receive(job, 0)
+        assert [entry.reports for entry in add_up_at_end(job)] == [27]
+        monkeypatch.setattr(stream_ledger, "ROWS_AT_END", 26)
+        assert add_up_at_end(job) == []
+    assert f"the ledger has 27 reports: ldpbeam ledger {tmp_path} adds them up" in capsys.readouterr().err
