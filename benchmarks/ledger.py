@@ -20,9 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ldpbeam.pipelines.estimates.period_ledger import write_periods_after
+from ldpbeam.pipelines.estimates.period_ledger import added_up
 from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output
 from ldpbeam.pipelines.runs.received import ReceivedFile
+from ldpbeam.pipelines.runs.sums import read_sums, write_sums
 from ldpbeam.schemas.outputs.received import About, bits_for, write_rows
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.spent import Received
@@ -66,13 +67,14 @@ def write_hour(folder: Path, hour: int, users: tuple[np.ndarray, np.ndarray]) ->
 def add(folder: str, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]) -> str:
     """Add an hour to the sums, and say what it took and what the ledger has."""
     began, cpu = time.perf_counter(), time.process_time()
-    made = Output(parse_study(STUDY), str(Path(folder) / "made"), "benchmark")
-    (entry,) = write_periods_after(made, before, after)
+    study = parse_study(STUDY)
+    made = Output(study, str(Path(folder) / "made"), "benchmark")
+    ((_, spent),) = added_up(study, read_sums(write_sums(made, before, after))).items()
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return (
-        f"{seconds:.1f} s ({cpu:.1f} s of a core), at most {memory / 1e9:.2f} GB; {entry.users:,} users, "
-        f"{entry.reports:,} reports, {entry.about_values}"
+        f"{seconds:.1f} s ({cpu:.1f} s of a core), at most {memory / 1e9:.2f} GB; "
+        f"{spent.about_values.users.sum():,} users, {spent.reports:,} reports, {spent.about_values.levels()}"
     )
 
 

@@ -58,6 +58,20 @@ def together(mechanisms: Sequence[Mechanism]) -> tuple[float, float]:
     return epsilon, min(apart, largest_variation(epsilon))
 
 
+def composed(parts: Sequence[tuple[float, float]], slack: float) -> tuple[float, float]:
+    """(epsilon, delta) of several releases with independent noise, of (epsilon, delta) each.
+
+    The smaller epsilon of basic composition, where both add up, and of advanced composition (Kairouz, Oh and
+    Viswanath, "The Composition Theorem for Differential Privacy", Theorem 3.5), whose delta has a slack more.
+    """
+    epsilons = np.array([epsilon for epsilon, _ in parts])
+    delta = math.fsum(each for _, each in parts)
+    basic = math.fsum(epsilons)
+    lost = math.fsum(epsilons * np.tanh(epsilons / 2.0))
+    advanced = lost + math.sqrt(2.0 * math.log(1.0 / slack) * math.fsum(epsilons**2))
+    return (basic, delta) if basic <= advanced else (advanced, delta + slack)
+
+
 def amplified_delta(epsilon: float, local: float, variation: float, users: int) -> float:
     """The least delta that the bound proves at an epsilon.
 

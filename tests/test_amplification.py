@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpbeam.amplification import amplified_delta, amplified_epsilon, largest_variation
+from ldpbeam.amplification import amplified_delta, amplified_epsilon, composed, largest_variation
 from ldpbeam.domains import Categories, Numeric
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.pipelines.estimates.readers import readers
-from ldpbeam.schemas.study.yaml_file import parse_study
 
 #: (mechanism, epsilon, users, total variation, epsilon at delta 1e-6): ``amplificationLB`` with 40 bisections
 #: of ``unifiedamplification.py`` in github.com/wangsw/PrivacyAmplification, for its mechanisms of one report.
@@ -116,23 +114,13 @@ def test_a_hundred_thousand_users_have_the_published_figures() -> None:
         assert amplified_epsilon(1e-6, 4.0, variation, 100_000) == pytest.approx(epsilon, abs=5e-4)
 
 
-@pytest.mark.parametrize(
-    ("service", "said"),
-    [
-        ("{mechanism: grr, epsilon: 1.0}", "the epsilon of 1 of 'x' becomes (0."),
-        (
-            "{mechanism: grr, epsilon: 1.0, lifetime_epsilon: 2.0}",
-            "Windows of 'x' share noise, so over several",
-        ),
-    ],
-)
-def test_readers_are_told_what_they_learn(service: str, said: str) -> None:
-    text = f"study: s\nattributes: {{x: {{domain: {{categories: 4}}, services: {{a: {service}}}}}}}\n"
-    assert said in " ".join(readers(parse_study(f"{text}windows: {{size: 1h}}\n"), "x", 1_000))
-
-
-def test_nothing_is_claimed_of_noise_with_a_delta() -> None:
-    service = "{mechanism: gaussian, epsilon: 1, delta: 1.0e-6}"
-    text = f"study: s\nattributes: {{x: {{domain: {{numeric: [0, 1]}}, services: {{a: {service}}}}}}}\n"
-    (sentence,) = readers(parse_study(text), "x", 1_000)
-    assert sentence.endswith("nothing is claimed: gaussian has a delta of its own.")
+@pytest.mark.parametrize(("count", "epsilon"), [(2, 1.0), (100, 0.1), (720, 0.05)])
+def test_composition_bounds_as_many_randomised_responses(count: int, epsilon: float) -> None:
+    """The exact delta of that many answers, each kept with probability E/(E + 1), is below the bound's."""
+    bound, delta = composed([(epsilon, 0.0)] * count, 1e-6)
+    keep = 1.0 / (1.0 + math.exp(-epsilon))
+    right = stats.binom.pmf(np.arange(count + 1), count, keep)
+    assert np.maximum(right - math.exp(bound) * right[::-1], 0.0).sum() <= delta + 1e-15
+    # Few answers add up; of many, advanced composition has less.
+    assert (bound, delta) == ((count * epsilon, 0.0) if count == 2 else (pytest.approx(bound), 1e-6))
+    assert bound <= count * epsilon

@@ -182,7 +182,9 @@ def _periods(request: Request) -> list[PeriodEntry]:
     with step("adding up the ledger"):
         before = files_of([shared.output]) if shared else []
         after = bring_together(job, job.keeping, before)
-        return write_periods_after(job, before, after) if shared else write_periods(job.study, [job.output])
+        return (
+            write_periods_after(shared, before, after) if shared else write_periods(job.study, [job.output])
+        )
 
 
 def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str, float]] | None:

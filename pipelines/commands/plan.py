@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich.console import Console
 
 from ldpbeam.pipelines.commands.options import check_number, study_of
 from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.estimates.readers import readers
+from ldpbeam.pipelines.estimates.readers import everybody, of_plan, plan_sentences
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
 from ldpbeam.pipelines.simulated.designs import designs
@@ -50,11 +50,17 @@ def plan_command(options: argparse.Namespace) -> int:
             for number, (name, populations) in enumerate(tried, 1):
                 planned += simulated(study, name, populations, users, options.error, seeds)
                 show(number, None)
+    claims = {name: everybody(study, name, users) for name in study.attributes if name in wanted}
+    of_period = of_plan(study, claims)
+    planned = [
+        replace(line, readers=claims[attribute_of(line.attribute)], readers_of_period=of_period)
+        for line in planned
+    ]
     if document([asdict(line) for line in planned]):
         return DONE
     if planned:
         _print(planned, options.error)
-    for sentence in _notes(study, wanted, planned, options, users):
+    for sentence in (*_notes(study, wanted, planned, options, users), *plan_sentences(study, claims)):
         print(shown(sentence))
     return DONE
 
@@ -147,9 +153,6 @@ def _notes(
         elif options.simulate is not None and all(line.uncertainty is None for line in own):
             can = ", ".join(names_for(study.attribute(name).domain)) if reason is None else ""
             yield f"{name!r} is not simulated: {reason or f'its populations are {can}'}."
-    for name in study.attributes:
-        if name in wanted:
-            yield from readers(study, name, users)
     if options.simulate is None:
         yield "--simulate adds the errors of distributions and of keys, and those that auto will have."
         return

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.pipelines.estimates.readers import of_window, worst
 from ldpbeam.pipelines.runs.output import LEDGER, Output, snapshots_of
+from ldpbeam.schemas.outputs.records import Central, fields_of
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import window_fields
 from ldpbeam.transforms.storage import write_bytes
@@ -20,8 +22,10 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
     The epsilons of a user's reports to several services are added up. The ledger does not know which reports
     to different attributes, in different groups or about different coordinates of a vector come from the same
     user, and it does not include reports dropped as duplicates. With any of these, users may have spent more
-    than it says. Users over the study's ``epsilon_cap`` are counted.
+    than it says. Users over the study's ``epsilon_cap`` are counted. What readers of the estimates learn is
+    stated for the users for whom it is most.
     """
+    claims: dict[tuple[Any, ...], list[Central | None]] = {}
     spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
     for snapshot in snapshots_of(job):
         # Joined windows have the reports of other snapshots.
@@ -35,21 +39,25 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
             answered = [v.mechanism for i, v in enumerate(attribute.versions) if mask >> i & 1]
             total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
             by_epsilon[total] = by_epsilon.get(total, 0) + moments.users
+            claims.setdefault(key, []).append(of_window(job.study, answered, moments.users))
     cap = job.study.epsilon_cap
-    entries = [
-        {
-            "attribute": name,
-            "group": group,
-            **window_fields(window),
-            "spent": [
-                {"epsilon": e, **({"delta": d} if d else {}), "users": n}
-                for (e, d), n in sorted(by_epsilon.items())
-            ],
-            "epsilon_cap": cap,
-            "users_over_cap": sum(n for (e, _), n in by_epsilon.items() if cap is not None and e > cap),
-        }
-        for (name, group, window, _), by_epsilon in spent.items()
-    ]
+    entries = []
+    for key, by_epsilon in spent.items():
+        (name, group, window, _), claim = key, worst(claims.get(key, ()))
+        entries.append(
+            {
+                "attribute": name,
+                "group": group,
+                **window_fields(window),
+                "spent": [
+                    {"epsilon": e, **({"delta": d} if d else {}), "users": n}
+                    for (e, d), n in sorted(by_epsilon.items())
+                ],
+                "epsilon_cap": cap,
+                "users_over_cap": sum(n for (e, _), n in by_epsilon.items() if cap is not None and e > cap),
+                "readers": claim and fields_of(claim),
+            }
+        )
     write_bytes(job.path(LEDGER), json.dumps(entries, indent=1).encode() + b"\n")
     return entries
 

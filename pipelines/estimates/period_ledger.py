@@ -10,10 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates import readers
+from ldpbeam.pipelines.estimates.read import read_ledgers
 from ldpbeam.pipelines.runs.output import LEDGER_PERIODS, Output
 from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of
+from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.pipelines.runs.sums import read_sums, user_reports, write_sums
-from ldpbeam.schemas.outputs.records import PeriodEntry, SpentAtMost, fields_of
+from ldpbeam.schemas.outputs.records import Central, LedgerEntry, PeriodEntry, SpentAtMost, fields_of
 from ldpbeam.spent import Line, PeriodSpent, UserReports, added, costs_of, services_of, spent, values_of
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, rfc3339
@@ -45,7 +48,11 @@ def added_up(study: Study, parts: Iterable[UserReports]) -> dict[int, PeriodSpen
     return totals
 
 
-def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent) -> PeriodEntry:
+def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Central | None) -> PeriodEntry:
+    reports = float(spent.changes_included.epsilons[-1])
+    if claim and reports < claim.epsilon:
+        # Readers learn no more than the reports of the user who spent most reveal.
+        claim = Central(reports, spent.delta)
     return PeriodEntry(
         period_start=rfc3339(start),
         period_end=rfc3339(start + ledger.period),
@@ -56,6 +63,7 @@ def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent) -> PeriodEntry:
         delta=spent.delta,
         cap=ledger.cap,
         users_over_cap=spent.about_values.above(ledger.cap),
+        readers=claim,
     )
 
 
@@ -69,29 +77,36 @@ def write_periods(study: Study, folders: Sequence[str]) -> list[PeriodEntry]:
     """
     for folder in folders:
         bring_streams_together(Output(study, folder, ""))
-    return _write(study, totals_of(study, files_of(folders)), folders[0])
+    runs = [entries for folder in folders for entries in read_ledgers(folder).values()]
+    return _write(study, totals_of(study, files_of(folders)), runs, folders[0])
 
 
 def write_periods_after(
-    output: Output, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]
+    job: Scheduled, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]
 ) -> list[PeriodEntry]:
     """What :func:`write_periods` does, of the folder that scheduled runs share as one of them leaves it.
 
     Args:
-        output: where the run writes.
+        job: the run, which writes to its hidden folder.
         before: the files of the shared folder.
         after: those that it will have.
 
     Raises:
         UserError: if a file is damaged.
     """
-    sums = read_sums(write_sums(output, before, after))
-    return _write(output.study, added_up(output.study, sums), output.output)
+    totals = added_up(job.study, read_sums(write_sums(job.made, before, after)))
+    runs = {**read_ledgers(job.output), job.name: read_ledgers(job.made.output)[""]}
+    return _write(job.study, totals, list(runs.values()), job.made.output)
 
 
-def _write(study: Study, totals: Mapping[int, PeriodSpent], folder: str) -> list[PeriodEntry]:
+def _write(
+    study: Study, totals: Mapping[int, PeriodSpent], runs: Sequence[Sequence[LedgerEntry]], folder: str
+) -> list[PeriodEntry]:
     assert study.ledger is not None
-    entries = [_entry(study.ledger, start, each) for start, each in sorted(totals.items())]
+    entries = [
+        _entry(study.ledger, start, each, readers.of_period(study, runs, start))
+        for start, each in sorted(totals.items())
+    ]
     text = json.dumps([fields_of(entry) for entry in entries], indent=1)
     write_bytes(str(FileSystems.join(folder, LEDGER_PERIODS)), f"{text}\n".encode())
     return entries
@@ -137,6 +152,7 @@ def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
                 f"{entry.users_over_cap:,} users spent more than epsilon {entry.cap:g} in the period from "
                 f"{entry.period_start} to {entry.period_end}"
             )
+        yield readers.sentence(entry.readers, f"from {entry.period_start} to {entry.period_end}")
 
 
 def explain(study: Study) -> Iterator[str]:

@@ -1,16 +1,147 @@
-"""What readers of the published estimates of a window learn of one user, in sentences."""
+"""What readers of published estimates learn of one user, in a window and in a period of the ledger.
+
+The claim is of estimates that are published once for each window, and of users who are as many as they seem.
+Towards whoever reads reports, statistics or rows of users, the epsilon is that of the reports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from ldpbeam.amplification import amplified_epsilon, default_delta, together
+from ldpbeam.amplification import amplified_epsilon, composed, default_delta, together
+from ldpbeam.mechanisms import Mechanism
+from ldpbeam.schemas.outputs.records import Central, LedgerEntry
+from ldpbeam.spent import costs_of, services_of
 from ldpbeam.study import Study
+from ldpbeam.times import format_duration, milliseconds
+
+#: On what every claim depends.
+LIMITS = "That is so if all users are honest, and the estimates of a window are published once."
+
+_amplified = functools.lru_cache(2**12)(amplified_epsilon)
 
 
-def readers(study: Study, name: str, users: int) -> Iterator[str]:
-    """What is claimed of an attribute, whose services every user reports to, and what is not.
+def windows_of(study: Study) -> int:
+    """How many windows a period of the ledger has; 1 without one."""
+    return study.ledger.period // study.windows.step if study.ledger and study.windows else 1
+
+
+def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Central | None:
+    """What is claimed of users who send one report by each of some mechanisms in a window, and no other.
+
+    With a ledger over periods, delta is the share of a window and an attribute in that of a period.
+
+    Args:
+        study: the study.
+        mechanisms: the mechanisms.
+        users: how many users send these reports; it is rounded down to two digits.
+    """
+    try:
+        epsilon, variation = together(mechanisms)
+    except ValueError:
+        return None
+    digit = 10 ** max(0, len(str(users)) - 2)
+    fewer = users // digit * digit
+    delta = default_delta(fewer + digit)
+    if study.ledger:
+        delta /= 2 * windows_of(study) * len(study.attributes)
+    return Central(_amplified(delta, epsilon, variation, fewer), delta)
+
+
+def worst(claims: Iterable[Central | None]) -> Central | None:
+    """What holds for every user, each of whom one of some claims is of; None if one of them is missing."""
+    each = list(claims)
+    if not each or None in each:
+        return None
+    return Central(max(one.epsilon for one in each if one), max(one.delta for one in each if one))
+
+
+def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -> Central | None:
+    """What is claimed of all windows in a period of the ledger, which several runs may have published.
+
+    Args:
+        study: the study.
+        runs: the ledger of each run.
+        start: the start of the period, in milliseconds.
+    """
+    assert study.ledger is not None
+    windows: list[tuple[str, int, Central | None]] = []
+    for entries in runs:
+        groups: dict[tuple[str, int], list[Central | None]] = defaultdict(list)
+        for entry in entries:
+            time = start if entry.window_start is None else milliseconds(entry.window_start)
+            if 0 <= time - start < study.ledger.period:
+                # The reports of a user in a window are in one group.
+                groups[entry.attribute, time].append(entry.readers)
+        windows += [(name, time, worst(claims)) for (name, time), claims in groups.items()]
+    return _together(study, windows)
+
+
+def of_plan(study: Study, claims: Mapping[str, Central | None]) -> Central | None:
+    """What is claimed of a period of which every window is published, with the same claim of an attribute."""
+    if study.ledger is None:
+        return None
+    step = study.windows.step if study.windows else study.ledger.period
+    times = [number * step for number in range(windows_of(study))]
+    return _together(study, [(name, time, claim) for name, claim in claims.items() for time in times])
+
+
+def _together(study: Study, windows: Sequence[tuple[str, int, Central | None]]) -> Central | None:
+    """What is claimed of (attribute, start, claim) of several windows."""
+    again = study.windows is not None and study.windows.slides and len(windows) > 1
+    if again or study.windows_joined > 1:
+        # Reports are published in several windows.
+        return None
+    parts: list[Central] = []
+    remembered = 0.0
+    for name in study.attributes:
+        by_time: dict[int, list[Central]] = defaultdict(list)
+        for attribute, time, claim in windows:
+            if attribute == name:
+                if claim is None:
+                    return None
+                # A user answers one window in a period of the panel.
+                turn = time if study.panel is None else time // study.panel.period
+                by_time[turn].append(claim)
+        if study.attribute(name).remembering and len(by_time) > 1:
+            remembered += _instant(study, name) * len(by_time)
+        elif study.panel is not None:
+            parts += [claim for each in by_time.values() if (claim := worst(each))]
+        else:
+            parts += [claim for each in by_time.values() for claim in each]
+    if not parts and not remembered:
+        return None
+    slack = max((part.delta for part in parts), default=0.0) * windows_of(study) * len(study.attributes)
+    epsilon, delta = composed([(part.epsilon, part.delta) for part in parts], slack) if parts else (0.0, 0.0)
+    return Central(epsilon + remembered, delta)
+
+
+def _instant(study: Study, name: str) -> float:
+    """The epsilon of a window, changes included, of a user who reports to every service of an attribute."""
+    most: dict[str, float] = {}
+    for (attribute, index), epsilon in zip(services_of(study), costs_of(study).instant, strict=True):
+        if attribute == name:
+            service = study.attribute(name).versions[index].service
+            most[service] = max(most.get(service, 0.0), float(epsilon))
+    return sum(most.values())
+
+
+def sentence(claim: Central | None, what: str) -> str:
+    """What is claimed of the estimates of something, and what is not."""
+    if claim is None:
+        return f"Readers of the estimates {what}: nothing beyond the epsilon of the reports is claimed."
+    delta = f" and delta {claim.delta:.1g}" if claim.delta else ""
+    return (
+        f"Readers of the estimates {what}, who see no report, learn of a user at most epsilon "
+        f"{claim.epsilon:.3g}{delta}."
+    )
+
+
+def everybody(study: Study, name: str, users: int) -> Central | None:
+    """What is claimed of a window in which every user reports to every service of an attribute.
 
     Args:
         study: the study.
@@ -26,21 +157,16 @@ def readers(study: Study, name: str, users: int) -> Iterator[str]:
         )
         for service in attribute.services
     ]
-    try:
-        epsilon, variation = together(mechanisms)
-    except ValueError as error:
-        yield f"Of what readers of the estimates of {name!r} learn, nothing is claimed: {error}."
-        return
-    delta = default_delta(users)
-    central = amplified_epsilon(delta, epsilon, variation, users)
-    where = "of a window" if study.windows else f"of {name!r}"
-    yield (
-        f"Towards readers of the estimates {where}, who see no report, the epsilon of {epsilon:g} of "
-        f"{name!r} becomes ({central:.3g}, {delta:.1g})-differential privacy, if {users:,} honest users "
-        "report."
-    )
-    if attribute.remembering:
-        yield (
-            f"Windows of {name!r} share noise, so over several of them only what the reports reveal is "
-            "claimed (ldpbeam explain)."
-        )
+    return of_window(study, mechanisms, users)
+
+
+def plan_sentences(study: Study, claims: Mapping[str, Central | None]) -> Iterator[str]:
+    """What is claimed of each attribute of a study before any report is collected, and of a period."""
+    for name, claim in claims.items():
+        yield sentence(claim, f"of {name!r}" + (" in a window" if study.windows else ""))
+    if any(claims.values()):
+        yield LIMITS
+    if study.ledger is not None and study.windows is not None:
+        yield sentence(of_plan(study, claims), f"of all windows in {format_duration(study.ledger.period)}")
+    elif any(study.attribute(name).remembering for name in claims):
+        yield "Windows share noise, so nothing is claimed of several of them without a ledger over a period."

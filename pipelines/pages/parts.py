@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ldpbeam.fit.words import tally
+from ldpbeam.pipelines.estimates import readers
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Table, table_of
@@ -104,7 +105,13 @@ def _ledger(results: Results) -> Iterator[Part]:
         for entry in entries
         for spent in entry.spent
     ]
-    sentences = ["The epsilon of each user's kept reports, added up for each attribute, window and group."]
+    claim = readers.worst(entry.readers for entry in entries)
+    windows = " in a window" if any(entry.window_start for entry in entries) else ""
+    sentences = [
+        "The epsilon of each user's kept reports, added up for each attribute, window and group.",
+        readers.sentence(claim, f"of an attribute{windows}"),
+        *([readers.LIMITS] if claim else []),
+    ]
     if len(rows) > MOST_ROWS:
         sentences.append(f"The last {MOST_ROWS} of {len(rows):,} entries are listed; ledger.json has all.")
     table = table_of(rows[-MOST_ROWS:], ("epsilon", "users"), optional=("where",))
@@ -145,6 +152,10 @@ def _periods(results: Results) -> Iterator[Part]:
             "Clients remember their noise: about values is what reports reveal of the values a user had, "
             "changes included is what they reveal about anything. The cap is compared with the first."
         )
+    sentences += [
+        readers.sentence(period.readers, f"of {words.window(period.period_start, period.period_end)}")
+        for period in results.periods
+    ]
     period = results.periods[-1]
     if period.cap is not None:
         sentences.append(f"The cap is epsilon {period.cap:g} for a period.")

@@ -13,6 +13,7 @@ from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.influence import influence
 from ldpbeam.pipelines.simulated.trial import of_population, trial
 from ldpbeam.precision import precision
+from ldpbeam.schemas.outputs.records import Central
 from ldpbeam.study import Study, attribute_of
 
 #: Simulations of more people take minutes.
@@ -53,6 +54,9 @@ class Planned:
         source: how the error was found.
         one_percent_fake: the most by which a share of 1% of fake users moves the estimate, in the unit of the
             error; m of n fake users move it by 100 m/n times that. None if there is no such bound.
+        readers: what readers of the attribute's estimates of a window learn at most of a user; None if
+            nothing is claimed.
+        readers_of_period: the same of all attributes and windows of a period of the ledger.
     """
 
     attribute: str
@@ -67,6 +71,8 @@ class Planned:
     users_for_error: int | None
     source: str
     one_percent_fake: float | None = None
+    readers: Central | None = None
+    readers_of_period: Central | None = None
 
 
 def computed(study: Study, wanted: set[str], users: int, error: float | None) -> Iterator[Planned]:

@@ -251,6 +251,14 @@ class Spent:
 
 
 @dataclass(frozen=True, config=_CHECKED)
+class Central:
+    """Readers of estimates, who see no report, learn at most this epsilon and delta of one user."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, config=_CHECKED)
 class LedgerEntry:
     """An entry of ``ledger.json``: what users spent on an attribute, in a window and group."""
 
@@ -261,6 +269,7 @@ class LedgerEntry:
     spent: tuple[Spent, ...]
     epsilon_cap: float | None = None
     users_over_cap: Count = 0
+    readers: Central | None = None
 
 
 @dataclass(frozen=True, config=_CHECKED)
@@ -284,6 +293,7 @@ class PeriodEntry:
     delta: float = 0.0
     cap: float | None = None
     users_over_cap: Count = 0
+    readers: Central | None = None
 
 
 @dataclass(frozen=True, config=_CHECKED)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from support.tallied import tallied
 
 import ldpbeam as ldp
@@ -55,6 +56,8 @@ def test_a_users_services_add_up_each_with_the_epsilon_of_its_version(tmp_path: 
     sent = {"u1": [OLD, B], "u2": [NEW, B], "u3": [NEW], "u4": [OLD], "u5": [NEW, B]}
     reports = [{"user_id": user} | channel for user, own in sent.items() for channel in own]
     (entry,) = ledger(tmp_path, TEXT + "epsilon_cap: 4\n", reports)
+    # One user alone hides among nobody, and readers may learn what the reports reveal.
+    assert entry.pop("readers") == {"epsilon": pytest.approx(6.0, abs=1e-3), "delta": 1e-6}
     spent = {own["epsilon"]: own["users"] for own in entry.pop("spent")}
     assert spent == {0.5: 1, 2.5: 1, 4.0: 1, 6.0: 2}
     ends = dict.fromkeys(("group", "window_start", "window_end"))

@@ -219,10 +219,13 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
         ran = run_estimate(tmp_path / "days", TEXT, [lines_], *span, *hidden)
         assert ran.code == 0, ran.err
     study = tmp_path / "days" / "study.yaml"
+    by_itself = json.loads((ran.path / "ledger_periods.json").read_text())
     kept = [command("ledger", folder, "--json") for folder in (whole.path, ran.path)]
     read = command("ledger", "--study", study, "--input", lines_, "--json")
     entries = [json.loads(one.out)["periods"] for one in (*kept, read)]
-    assert entries[0] == entries[1] == entries[2]
+    assert entries[0] == entries[1] == by_itself
+    # Where nothing is estimated, nothing is claimed of those who read estimates.
+    assert [entry | {"readers": None} for entry in by_itself] == entries[2]
     wanted = model([Run(sent)])
     assert [entry["users_over_cap"] for entry in entries[0]] == [wanted[s]["over"] for s in sorted(wanted)]
     assert 0 < sum(entry["users_over_cap"] for entry in entries[0]) < 9
