@@ -15,11 +15,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from numpy.typing import NDArray
+from scipy import special
 from scipy.optimize import brentq
 
+from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import Mechanism
 
 #: The delta that is stated where none is asked for, at most this and at most 1/(100 n).
@@ -100,7 +103,7 @@ def amplified_delta(epsilon: float, local: float, variation: float, users: int) 
     reach = reach / 3.0 + math.sqrt(reach * reach / 9.0 + 2.0 * reach * others * share * (1.0 - share))
     first = max(0, math.floor(others * share - reach))
     last = min(others, math.ceil(others * share + reach))
-    chances = stats.binom.pmf(np.arange(first, last + 1), others, share)
+    chances = _binomial(np.arange(first, last + 1), np.array(others), share)
     # Of sums 1 and more; a sum of zero is as likely for the mirror image, and has no event.
     sums = np.arange(max(first, 1), last + 2)
     before = np.append(0.0, chances)[sums - first] if first else chances[sums - 1]
@@ -113,10 +116,38 @@ def amplified_delta(epsilon: float, local: float, variation: float, users: int) 
     # P(A >= threshold - 1) and P(A = threshold - 1) for A of s - 1 fair coins; the threshold is at least 1.
     tail = special.betainc(np.maximum(threshold - 1, 1), sums - threshold + 1, 0.5)
     at_least = np.where(threshold <= 1, 1.0, tail)
-    exactly = stats.binom.pmf(threshold - 1, sums - 1, 0.5)
+    exactly = _binomial(threshold - 1, sums - 1, 0.5)
     of_user = before * rate * (ratio * exactly - excess * (p + 1.0) * at_least)
     delta = math.fsum(of_user - after * rest * excess * (at_least - 0.5 * exactly))
     return min(1.0, max(0.0, delta) + _LEFT_OUT)
+
+
+def _binomial(successes: NDArray[Any], trials: NDArray[Any], share: float) -> Floats:
+    """The probabilities of numbers of successes, from 0 to the trials.
+
+    Loader, "Fast and Accurate Computation of Binomial Probabilities" (2000). To import scipy.stats for it
+    takes a second.
+    """
+    failures = trials - successes
+    exponent = special.kl_div(successes, trials * share) + special.kl_div(failures, trials * (1.0 - share))
+    exponent += _stirling(successes) + _stirling(failures) - _stirling(trials)
+    inside = (successes > 0) & (failures > 0)
+    ratio = np.divide(trials, successes * failures, out=np.full(inside.shape, 2.0 * np.pi), where=inside)
+    probabilities: Floats = np.exp(-exponent) * np.sqrt(ratio / (2.0 * np.pi))
+    return probabilities
+
+
+def _stirling(numbers: NDArray[Any]) -> Floats:
+    """What Stirling's formula lacks of the logarithm of a factorial; 0 for 0, which needs no formula."""
+    small = np.minimum(np.maximum(numbers, 1.0), 15.0)
+    exact = (
+        special.gammaln(small + 1.0) - (small + 0.5) * np.log(small) + small - 0.5 * math.log(2.0 * math.pi)
+    )
+    large = np.maximum(numbers, 1.0)
+    series = (1.0 - (1.0 / 30.0 - (1.0 / 105.0 - 1.0 / (140.0 * large**2)) / large**2) / large**2) / (
+        12.0 * large
+    )
+    return np.where(numbers == 0, 0.0, np.where(numbers <= 15, exact, series))
 
 
 def amplified_epsilon(delta: float, local: float, variation: float, users: int) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpbeam.amplification import amplified_delta, amplified_epsilon, composed, largest_variation
+from ldpbeam.amplification import _binomial, amplified_delta, amplified_epsilon, composed, largest_variation
 from ldpbeam.domains import Categories, Numeric
 from ldpbeam.mechanisms import build_mechanism
 
@@ -96,6 +96,16 @@ def test_more_users_and_a_larger_delta_never_make_epsilon_larger() -> None:
     assert by_users[0] <= 2.0
     by_delta = [amplified_epsilon(delta, 2.0, variation, 1_000) for delta in (1e-9, 1e-6, 1e-3)]
     assert by_delta == sorted(by_delta, reverse=True)
+
+
+@pytest.mark.parametrize(("trials", "share"), [(0, 0.3), (5, 0.5), (40, 0.2), (1_000, 0.01), (10**8, 0.4)])
+def test_binomial_probabilities_are_those_of_scipy(trials: int, share: float) -> None:
+    reach = 8.0 * math.sqrt(trials * share * (1.0 - share))
+    near = np.linspace(trials * share - reach, trials * share + reach, 1_000).round()
+    numbers = np.unique(near.clip(0, trials))
+    # The exponents are of the size of the trials, with errors of 1e-16 of that.
+    wanted = pytest.approx(stats.binom.pmf(numbers, trials, share), rel=1e-12 + 1e-15 * trials)
+    assert _binomial(numbers, np.array(trials), share) == wanted
 
 
 def test_values_out_of_range_are_refused() -> None:
