@@ -11,12 +11,12 @@ from support.estimate_records import results
 from support.studies import SMALL
 
 import ldpbeam as ldp
+from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.pages.alone import alone, images
 from ldpbeam.pipelines.pages.contents import content_of
 from ldpbeam.pipelines.pages.figures import Figure
 from ldpbeam.pipelines.pages.numbers import distributions
 from ldpbeam.pipelines.pages.subject import Subject
-from ldpbeam.pipelines.simulated.people import People
 from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
 
 SHARES = (0.123456789, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1, 0.176543211)
