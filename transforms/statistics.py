@@ -64,7 +64,7 @@ class BatchStatistics(beam.PTransform):
         """Wire the stages; every report is in the counts of one of them."""
         study, span = self.study, self.span
         validated = decoded | "Validate" >> ValidateReports(
-            study, span=span, disclosure=self.disclosure, ledger_key=_key_of(self.ledger)
+            study, span=span, disclosure=self.disclosure, ledger_key=self.ledger and self.ledger.key
         )
         _keep(validated, self.ledger)
         counts = [validated[COUNTS]]
@@ -103,17 +103,13 @@ class StreamStatistics(beam.PTransform):
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
         validated = decoded | "Validate" >> ValidateReports(
-            self.study, disclosure=self.disclosure, ledger_key=_key_of(self.ledger)
+            self.study, disclosure=self.disclosure, ledger_key=self.ledger and self.ledger.key
         )
         _keep(validated, self.ledger)
         gains, folded = validated.reports | "GroupUsers" >> FoldStream(self.study, self.partitions, self.stop)
         panes = gains | "Panes" >> Panes(self.study, self.stop)
         counts = (validated[COUNTS], folded) | "Counts" >> beam.Flatten()
         return Counted(panes, validated[DEAD], counts)
-
-
-def _key_of(ledger: Keeping | None) -> bytes | None:
-    return None if ledger is None else ledger.key
 
 
 def _keep(validated: beam.pvalue.DoOutputsTuple, ledger: Keeping | None) -> None:

@@ -103,11 +103,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
 
 
 def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[str]) -> None:
-    """Check that the options are in range and fit the study.
-
-    Raises:
-        UserError: for the first option that does not.
-    """
+    """Check that the options are in range and fit the study."""
     check_reachable(*options.input, options.output)
     check_partitions(options.partitions)
     check_processes(options.processes)
@@ -159,11 +155,7 @@ def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: 
 def _job_of(
     options: argparse.Namespace, study: Study, inputs: tuple[str, ...], folder: str
 ) -> tuple[BatchJob, Scheduled | None]:
-    """The run, and for a scheduled run the shared folder to which its files are moved.
-
-    Raises:
-        UserError: if the input or the output folder cannot be used.
-    """
+    """The run, and for a scheduled run the shared folder to which its files are moved."""
     renamed = renamed_of(options, study)
     span = _span_of(options, study)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
@@ -219,11 +211,7 @@ def _place(
     inputs: tuple[str, ...],
     renamed: Mapping[str, str],
 ) -> tuple[Output, Scheduled | None]:
-    """Where the run writes, and for a scheduled run the shared folder to which its files are moved.
-
-    Raises:
-        UserError: if this run may not use the output folder.
-    """
+    """Where the run writes, and for a scheduled run the shared folder to which its files are moved."""
     named = options.attribute, options.service, *(f"{name}={renamed[name]}" for name in sorted(renamed))
     if not _is_scheduled(options, study):
         name = run_name(study, inputs, span.start, span.stop, *named)

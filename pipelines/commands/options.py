@@ -1,4 +1,7 @@
-"""The values of options that several commands share, checked and as Python objects."""
+"""The values of options that several commands share, checked and as Python objects.
+
+A function that checks something raises UserError if it is not so; the message names the option.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +57,7 @@ def engine_request(options: argparse.Namespace) -> EngineRequest:
 
 
 def check_reachable(*paths: str) -> None:
-    """Check that what reads and writes each path is installed and, for S3, has credentials.
-
-    Raises:
-        UserError: for the first path that nothing can reach.
-    """
+    """Check that what reads and writes each path is installed and, for S3, has credentials."""
     problem = lacking(paths)
     if problem is not None:
         raise UserError(problem)
@@ -77,11 +76,7 @@ def _text(path: str) -> str:
 
 
 def check_number(option: str, given: float | None, least: float, most: float = math.inf) -> None:
-    """Check the number of an option; None is an option that is not given.
-
-    Raises:
-        UserError: if it is out of range.
-    """
+    """Check the number of an option; None is an option that is not given."""
     if given is not None and not least <= given <= most:
         allowed = f"{least:g} or above" if most == math.inf else f"from {least:g} to {most:,}"
         raise UserError(f"{option} {given}: {allowed}")
@@ -98,21 +93,13 @@ def check_processes(processes: int | None) -> None:
 
 
 def check_attribute(attribute: str | None, study: Study) -> None:
-    """Check that the study has the attribute of ``--attribute``, if one is given.
-
-    Raises:
-        UserError: if it does not.
-    """
+    """Check that the study has the attribute of ``--attribute``, if one is given."""
     if attribute is not None and attribute not in study.attributes:
         raise UserError(f"--attribute {attribute}: the study has {', '.join(study.attributes)}")
 
 
 def check_service(service: str | None, study: Study) -> None:
-    """Check that the study has the service of ``--service``, if one is given.
-
-    Raises:
-        UserError: if it does not.
-    """
+    """Check that the study has the service of ``--service``, if one is given."""
     every = {name for model in study.attributes.values() for name in model.services}
     if service is not None and service not in every:
         raise UserError(f"--service {service}: the study has {', '.join(sorted(every))}")
@@ -233,11 +220,7 @@ def output_folder(path: str) -> Path:
 
 
 def refuse_all_outside(people: People, path: str, attribute: str) -> None:
-    """Check that some value of a file of people lies in the attribute's domain.
-
-    Raises:
-        UserError: if every value had to be clipped.
-    """
+    """Check that some value of a file of people lies in the attribute's domain."""
     if people.clipped and people.clipped == people.numbers:
         raise UserError(
             f"{path}: every value lies outside of the domain of {attribute!r}, and would be moved to its "

@@ -41,8 +41,6 @@ from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import open_raw
 
 _Kind = TypeVar("_Kind")
-#: The most bytes of a JSON file other than one of estimates.
-MOST_BYTES = 2**28
 _WRITERS = "ldpbeam estimate, stream or rollup"
 
 
@@ -53,7 +51,15 @@ def read_results(folder: str) -> Results:
         UserError: if it is no output folder, no run has finished there, a newer version wrote it, or one of
             its files is damaged; one sentence that names the file.
     """
-    results = _read_results(folder)
+    about = _about(folder)
+    if about.kind == "scheduled":
+        results = _shared(folder, about, "scheduled")
+    elif about.kind == "stream":
+        results = _shared(folder, about, "stream")
+    elif about.kind is None:
+        results = _alone(folder, about)
+    else:
+        raise UserError(f"{_path(folder, RUN)}: kind {about.kind!r} is unknown")
     return replace(results, periods=read_periods(folder))
 
 
@@ -66,14 +72,8 @@ def read_periods(folder: str) -> tuple[PeriodEntry, ...]:
     return _read(tuple[PeriodEntry, ...], folder, LEDGER_PERIODS) or ()
 
 
-def _read_results(folder: str) -> Results:
-    about = _about(folder)
-    if about.kind == "scheduled":
-        return _shared(folder, about, "scheduled")
-    if about.kind == "stream":
-        return _shared(folder, about, "stream")
-    if about.kind is not None:
-        raise UserError(f"{_path(folder, RUN)}: kind {about.kind!r} is unknown")
+def _alone(folder: str, about: RunRecord) -> Results:
+    """The results of a run that has its folder for itself."""
     if about.complete is False:
         raise UserError(
             f"{folder}: its run has not finished: it still writes, failed or was interrupted; the same "
@@ -217,10 +217,7 @@ def _read(kind: type[_Kind], folder: str, name: str) -> _Kind | None:
 
 def _text(path: str) -> bytes:
     with naming(path), open_raw(path) as stream:
-        text = bytes(stream.read(MOST_BYTES + 1))
-        if len(text) > MOST_BYTES:
-            raise ValueError(f"larger than {MOST_BYTES // 2**20} MB")
-        return text
+        return bytes(stream.read())
 
 
 def _exists(folder: str, name: str) -> bool:

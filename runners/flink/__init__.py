@@ -51,7 +51,6 @@ def options(
     streaming: bool = False,
     parallelism: int | None = None,
     savepoint: str | None = None,
-    job_server_jar: str | None = None,
 ) -> list[str]:
     """The options of Beam for a pipeline on a cluster; the cluster is asked for its version and slots.
 
@@ -69,9 +68,6 @@ def options(
         parallelism: the number of subtasks of a stage; by default the cluster's number of slots.
         savepoint: the savepoint or checkpoint from which a stream continues, in Flink's notation; None to
             start without state.
-        job_server_jar: Beam's job server. By default Beam downloads the one that fits the cluster. A cluster
-            of :mod:`ldpbeam.runners.flink.cluster`, which has Beam's jars next to its own, and ``[local]``
-            use the small one in the cache, which is downloaded if it is missing.
 
     Raises:
         FlinkError: if no cluster answers, one of its processes has ended, Beam has no job server for its
@@ -85,12 +81,11 @@ def options(
         )
     about = _ask(master)
     workers = workers or default_workers(master)
-    jar = job_server_jar or about.job_server_jar
     arguments = [f"--flink_master={master}", *_environment(workers, pool)]
     if about.flink_version is not None:
         arguments.append(f"--flink_version={about.flink_version}")
-    if jar is not None:
-        arguments.append(f"--flink_job_server_jar={jar}")
+    if about.job_server_jar is not None:
+        arguments.append(f"--flink_job_server_jar={about.job_server_jar}")
     if master != LOCAL:
         # The job server runs for one job, too short for optimised machine code; this halves its start time.
         arguments.append("--job_server_jvm_properties=-XX:TieredStopAtLevel=1")

@@ -141,11 +141,9 @@ def test_another_cluster_takes_beams_own_job_server(rest_server: Any, small_job_
     assert PipelineOptions(found).view_as(PortableOptions).sdk_worker_parallelism == "4"
 
 
-def test_what_is_named_comes_first(own_cluster: Any, small_job_server: Path) -> None:
-    found = flink.options(own_cluster(), parallelism=7, job_server_jar="mine.jar")
-    own = PipelineOptions(found).view_as(FlinkRunnerOptions)
-    assert own.parallelism == 7
-    assert own.flink_job_server_jar == "mine.jar"
+def test_the_parallelism_that_is_named_comes_first(own_cluster: Any, small_job_server: Path) -> None:
+    found = flink.options(own_cluster(), parallelism=7)
+    assert PipelineOptions(found).view_as(FlinkRunnerOptions).parallelism == 7
 
 
 def test_a_cluster_of_ours_serves_only_who_has_its_key(own_cluster: Any) -> None:
