@@ -64,7 +64,7 @@ class BatchStatistics(beam.PTransform):
         """Wire the stages; every report is in the counts of one of them."""
         study, span = self.study, self.span
         validated = decoded | "Validate" >> ValidateReports(
-            study, span=span, disclosure=self.disclosure, ledger_key=self.ledger and self.ledger.key
+            study, span=span, disclosure=self.disclosure, ledger_key=self.ledger.key if self.ledger else None
         )
         _keep(validated, self.ledger)
         counts = [validated[COUNTS]]
@@ -103,7 +103,7 @@ class StreamStatistics(beam.PTransform):
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
         validated = decoded | "Validate" >> ValidateReports(
-            self.study, disclosure=self.disclosure, ledger_key=self.ledger and self.ledger.key
+            self.study, disclosure=self.disclosure, ledger_key=self.ledger.key if self.ledger else None
         )
         _keep(validated, self.ledger)
         gains, folded = validated.reports | "GroupUsers" >> FoldStream(self.study, self.partitions, self.stop)

@@ -176,4 +176,6 @@ def _runs(results: Results) -> Part:
         given = ", ".join(about.input) or about.reads
         rows.append({"run": about.run, "span": span, "input": given, "state": state})
     study = f"Study {results.about.study}, fingerprint {results.about.study_fingerprint}."
-    return Part("Runs" if len(rows) > 1 else "The run", [study], table_of(rows, optional=rows[0]))
+    return Part(
+        "Runs" if len(rows) > 1 else "The run", [study], table_of(rows, optional=("run", "span", "input"))
+    )
