@@ -1,4 +1,4 @@
-"""``pipeline | ReadReports(study, patterns)``: files of reports, read as by ``ldpbeam estimate``."""
+"""``pipeline | ReadReports(study, patterns)``: reports of files or of a topic of Kafka."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from ldpbeam.library.study import study_of
+from ldpbeam.pipelines.commands.options import offset_of
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
+from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, SCHEME, KafkaTopic, parts_of, span_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.sources import read
+from ldpbeam.transforms.sources.files import BadFile, ReportFile
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan, ReadSpan
 
 
 class ReportsRead(NamedTuple):
@@ -35,24 +39,29 @@ class ReportsRead(NamedTuple):
 class ReadReports(beam.PTransform):
     """Read files of reports: Avro, Parquet or JSON lines (gzipped or not), on any file system of Beam.
 
-    The files are found and recognised when the pipeline is built. They are read in ranges, which are spread
+    Or read a span of a topic of Kafka, ``kafka://HOST:PORT/TOPIC``. The files are found and recognised, and
+    the offsets of the topic asked for, when the pipeline is built. They are read in ranges, which are spread
     over the workers. Gives :class:`ReportsRead`, which ``Estimate`` takes as it is.
 
     Args:
         study: as of :class:`Estimate`.
-        patterns: a name or a glob of files, or several.
+        patterns: a name or a glob of files, or several; or one topic of Kafka.
         attribute: the attribute of reports that do not name one, as of :class:`Estimate`.
         service: the service of reports that do not name one.
         columns: the field of a file that has a column, by the column's name, as of :class:`Estimate`.
         skip_bad_files: whether a malformed file is a dead letter; if not, it is an error.
         user_id_key: as of :class:`Estimate`; give both the same.
         keep_bad_records: as of :class:`Estimate`.
+        from_offset: Kafka: where to begin in each partition: ``earliest``, ``latest``, or a time of the
+            brokers in RFC 3339 or epoch milliseconds.
+        to_offset: Kafka: where to end; ``latest`` is the end when the pipeline is built.
+        kafka_config: Kafka: a file of settings of librdkafka, which every worker can read.
 
     Raises:
         ldpbeam.StudyError: if the study is invalid.
         ValueError: if the key is too short, ``columns`` cannot be, a pattern matches no file, a file is
-            malformed and not skipped, or the stamp of a file says that its reports were made for another
-            study.
+            malformed and not skipped, the stamp of a file says that its reports were made for another study,
+            or the topic cannot be reached.
     """
 
     def __init__(
@@ -66,6 +75,9 @@ class ReadReports(beam.PTransform):
         skip_bad_files: bool = False,
         user_id_key: bytes | None = None,
         keep_bad_records: bool = False,
+        from_offset: str = EARLIEST,
+        to_offset: str = LATEST,
+        kafka_config: str | None = None,
     ) -> None:
         super().__init__()
         self.study = study_of(study)
@@ -75,17 +87,29 @@ class ReadReports(beam.PTransform):
         )
         self.disclosure = Disclosure(keep_bad_records, user_id_key)
         hidden = user_id_key is not None
+        self.files: list[ReportFile] = []
+        self.bad_files: list[BadFile] = []
+        self.span: KafkaSpan | None = None
         try:
+            if len(self.patterns) == 1 and self.patterns[0].startswith(SCHEME):
+                begin = offset_of("from_offset", from_offset, EARLIEST)
+                end = offset_of("to_offset", to_offset, LATEST)
+                topic = KafkaTopic(*parts_of("patterns", self.patterns[0]), begin, None, kafka_config)
+                self.span = span_of(topic, end)
+                return
             good, bad = find_input(self.patterns, "skip" if skip_bad_files else "stop", hidden=hidden)
             check_stamps(good, self.study, self.columns.attribute, self.columns.service, hidden=hidden)
         except UserError as error:
             raise ValueError(str(error)) from None
-        self.files, self.bad_files = list(good), list(bad)
+        self.files += good
+        self.bad_files += bad
 
     def expand(self, pipeline: beam.Pipeline) -> ReportsRead:
-        """Split the files into ranges, spread them over the workers, and decode each range."""
-        outputs = pipeline | "Read" >> read.ReadReports(
-            self.files, self.bad_files, self.columns, self.disclosure
+        """Split the input into ranges, spread them over the workers, and decode each range."""
+        outputs = pipeline | "Read" >> (
+            read.ReadReports(self.files, self.bad_files, self.columns, self.disclosure)
+            if self.span is None
+            else ReadSpan(self.span, self.columns, self.disclosure)
         )
         return ReportsRead(outputs.decoded, outputs[DEAD], outputs[COUNTS])
 

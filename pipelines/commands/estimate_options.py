@@ -14,6 +14,7 @@ from ldpbeam.pipelines.commands.options import (
     check_reachable,
     check_service,
     engine_request,
+    offset_of,
     people_columns,
     renamed_of,
     study_of,
@@ -25,6 +26,7 @@ from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
+from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, KafkaTopic, span_of
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
@@ -32,6 +34,7 @@ from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
 
@@ -85,8 +88,9 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     engine = engine_request(options)
     # Scheduled runs may start in different folders.
     reached = files.absolute if _is_scheduled(options, study) else engine.reachable
-    inputs = tuple(map(reached, options.input))
-    job, shared = _job_of(options, study, inputs, engine.reachable(options.output))
+    source = _source_of(options, tuple(map(reached, options.input or ())), engine)
+    inputs = source if isinstance(source, tuple) else source.names
+    job, shared = _job_of(options, study, source, inputs, engine.reachable(options.output))
     return Request(
         job=job,
         shared=shared,
@@ -104,7 +108,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
 
 def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[str]) -> None:
     """Check that the options are in range and fit the study."""
-    check_reachable(*options.input, options.output)
+    check_reachable(*(options.input or ()), options.output)
     check_partitions(options.partitions)
     check_processes(options.processes)
     if options.processes is not None and options.estimate_on == "worker":
@@ -120,7 +124,7 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
     check_service(options.service, study)
     if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
         raise UserError(
-            "--streaming: this command reads files to their end: leave it out, or use ldpbeam stream"
+            "--streaming: this command reads its input to an end: leave it out, or use ldpbeam stream"
         )
 
 
@@ -152,21 +156,51 @@ def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: 
     return read_people(options.truth, people_columns(options, domain), domain)
 
 
+def _source_of(
+    options: argparse.Namespace, patterns: tuple[str, ...], engine: EngineRequest
+) -> tuple[str, ...] | KafkaSpan:
+    """What is read: names and globs of files, or a span of a topic of Kafka.
+
+    Raises:
+        UserError: if it is not one of them, an option of Kafka has files, or the topic cannot be reached.
+    """
+    if bool(patterns) == (options.kafka is not None):
+        raise UserError("name one thing to read: --input FILE, or --kafka BROKERS --topic T")
+    if options.kafka is None:
+        for name in ("topic", "from_offset", "to_offset", "kafka_config"):
+            if getattr(options, name) is not None:
+                raise UserError(f"--{name.replace('_', '-')} goes with --kafka BROKERS --topic T")
+        return patterns
+    if options.topic is None:
+        raise UserError("--kafka goes with --topic T")
+    begin = offset_of("--from-offset", options.from_offset, EARLIEST)
+    end = offset_of("--to-offset", options.to_offset, LATEST)
+    config = None if options.kafka_config is None else engine.reachable(options.kafka_config)
+    return span_of(KafkaTopic(options.kafka, options.topic, begin, None, config), end)
+
+
 def _job_of(
-    options: argparse.Namespace, study: Study, inputs: tuple[str, ...], folder: str
+    options: argparse.Namespace,
+    study: Study,
+    source: tuple[str, ...] | KafkaSpan,
+    inputs: tuple[str, ...],
+    folder: str,
 ) -> tuple[BatchJob, Scheduled | None]:
     """The run, and for a scheduled run the shared folder to which its files are moved."""
     renamed = renamed_of(options, study)
     span = _span_of(options, study)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     hidden = disclosure.user_id_key is not None
-    good, bad = find_input(inputs, options.on_bad_file, hidden=hidden)
+    good, bad = (
+        find_input(source, options.on_bad_file, hidden=hidden) if isinstance(source, tuple) else ((), ())
+    )
     check_stamps(good, study, options.attribute, options.service, hidden=hidden)
     output, shared = _place(options, study, folder, span, inputs, renamed)
     job = BatchJob(
         study=study,
         files=good,
         bad_files=bad,
+        kafka=source if isinstance(source, KafkaSpan) else None,
         output=output.output,
         run=output.run,
         attribute=options.attribute,

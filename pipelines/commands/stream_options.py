@@ -12,21 +12,22 @@ from ldpbeam.pipelines.commands.options import (
     check_service,
     duration_of,
     engine_request,
+    offset_of,
     renamed_of,
     study_of,
-    time_of,
 )
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.engines import Engine, EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, KafkaTopic
+from ldpbeam.pipelines.runs.kafka import EARLIEST, SCHEME, KafkaTopic, destination_of
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.kafka import KafkaDestination
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import wanted_columns
 
@@ -121,35 +122,26 @@ def _feed_of(options: argparse.Namespace, engine: EngineRequest) -> FeedRequest:
         UserError: if it is not one thing, or an option of Kafka has another feed.
     """
     patterns = tuple(map(engine.reachable, options.input or ()))
+    config = None if options.kafka_config is None else engine.reachable(options.kafka_config)
+    publish_to: str | KafkaDestination | None = options.publish_to
+    if isinstance(publish_to, str) and publish_to.startswith(SCHEME):
+        publish_to = destination_of(publish_to, config)
     if options.kafka is None:
         for name in ("from_offset", "group", "kafka_config"):
-            if getattr(options, name) is not None:
+            settings_of_output = name == "kafka_config" and isinstance(publish_to, KafkaDestination)
+            if getattr(options, name) is not None and not settings_of_output:
                 raise UserError(f"--{name.replace('_', '-')} goes with --kafka BROKERS --topic T")
-        return FeedRequest(options.subscription, options.topic, patterns, publish_to=options.publish_to)
+        return FeedRequest(options.subscription, options.topic, patterns, publish_to=publish_to)
     if options.topic is None:
         raise UserError("--kafka goes with --topic T")
-    config = options.kafka_config
     topic = KafkaTopic(
         options.kafka,
         options.topic,
-        _begin_of(options.from_offset),
+        offset_of("--from-offset", options.from_offset, EARLIEST),
         options.group,
-        None if config is None else engine.reachable(config),
+        config,
     )
-    return FeedRequest(options.subscription, None, patterns, topic, options.publish_to)
-
-
-def _begin_of(text: str | None) -> str | int:
-    """Where a topic of Kafka is begun: a word, or a time in epoch milliseconds.
-
-    Raises:
-        UserError: if the text is neither.
-    """
-    if text in (None, EARLIEST, LATEST):
-        return text or EARLIEST
-    time = time_of("--from-offset", text)
-    assert time is not None
-    return time
+    return FeedRequest(options.subscription, None, patterns, topic, publish_to)
 
 
 def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:

@@ -1,4 +1,4 @@
-"""The batch pipeline: from files of reports to snapshots, dead letters and accounting."""
+"""The batch pipeline: from files or a span of a topic to snapshots, dead letters and accounting."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ldpbeam.pipelines.runs.output import (
 from ldpbeam.pipelines.runs.received import keeping
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
@@ -32,6 +33,7 @@ from ldpbeam.transforms.reports.received import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, ReportFile
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan, ReadSpan
 from ldpbeam.transforms.sources.read import ReadReports
 from ldpbeam.transforms.statistics import BatchStatistics
 from ldpbeam.transforms.storage import write_bytes
@@ -40,6 +42,8 @@ from ldpbeam.windows import EVERYTHING, Span
 #: A partition of users holds about this many bytes of input.
 PARTITION_BYTES = 24 * 2**20
 FEWEST_PARTITIONS, MOST_PARTITIONS = 8, 4096
+#: The number of partitions of users where the size of the input is not known.
+OF_UNKNOWN_SIZE = 64
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class BatchJob(Output):
     Attributes:
         files: the input files.
         bad_files: malformed files, if the user asked to skip them.
+        kafka: a span of a topic of Kafka that is read in place of files.
         attribute: the attribute of reports that do not name one.
         service: the service of reports that do not name one.
         renamed: the field of the input that has a column, by the column's name, where they differ.
@@ -62,6 +67,7 @@ class BatchJob(Output):
 
     files: tuple[ReportFile, ...] = ()
     bad_files: tuple[BadFile, ...] = ()
+    kafka: KafkaSpan | None = None
     attribute: str | None = None
     service: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -73,9 +79,11 @@ class BatchJob(Output):
 
     @property
     def user_partitions(self) -> int:
-        """The number of partitions of users, from 8 to 4,096 by default; results do not depend on it."""
+        """The number of partitions of users, by default 8 to 4,096; results do not depend on it."""
         if self.partitions is not None:
             return self.partitions
+        if self.kafka is not None:
+            return OF_UNKNOWN_SIZE
         size = sum(file.size for file in self.files)
         return max(FEWEST_PARTITIONS, min(MOST_PARTITIONS, -(-size // PARTITION_BYTES)))
 
@@ -96,7 +104,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     columns = wanted_columns(
         study, job.attribute, job.service, whole=job.disclosure.records, renamed=job.renamed
     )
-    read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
+    read = pipeline | "Read" >> _reading(job, columns)
     counted = read.decoded | "Statistics" >> BatchStatistics(
         study, job.user_partitions, span=job.span, disclosure=job.disclosure, ledger=job.keeping
     )
@@ -134,11 +142,17 @@ def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
     """
     columns = wanted_columns(job.study, job.attribute, job.service, renamed=job.renamed)
     assert job.keeping is not None
-    read = pipeline | "Read" >> ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
+    read = pipeline | "Read" >> _reading(job, columns)
     validated = read.decoded | "Validate" >> ValidateReports(job.study, ledger_key=job.ledger_key)
     _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
     counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()
     _ = counts | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
+
+
+def _reading(job: BatchJob, columns: Columns) -> beam.PTransform:
+    if job.kafka is not None:
+        return ReadSpan(job.kafka, columns, job.disclosure)
+    return ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
 
 
 def _write_estimates(element: tuple[str, Iterable[EstimateRecord]], study: Study, path: str) -> None:

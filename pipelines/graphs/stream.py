@@ -17,6 +17,7 @@ from ldpbeam.pipelines.runs.received import keeping
 from ldpbeam.times import milliseconds
 from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
+from ldpbeam.transforms.outputs.kafka import KafkaDestination, PublishToKafka
 from ldpbeam.transforms.outputs.panes import Publish, WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.counts import COUNTS
@@ -43,7 +44,7 @@ class StreamJob(Output):
         stays: whether a finished reader stays open, for engines where this process ends the job.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
         ledger_key: the key of the ledger over periods; None if the study has none.
-        publish_to: the topic to which estimates are published; None for no topic.
+        publish_to: the topic of Pub/Sub or Kafka to which estimates are published; None for no topic.
         incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
         earlier_runs: the names of the runs of the stream before this one.
     """
@@ -57,7 +58,7 @@ class StreamJob(Output):
     stays: bool = False
     disclosure: Disclosure = PLAIN
     ledger_key: bytes | None = field(default=None, repr=False)
-    publish_to: str | None = None
+    publish_to: str | KafkaDestination | None = None
     incomplete: frozenset[OpenWindow] = frozenset()
     earlier_runs: tuple[str, ...] = ()
 
@@ -137,7 +138,12 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run))
     estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(study, job.output, job.run))
     if job.publish_to is not None:
-        _ = estimates | "Publish" >> beam.ParDo(Publish(job.publish_to))
+        publish: beam.DoFn = (
+            PublishToKafka(job.publish_to)
+            if isinstance(job.publish_to, KafkaDestination)
+            else Publish(job.publish_to)
+        )
+        _ = estimates | "Publish" >> beam.ParDo(publish)
     _ = (
         (read[DEAD], counted.dead_letters)
         | "DeadLetters" >> beam.Flatten()

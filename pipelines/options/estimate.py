@@ -5,6 +5,7 @@ from __future__ import annotations
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
+    add_kafka_options,
     add_people_options,
     add_privacy_options,
     add_processes_option,
@@ -15,9 +16,18 @@ from ldpbeam.pipelines.options.shared import (
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
-    data = parser.add_argument_group("what is estimated, and where to")
+    data = parser.add_argument_group(
+        "what is estimated, and where to", "One of --input, and --kafka with --topic."
+    )
     add_study_option(data)
-    data.add_argument("--input", required=True, nargs="+", metavar="FILE", help="files of reports, or globs")
+    data.add_argument("--input", nargs="+", metavar="FILE", help="files of reports, or globs")
+    data.add_argument("--topic", metavar="NAME", help="Kafka: the topic, whose messages are reports")
+    add_kafka_options(data, "where to begin in each partition")
+    data.add_argument(
+        "--to-offset", metavar="WHERE",
+        help="Kafka: where to end: earliest, latest or a time of the brokers (default: latest, as it is when "
+        "the run begins)",
+    )  # fmt: skip
     data.add_argument(
         "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
+    add_kafka_options,
     add_privacy_options,
     add_study_option,
     add_unnamed_options,
@@ -38,26 +39,18 @@ def add_options(parser: Parser) -> None:
     data.add_argument(
         "--input", nargs="+", metavar="FILE", help="globs: files of reports, read as they appear"
     )
-    data.add_argument(
-        "--kafka", metavar="BROKERS", help="HOST:PORT of a broker, or of several, with commas between"
-    )
-    data.add_argument(
-        "--from-offset", metavar="WHERE",
-        help="Kafka: where the first run into the folder begins: earliest, latest or a time of the brokers "
-        "(default: earliest)",
-    )  # fmt: skip
+    add_kafka_options(data, "where the first run into the folder begins")
     data.add_argument(
         "--group", metavar="NAME",
         help="Kafka: commit offsets for this group, for those who watch; nothing is read from it",
     )  # fmt: skip
     data.add_argument(
-        "--kafka-config", metavar="FILE",
-        help="Kafka: settings of librdkafka, as name=value lines; ${NAME} is an environment variable",
-    )  # fmt: skip
-    data.add_argument(
         "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
     )
-    data.add_argument("--publish-to", metavar="TOPIC", help="projects/P/topics/T, for estimates as JSON")
+    data.add_argument(
+        "--publish-to", metavar="TOPIC",
+        help="projects/P/topics/T or kafka://HOST:PORT/T, for estimates as JSON",
+    )  # fmt: skip
     data.add_argument(
         "--report", metavar="FILE", help="a page of the estimates, kept current as windows close"
     )

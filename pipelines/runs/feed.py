@@ -14,9 +14,10 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.printing import warn
-from ldpbeam.pipelines.runs.kafka import KafkaTopic, reach
+from ldpbeam.pipelines.runs.kafka import KafkaTopic, reach, reach_destination
 from ldpbeam.pipelines.runs.output import named_in_errors
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.outputs.kafka import KafkaDestination
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import pattern_of
@@ -55,7 +56,7 @@ class FeedRequest:
     topic: str | None = None
     patterns: tuple[str, ...] = ()
     kafka: KafkaTopic | None = None
-    publish_to: str | None = None
+    publish_to: str | KafkaDestination | None = None
 
     def __post_init__(self) -> None:
         given = (self.subscription, self.topic, self.patterns or None, self.kafka)
@@ -67,7 +68,7 @@ class FeedRequest:
         for option in ("subscription", "topic", "publish_to"):
             name = getattr(self, option)
             kind = "subscriptions" if option == "subscription" else "topics"
-            if name is not None:
+            if isinstance(name, str):
                 check_name(f"--{option.replace('_', '-')}", name, kind)
 
 
@@ -84,6 +85,8 @@ def open_feed(asked: FeedRequest, columns: Columns, output: str, run: str) -> It
     Raises:
         UserError: if the feed cannot be reached.
     """
+    if isinstance(asked.publish_to, KafkaDestination):
+        reach_destination(asked.publish_to)
     with _subscription(asked) as (subscription, lease):
         with named_in_errors(output):
             folder = FileSystems.join(output, RUNS, run)
@@ -113,7 +116,8 @@ def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
         UserError: if the server does not answer or refuses.
     """
     elsewhere = asked.kafka is not None or bool(asked.patterns)
-    if elsewhere and asked.publish_to is None:
+    publish_to = asked.publish_to if isinstance(asked.publish_to, str) else None
+    if elsewhere and publish_to is None:
         yield None, 0
         return
     try:
@@ -126,8 +130,8 @@ def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
     patience: dict[str, Any] = {"retry": Retry(timeout=SERVER_SECONDS), "timeout": SERVER_SECONDS}
     try:
         with pubsub_v1.SubscriberClient() as client:
-            if asked.publish_to is not None:
-                pubsub_v1.PublisherClient().get_topic(topic=asked.publish_to, **patience)
+            if publish_to is not None:
+                pubsub_v1.PublisherClient().get_topic(topic=publish_to, **patience)
             if elsewhere:
                 yield None, 0
                 return

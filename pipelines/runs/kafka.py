@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.transforms.outputs.kafka import KafkaDestination
+from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.kafka import NO_GROUP
 from ldpbeam.transforms.sources.kafka_client import client, settings_in
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 
 #: Seconds to wait for brokers that do not answer.
 BROKER_SECONDS = 10.0
+#: What a destination of Kafka begins with; other destinations are topics of Pub/Sub.
+SCHEME = "kafka://"
 EARLIEST, LATEST = "earliest", "latest"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKERS = re.compile(r"[^\s,:/]+:[0-9]+(,[^\s,:/]+:[0-9]+)*")
@@ -47,11 +53,7 @@ class KafkaTopic:
                 f"--topic {self.topic}: a topic of Kafka has 1 to 249 letters, digits and . _ -; topics of "
                 "Pub/Sub are read without --kafka"
             )
-        if self.config is not None:
-            try:
-                settings_in(self.config)
-            except ValueError as error:
-                raise UserError(f"--kafka-config {error}") from None
+        _check_settings(self.config)
 
 
 @dataclass(frozen=True)
@@ -82,45 +84,113 @@ def reach(asked: KafkaTopic, positions: Mapping[int, int]) -> Reached:
     Raises:
         UserError: if the brokers do not answer, refuse, or have no such topic.
     """
+    with _asking("--kafka", asked.brokers, asked.topic, asked.config, asked.group or NO_GROUP) as answer:
+        return _reached(asked, *answer, positions)
+
+
+def span_of(asked: KafkaTopic, end: str | int) -> KafkaSpan:
+    """The offsets of a topic from where ``asked`` begins to an end.
+
+    Args:
+        asked: the topic.
+        end: :data:`EARLIEST`, :data:`LATEST` (the end as it is now), or a time of the brokers in epoch
+            milliseconds, before which messages are read.
+
+    Raises:
+        UserError: if the brokers do not answer, refuse, or have no such topic.
+    """
+    with _asking("--kafka", asked.brokers, asked.topic, asked.config, NO_GROUP) as answer:
+        ends = _ends(asked.topic, *answer)
+        firsts, afters = (_offsets(asked.topic, *answer, ends, where) for where in (asked.begin, end))
+    offsets = tuple(
+        Offsets(partition, first, afters[partition])
+        for partition, first in sorted(firsts.items())
+        if first < afters[partition]
+    )
+    return KafkaSpan(asked.brokers, asked.topic, offsets, asked.config)
+
+
+def reach_destination(asked: KafkaDestination) -> None:
+    """Ask the brokers for the topic to which estimates are published.
+
+    Raises:
+        UserError: if they do not answer, refuse, or have no such topic.
+    """
+    with _asking("--publish-to", asked.brokers, asked.topic, asked.config, NO_GROUP):
+        pass
+
+
+def destination_of(text: str, config: str | None) -> KafkaDestination:
+    """The topic that ``kafka://BROKERS/TOPIC`` names.
+
+    Raises:
+        UserError: if the text has another form, or the file of settings cannot be used.
+    """
+    brokers, topic = parts_of("--publish-to", text)
+    _check_settings(config)
+    return KafkaDestination(brokers, topic, config)
+
+
+def parts_of(option: str, text: str) -> tuple[str, str]:
+    """The brokers and the topic that ``kafka://BROKERS/TOPIC`` names.
+
+    Raises:
+        UserError: if the text has another form.
+    """
+    brokers, _, topic = text.removeprefix(SCHEME).partition("/")
+    if not text.startswith(SCHEME) or not _BROKERS.fullmatch(brokers) or not _TOPIC.fullmatch(topic):
+        raise UserError(f"{option} {text}: write it as {SCHEME}HOST:PORT/TOPIC")
+    return brokers, topic
+
+
+def _check_settings(config: str | None) -> None:
+    if config is not None:
+        try:
+            settings_in(config)
+        except ValueError as error:
+            raise UserError(f"--kafka-config {error}") from None
+
+
+@contextmanager
+def _asking(
+    option: str, brokers: str, topic: str, config: str | None, group: str
+) -> Iterator[tuple[Any, Any, list[int]]]:
+    """The module of Kafka, a consumer, and the partitions of a topic.
+
+    Raises:
+        UserError: if the brokers do not answer, refuse, or have no such topic, also inside the block.
+    """
     try:
         import confluent_kafka as kafka
     except ImportError:
         raise UserError("Kafka needs confluent-kafka: pip install 'ldpbeam[kafka]'") from None
     errors: list[str] = []
-    ours = {"group.id": asked.group or NO_GROUP, "error_cb": lambda error: errors.append(error.str())}
+    ours = {"group.id": group, "error_cb": lambda error: errors.append(error.str())}
     try:
-        consumer = client(kafka.Consumer, asked.brokers, asked.config, ours)
+        consumer = client(kafka.Consumer, brokers, config, ours)
         try:
-            listed = consumer.list_topics(asked.topic, timeout=BROKER_SECONDS).topics[asked.topic]
+            listed = consumer.list_topics(topic, timeout=BROKER_SECONDS).topics[topic]
             if listed.error is not None:
-                raise UserError(f"--topic {asked.topic}: {asked.brokers} says: {listed.error.str()}")
-            return _reached(asked, kafka, consumer, sorted(listed.partitions), positions)
+                named = f"--topic {topic}" if option == "--kafka" else f"{option} {topic}"
+                raise UserError(f"{named}: {brokers} says: {listed.error.str()}")
+            yield kafka, consumer, sorted(listed.partitions)
         finally:
             consumer.close()
     except ValueError as error:
-        raise UserError(f"--kafka {error}") from None
+        raise UserError(f"{option} {error}") from None
     except kafka.KafkaException as error:
         said = errors[-1] if errors else error.args[0].str()
         raise UserError(
-            f"--kafka {asked.brokers}: no answer within {BROKER_SECONDS:.0f} seconds: {said}"
+            f"{option} {brokers}: no answer within {BROKER_SECONDS:.0f} seconds: {said}"
         ) from None
 
 
 def _reached(
     asked: KafkaTopic, kafka: Any, consumer: Any, partitions: list[int], positions: Mapping[int, int]
 ) -> Reached:
-    ends = {
-        each: consumer.get_watermark_offsets(kafka.TopicPartition(asked.topic, each), timeout=BROKER_SECONDS)
-        for each in partitions
-    }
+    ends = _ends(asked.topic, kafka, consumer, partitions)
     # A partition that appeared after earlier runs is read from its beginning.
-    begin = {each: low for each, (low, _) in ends.items()}
-    if not positions and asked.begin == LATEST:
-        begin = {each: high for each, (_, high) in ends.items()}
-    elif not positions and asked.begin != EARLIEST:
-        asked_for = [kafka.TopicPartition(asked.topic, each, asked.begin) for each in partitions]
-        for answer in consumer.offsets_for_times(asked_for, timeout=BROKER_SECONDS):
-            begin[answer.partition] = answer.offset if answer.offset >= 0 else ends[answer.partition][1]
+    begin = _offsets(asked.topic, kafka, consumer, partitions, ends, EARLIEST if positions else asked.begin)
     removed = {
         each: (offset, ends[each][0])
         for each, offset in positions.items()
@@ -137,3 +207,27 @@ def _reached(
         if any(each.offset >= 0 for each in committed) and not positions:
             others = asked.group
     return Reached(begin, removed, others)
+
+
+def _ends(topic: str, kafka: Any, consumer: Any, partitions: list[int]) -> dict[int, tuple[int, int]]:
+    """By partition, the offset of the first message that there is, and the one after the last."""
+    return {
+        each: consumer.get_watermark_offsets(kafka.TopicPartition(topic, each), timeout=BROKER_SECONDS)
+        for each in partitions
+    }
+
+
+def _offsets(
+    topic: str,
+    kafka: Any,
+    consumer: Any,
+    partitions: list[int],
+    ends: Mapping[int, tuple[int, int]],
+    where: str | int,
+) -> dict[int, int]:
+    """By partition, the offset of a place: a word, or the first message from a time on."""
+    if isinstance(where, str):
+        return {each: ends[each][where == LATEST] for each in partitions}
+    asked_for = [kafka.TopicPartition(topic, each, where) for each in partitions]
+    answers = consumer.offsets_for_times(asked_for, timeout=BROKER_SECONDS)
+    return {each.partition: each.offset if each.offset >= 0 else ends[each.partition][1] for each in answers}

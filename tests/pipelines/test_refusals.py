@@ -120,6 +120,9 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--runner os.path.join", "--runner os.path.join: "),
         ("--output ''", "--output '': "),
         ("--output foo://x", "--output foo://x: "),
+        ("--kafka localhost:9092 --topic t", "name one thing to read: --input FILE, or --kafka BROKERS "),
+        ("--topic t", "--topic goes with --kafka BROKERS --topic T"),
+        ("--to-offset latest", "--to-offset goes with --kafka BROKERS --topic T"),
         *((f"{option} s3://bucket/thing", "s3://bucket/thing cannot be read without boto3: pip install "
            "'apache-beam[aws]'") for option in ("--input", "--output", "--study")),
     ],
@@ -155,6 +158,13 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--kafka localhost:9092 --topic t --from-offset soon", "--from-offset soon: write a time"),
         ("--kafka localhost:9092 --topic t --kafka-config nothing", "--kafka-config nothing: No such file"),
         ("--kafka localhost:9092 --topic t --kafka-config in.jsonl", "in.jsonl, line 1: write name=value"),
+        ("--input in/* --publish-to kafka://localhost/t", "kafka://localhost/t: write it as kafka"),
+        ("--input in/* --publish-to kafka://localhost:9092", "write it as kafka://HOST:PORT/TOPIC"),
+        ("--input in/* --publish-to kafka://u:p@localhost:9092/t", "write it as kafka://HOST:PORT/TOPIC"),
+        ("--input in/* --publish-to kafka://localhost:1/t --kafka-config nothing",
+         "--kafka-config nothing: No such file"),
+        ("--input in/* --publish-to projects/ldp-test/topics/t --kafka-config in.jsonl",
+         "--kafka-config goes with --kafka BROKERS --topic T"),
         ("--input in/* --group g", "--group goes with --kafka BROKERS --topic T"),
         ("--input in/* --metrics-host ::1", "--metrics-host ::1: name a port, as in --metrics-port 9464"),
         ("--input in/* --metrics-port 65536", "--metrics-port 65536: a port is a number from 1 to 65535"),
@@ -298,6 +308,33 @@ def test_the_program_says_one_sentence_and_ends_with_2(
     ran = command(*shlex.split(line))
     assert (ran.code, ran.out) == (2, "")
     assert re.fullmatch(said, ran.err)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("", "name one thing to read: --input FILE, or --kafka BROKERS --topic T"),
+        ("--kafka localhost:9092", "--kafka goes with --topic T"),
+        ("--kafka localhost --topic t", "--kafka localhost: write it as HOST:PORT"),
+        ("--kafka localhost:9092 --topic t/u", "--topic t/u: a topic of Kafka has 1 to 249 letters"),
+        ("--kafka localhost:9092 --topic t --from-offset soon", "--from-offset soon: write a time"),
+        ("--kafka localhost:9092 --topic t --to-offset later", "--to-offset later: write a time"),
+        ("--kafka localhost:9092 --topic t --kafka-config in.jsonl", "in.jsonl, line 1: write name=value"),
+    ],
+)
+def test_a_span_of_a_topic_that_cannot_be_is_refused(options: str, sentence: str) -> None:
+    assert sentence in refused(f"estimate --study small.yaml --output out {options}")
+
+
+def test_brokers_that_cannot_be_reached_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+    monkeypatch.setattr("ldpbeam.pipelines.runs.kafka.BROKER_SECONDS", 0.5)
+    read = "estimate --study small.yaml --output out --kafka localhost:1 --topic t"
+    assert refused(read).startswith("--kafka localhost:1: no answer within 0 seconds: ")
+    written = f"stream {GIVEN['stream']} --input in/* --publish-to kafka://localhost:1/t"
+    assert refused(written).startswith("--publish-to localhost:1: no answer within 0 seconds: ")
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    assert refused(read) == "Kafka needs confluent-kafka: pip install 'ldpbeam[kafka]'"
 
 
 def test_s3_without_credentials_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,18 +188,8 @@ class _Consumed(OpenFeed):
     def _received(self, message: Any, now: int) -> Received:
         """Convert a message that librdkafka delivered."""
         kind, published = message.timestamp()
-        headers = message.headers() or ()
-        named = next((value for name, value in headers if name.lower() == CONTENT_TYPE), None)
-        offset = message.offset()
-        return Received(
-            str(offset),
-            Message(
-                f"{self.feed.topic}/{message.partition()}/{offset}",
-                message.value() or b"",
-                named.decode("utf-8", "replace") if isinstance(named, bytes) else str(named or ""),
-            ),
-            published if kind == self._kafka.TIMESTAMP_LOG_APPEND_TIME else now,
-        )
+        published = published if kind == self._kafka.TIMESTAMP_LOG_APPEND_TIME else now
+        return Received(str(message.offset()), message_of(message), published)
 
     def _look_on(self) -> None:
         """Ask again and again where partitions end, and sometimes whether there are new ones."""
@@ -271,3 +261,13 @@ class _Consumed(OpenFeed):
         # Offsets may still be committed, so the client itself stays.
         self._consumer.unassign()
         self._waiting.clear()
+
+
+def message_of(delivered: Any) -> Message:
+    """A message that librdkafka delivered, with ``TOPIC/PARTITION/OFFSET`` as its id."""
+    named = next((value for name, value in delivered.headers() or () if name.lower() == CONTENT_TYPE), None)
+    return Message(
+        f"{delivered.topic()}/{delivered.partition()}/{delivered.offset()}",
+        delivered.value() or b"",
+        named.decode("utf-8", "replace") if isinstance(named, bytes) else str(named or ""),
+    )

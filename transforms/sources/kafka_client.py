@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-#: Settings that decide what is read and committed, and so are ldpbeam's.
+#: Settings that decide what is read, committed and published, and so are ldpbeam's.
 _OURS = (
+    "acks",
     "auto.offset.reset",
     "bootstrap.servers",
     "enable.auto.commit",
     "enable.auto.offset.store",
+    "enable.idempotence",
     "enable.partition.eof",
     "group.id",
     "group.instance.id",

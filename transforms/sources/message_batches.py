@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ class Received(NamedTuple):
 
 
 def next_batch(
-    feed: str, columns: Columns, received: Sequence[Received], record: Record
+    feed: str, columns: Columns, received: Sequence[Received], record: Record | None
 ) -> tuple[FeedBatch, list[Received]]:
     """Decode messages until they fill a batch.
 
@@ -41,19 +42,23 @@ def next_batch(
         feed: the name of the feed, for batches and dead letters.
         columns: the columns of reports that the study needs.
         received: the messages, at least one.
-        record: keeps messages on record while they are decoded.
+        record: keeps messages on record while they are decoded; None in a run that nobody starts again.
 
     Returns:
         The batch, and the messages for which it had no room: the last ones, in their order.
     """
     parts: dict[int, FeedBatch] = {}
-    suspects = [place for place, item in enumerate(received) if item.message.id in record.suspects]
-    count = _decode_each(
-        parts, suspects, len(received), lambda place: _suspect(feed, columns, received[place].message, record)
-    )
+    count = len(received)
+    if record is not None:
+        known, suspected = record, record.suspects
+        suspects = [place for place, item in enumerate(received) if item.message.id in suspected]
+        count = _decode_each(
+            parts, suspects, count, lambda place: _suspect(feed, columns, received[place].message, known)
+        )
     fresh = [place for place in range(count) if place not in parts]
     if fresh:
-        with record.of([received[place].message.id for place in fresh]):
+        ids = [received[place].message.id for place in fresh]
+        with nullcontext() if record is None else record.of(ids):
             large = [place for place in fresh if may_expand(received[place].message)]
             count = _decode_each(
                 parts, large, count, lambda place: batch_of(feed, columns, [received[place].message])

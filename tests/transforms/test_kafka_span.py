@@ -1,0 +1,185 @@
+"""A span of a topic, and estimates for one, without a broker: what librdkafka delivers and is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.estimate_records import price
+
+from ldpbeam.schemas.reports.columns import DELIVERY, Columns
+from ldpbeam.transforms.outputs import kafka as published
+from ldpbeam.transforms.outputs.kafka import KafkaDestination, PublishToKafka
+from ldpbeam.transforms.sources import kafka_span
+from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
+
+kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+
+ERRORS = kafka.KafkaError
+
+
+@pytest.fixture
+def estimate() -> Any:
+    return price()
+
+
+REPORT = {"user_id": "u", "attribute": "x", "service": "a", "payload": 0.5, "event_time": 1_700_000_000_000}
+
+
+def span(*offsets: tuple[int, int, int]) -> KafkaSpan:
+    return KafkaSpan("localhost:1", "t", tuple(Offsets(*each) for each in offsets))
+
+
+def test_ranges_cover_every_offset_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_span, "RANGE", 10)
+    asked = span((0, 5, 26), (2, 0, 10), (7, 99, 100))
+    covered = [(part, place) for part, first, after in asked.ranges for place in range(first, after)]
+    assert covered == [(part, place) for part, first, after in asked.offsets for place in range(first, after)]
+    assert all(0 < after - first <= 10 for _, first, after in asked.ranges)
+    assert asked.names == (
+        "kafka://localhost:1/t/0/5-26",
+        "kafka://localhost:1/t/2/0-10",
+        "kafka://localhost:1/t/7/99-100",
+    )
+
+
+def message(offset: int, value: bytes | None = None, error: int | None = None) -> Any:
+    """A message as librdkafka delivers it."""
+    data = json.dumps({**REPORT, "user_id": f"u{offset}"}).encode() if value is None else value
+    return SimpleNamespace(
+        topic=lambda: "t", partition=lambda: 3, offset=lambda: offset, value=lambda: data,
+        headers=lambda: [("Content-Type", b"application/json")],
+        error=lambda: None if error is None else kafka.KafkaError(error),
+    )  # fmt: skip
+
+
+END, GONE = ERRORS._PARTITION_EOF, ERRORS._AUTO_OFFSET_RESET
+
+
+@pytest.fixture
+def delivered(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Reads offsets 10 to 19 of what a client delivers, call by call; gives the users, and what is closed."""
+
+    def read(calls: Sequence[Sequence[Any]]) -> list[str]:
+        left = list(calls)
+        consumer = SimpleNamespace(
+            assign=lambda assigned: None,
+            consume=lambda most, seconds: left.pop(0) if left else [],
+            close=lambda: closed.append(True),
+        )
+        closed: list[bool] = []
+        monkeypatch.setattr(kafka_span, "client", lambda *_: consumer)
+        try:
+            batches = list(read_offsets(span((3, 10, 20)), Offsets(3, 10, 20), Columns()))
+        finally:
+            assert closed == [True]
+        assert not any(batch.letters for batch in batches)
+        assert all(each.schema.metadata[b"file"] == b"t/3" for batch in batches for each in batch.batches)
+        return [
+            user.decode()
+            for batch in batches
+            for each in batch.batches
+            for user in each["user_id"].to_pylist()
+        ]
+
+    return read
+
+
+ALL = [message(offset) for offset in range(10, 20)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "users"),
+    [
+        ([ALL], range(10, 20)),
+        ([[], ALL[:4], [], ALL[4:]], range(10, 20)),
+        # What comes after the range, and offsets without a message in it and at its end.
+        ([[*ALL, message(20), message(21)]], range(10, 20)),
+        ([[*ALL[:7], message(23)]], range(10, 17)),
+        ([ALL[:7], [message(20, error=END)]], range(10, 17)),
+        # An end before the range's: the rest is on its way.
+        ([[*ALL[:7], message(17, error=END)], ALL[7:]], range(10, 20)),
+        ([[message(10, error=ERRORS._TRANSPORT)], ALL], range(10, 20)),
+    ],
+)
+def test_a_range_ends_with_its_last_offset(calls: list[list[Any]], users: range, delivered: Any) -> None:
+    assert delivered(calls) == [f"u{offset}" for offset in users]
+
+
+@pytest.mark.parametrize("most", [1, 3, 10])
+def test_batches_are_bounded_and_lose_nothing(
+    most: int, delivered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_span, "BATCH_MESSAGES", most)
+    assert delivered([ALL]) == [f"u{offset}" for offset in range(10, 20)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (
+            [[*ALL[:3], message(13, error=GONE)]],
+            "t/3 at localhost:1: retention has removed offsets from 10 on",
+        ),
+        ([[message(10, error=ERRORS.TOPIC_AUTHORIZATION_FAILED)]], "t/3 at localhost:1: .*[Aa]uthorization"),
+        ([ALL[:3]], "offset 19 did not come for 0 seconds: no message"),
+        ([[message(10, error=ERRORS._TRANSPORT)]], "offset 19 did not come for 0 seconds: .*transport"),
+    ],
+)
+def test_a_range_that_is_not_to_be_had_is_an_error_and_no_short_result(
+    calls: list[list[Any]], said: str, delivered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_span, "PATIENCE", 0.0)
+    with pytest.raises(OSError, match=said):
+        delivered(calls)
+
+
+def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch, delivered: Any) -> None:
+    delivered([ALL])
+    monkeypatch.setattr(
+        kafka_span, "client",
+        lambda *_: SimpleNamespace(assign=print, consume=lambda *_: ALL, close=lambda: None),
+    )  # fmt: skip
+    (with_deliveries,) = read_offsets(span((3, 10, 20)), Offsets(3, 10, 20), Columns())
+    assert DELIVERY in with_deliveries.batches[0].schema.names
+    (taken,) = kafka_span._taken((3, 10, 20), span((3, 10, 20)), Columns())
+    assert DELIVERY not in taken.batch.batches[0].schema.names
+    assert taken.batch.batches[0]["position"].to_pylist() == list(range(10, 20))
+
+
+def test_estimates_that_no_broker_takes_fail_their_bundle(
+    monkeypatch: pytest.MonkeyPatch, estimate: Any
+) -> None:
+    monkeypatch.setattr(published, "PATIENCE", 0.2)
+    publish = PublishToKafka(KafkaDestination("localhost:1", "t"))
+    publish.setup()
+    publish.start_bundle()
+    publish.process(estimate)
+    with pytest.raises(OSError, match=r"^t at localhost:1: "):
+        publish.finish_bundle()
+
+
+def test_estimates_that_one_broker_refuses_fail_their_bundle_with_its_words(estimate: Any) -> None:
+    publish = PublishToKafka(KafkaDestination("localhost:1", "t"))
+    sent: list[dict[str, Any]] = []
+
+    def produce(topic: str, value: bytes, **given: Any) -> None:
+        if not sent:
+            sent.append({})
+            raise BufferError
+        sent.append({"topic": topic, "value": json.loads(value), **given})
+        given["on_delivery"](kafka.KafkaError(ERRORS.MSG_SIZE_TOO_LARGE), None)
+
+    publish._producer = SimpleNamespace(produce=produce, poll=lambda seconds: 0, flush=lambda seconds: 0)
+    publish.start_bundle()
+    publish.process(estimate)
+    assert sent[1]["key"] == published.estimate_id(estimate).encode()
+    with pytest.raises(OSError, match=r"^t at localhost:1: .*[Mm]essage size too large"):
+        publish.finish_bundle()
+    # The engine tries the bundle again, from nothing.
+    publish.start_bundle()
+    publish.finish_bundle()

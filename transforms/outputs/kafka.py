@@ -1,0 +1,95 @@
+"""Publishing estimates to a topic of Kafka."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+
+from ldpbeam.schemas.outputs.estimates import json_fields
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.transforms.outputs.panes import estimate_id
+from ldpbeam.transforms.sources.kafka import CONTENT_TYPE
+from ldpbeam.transforms.sources.kafka_client import client
+
+#: Seconds to wait until the brokers have the estimates of a bundle.
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class KafkaDestination:
+    """A topic to which estimates are published.
+
+    Attributes:
+        brokers: ``host:port``, several separated by commas.
+        topic: the topic.
+        config: the path of a file of settings of librdkafka, on every worker; None for none.
+    """
+
+    brokers: str
+    topic: str
+    config: str | None = None
+
+
+class PublishToKafka(beam.DoFn):
+    """Publish estimates as JSON messages, each with its id as the key.
+
+    The producer is idempotent: what it sends again after a broken connection is in the topic once, and in
+    order. A bundle that the engine repeats has the same keys with the same bytes.
+
+    Args:
+        destination: the topic.
+    """
+
+    def __init__(self, destination: KafkaDestination) -> None:
+        self.destination = destination
+        self._producer: Any
+        self._failed: list[str]
+
+    def setup(self) -> None:
+        """Make the producer, which connects when there is something to send."""
+        from confluent_kafka import Producer
+
+        ours = {
+            "enable.idempotence": True,
+            "delivery.timeout.ms": int(1000 * PATIENCE),
+            "error_cb": lambda error: None,
+        }
+        self._producer = client(Producer, self.destination.brokers, self.destination.config, ours)
+
+    def start_bundle(self) -> None:
+        """Start with no messages in flight."""
+        self._failed = []
+
+    def process(self, record: EstimateRecord) -> None:
+        """Begin to publish an estimate."""
+        message = json.dumps(json_fields(record)).encode()
+        while True:
+            try:
+                self._producer.produce(
+                    self.destination.topic,
+                    message,
+                    key=estimate_id(record).encode(),
+                    headers=[(CONTENT_TYPE, b"application/json")],
+                    on_delivery=self._delivered,
+                )
+                return
+            except BufferError:  # librdkafka's queue is full until some are delivered
+                self._producer.poll(1.0)
+
+    def finish_bundle(self) -> None:
+        """Wait until the brokers have every estimate; after a failure the engine retries the bundle.
+
+        Raises:
+            OSError: if they do not have them all.
+        """
+        left = self._producer.flush(PATIENCE)
+        if left or self._failed:
+            said = self._failed[0] if self._failed else f"no answer for {PATIENCE:.0f} seconds"
+            raise OSError(f"{self.destination.topic} at {self.destination.brokers}: {said}")
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._failed.append(error.str())

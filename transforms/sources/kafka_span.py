@@ -1,0 +1,164 @@
+"""Reading a span of a topic of Kafka in a batch run: offsets of each partition, spread over workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+
+from ldpbeam.schemas.reports.columns import DELIVERY, Columns
+from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.emitted import parted
+from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets
+from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, NO_GROUP, message_of
+from ldpbeam.transforms.sources.kafka_client import client
+from ldpbeam.transforms.sources.message_batches import Received, next_batch
+from ldpbeam.transforms.sources.reader import Taken
+from ldpbeam.transforms.sources.source import Unpack
+
+#: The offsets that one worker reads at a time.
+RANGE = 250_000
+#: Seconds without an answer of the brokers after which a read fails.
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class KafkaSpan:
+    """Offsets of a topic.
+
+    Attributes:
+        brokers: ``host:port``, several separated by commas.
+        topic: the topic.
+        offsets: those of each partition that has any.
+        config: the path of a file of settings of librdkafka, on every worker; None for none.
+    """
+
+    brokers: str
+    topic: str
+    offsets: tuple[Offsets, ...]
+    config: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is read, one name per partition."""
+        start = f"kafka://{self.brokers}/{self.topic}"
+        return tuple(f"{start}/{partition}/{first}-{after}" for partition, first, after in self.offsets)
+
+    @property
+    def ranges(self) -> Iterator[Offsets]:
+        """The offsets in ranges that workers read side by side."""
+        for partition, first, after in self.offsets:
+            for start in range(first, after, RANGE):
+                yield Offsets(partition, start, min(after, start + RANGE))
+
+
+class ReadSpan(beam.PTransform):
+    """Read the reports in a span of a topic.
+
+    Outputs: decoded batches (main), whose schemas' metadata name topic and partition; dead letters (``DEAD``)
+    of what does not decode; and counts.
+
+    Args:
+        span: the offsets.
+        columns: the columns of reports that the study needs.
+        disclosure: what dead letters may reveal about their inputs.
+    """
+
+    def __init__(self, span: KafkaSpan, columns: Columns, disclosure: Disclosure) -> None:
+        super().__init__()
+        self.span = span
+        self.columns = columns
+        self.disclosure = disclosure
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
+        """Spread the ranges over the workers, read each, and part its batches."""
+        return (
+            pipeline
+            | "Ranges" >> beam.Create(list(self.span.ranges), reshuffle=False)
+            | "SpreadRanges" >> beam.Reshuffle()
+            | "ReadRanges" >> beam.FlatMap(_taken, self.span, self.columns)
+            | "Unpack" >> parted(Unpack(self.disclosure), "decoded")
+        )
+
+
+def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[Taken]:
+    for taken in read_offsets(span, Offsets(*offsets), columns):
+        # Each message is read once, so there are no deliveries to compare, as there are none of files.
+        batches = [
+            batch.drop_columns([DELIVERY]) if DELIVERY in batch.schema.names else batch
+            for batch in taken.batches
+        ]
+        yield Taken(taken._replace(batches=batches), None)
+
+
+def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterator[FeedBatch]:
+    """The batches of a range of one partition.
+
+    Raises:
+        OSError: if the brokers do not answer, refuse, or no longer have the range.
+    """
+    # Imported here because a run over files does not need it.
+    import confluent_kafka
+
+    problems: list[str] = []
+    settings = {
+        "group.id": NO_GROUP,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "error_cb": lambda error: problems.append(error.str()),
+    }
+    consumer = client(confluent_kafka.Consumer, span.brokers, span.config, settings)
+    name = f"{span.topic}/{offsets.partition}"
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(span.topic, offsets.partition, offsets.first)])
+        waiting: list[Received] = []
+        size = 0
+        for message in _messages(confluent_kafka.KafkaError, consumer, offsets, problems):
+            waiting.append(Received(str(message.offset()), message_of(message), 0))
+            size += len(waiting[-1].message.data)
+            if len(waiting) >= BATCH_MESSAGES or size >= BATCH_BYTES:
+                batch, waiting = next_batch(name, columns, waiting, None)
+                size = sum(len(received.message.data) for received in waiting)
+                yield batch
+        while waiting:
+            batch, waiting = next_batch(name, columns, waiting, None)
+            yield batch
+    except (confluent_kafka.KafkaException, OSError) as error:
+        said = error.args[0].str() if isinstance(error, confluent_kafka.KafkaException) else str(error)
+        raise OSError(f"{name} at {span.brokers}: {said}") from None
+    finally:
+        consumer.close()
+
+
+def _messages(errors: Any, consumer: Any, offsets: Offsets, problems: list[str]) -> Iterator[Any]:
+    """The messages of a range of the assigned partition, in their order.
+
+    Raises:
+        OSError: if they are not to be had.
+    """
+    answered = time.monotonic()
+    while True:
+        for message in consumer.consume(BATCH_MESSAGES, 1.0):
+            error = message.error()
+            if error is None or error.code() == errors._PARTITION_EOF:
+                answered = time.monotonic()
+                # Offsets before the end may have no message.
+                if message.offset() >= offsets.after:
+                    return
+                if error is None:
+                    yield message
+                    if message.offset() + 1 == offsets.after:
+                        return
+            elif error.code() in (errors._AUTO_OFFSET_RESET, errors.OFFSET_OUT_OF_RANGE):
+                raise OSError(f"retention has removed offsets from {offsets.first:,} on while the run read")
+            elif not error.retriable() and error.code() > 0:
+                raise OSError(error.str())
+            else:
+                problems.append(error.str())
+        if time.monotonic() - answered >= PATIENCE:
+            why = problems[-1] if problems else "no message"
+            raise OSError(f"offset {offsets.after - 1:,} did not come for {PATIENCE:.0f} seconds: {why}")
