@@ -25,9 +25,9 @@ def bigquery_schema(kind: Any) -> dict[str, Any]:
         kind: :class:`EstimateRow`, or another class of rows.
     """
     if kind is EstimateRow:
-        return {"fields": bigquery.bigquery_schema(ESTIMATES)}
+        return {"fields": bigquery.bigquery_schema(ESTIMATES, EstimateRow)}
     if kind is ShareRow:
-        return {"fields": bigquery.bigquery_schema(SHARES)}
+        return {"fields": bigquery.bigquery_schema(SHARES, ShareRow)}
     return {"fields": [_field(name, annotation) for name, annotation in kind.__annotations__.items()]}
 
 

@@ -31,7 +31,7 @@ def options_of(mechanism: type) -> Mapping[str, Option]:
         hints = {}
     return {
         field.name: Option(
-            field.name, field.default, kinds_of(hints.get(field.name)), _text(mechanism, field.name)
+            field.name, field.default, kinds_of(hints.get(field.name)), meaning(mechanism, field.name)
         )
         for field in dataclasses.fields(mechanism)
         if field.name not in _NO_OPTIONS
@@ -52,9 +52,9 @@ def check_option(option: Option, value: object) -> None:
         raise ValueError(f"{option.name} must be {option.allowed}, found {value!r}")
 
 
-def _text(mechanism: type, name: str) -> str:
-    """The first sentence that the docstring of the mechanism, or of what it inherits from, has on a field."""
-    for base in mechanism.__mro__:
+def meaning(kind: type, name: str) -> str:
+    """The first sentence that the docstring of a class, or of what it inherits from, has on a field."""
+    for base in kind.__mro__:
         match = re.search(_ATTRIBUTE.format(name=name), inspect.cleandoc(base.__doc__ or ""), re.M | re.S)
         if match:
             return re.split(r"[.;] ", " ".join(match[1].split()).replace("``", ""))[0].rstrip(".")

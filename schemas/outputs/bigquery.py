@@ -5,10 +5,12 @@ The files ``schemas/bigquery/*.json`` are these lists, for ``bq load --schema``;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+
+from ldpbeam.mechanisms.options import meaning
+from ldpbeam.schemas.outputs.rows import EstimateRow
 
 _TYPES = {
     pa.string(): "STRING",
@@ -18,46 +20,22 @@ _TYPES = {
     pa.bool_(): "BOOL",
     pa.timestamp("ms", "UTC"): "TIMESTAMP",
 }
-#: What a column holds, for those whose name does not say it.
-DESCRIPTIONS: Mapping[str, str] = {
-    "schema_version": "The version of these columns",
-    "run": "The run that wrote the estimate",
-    "services": "The services whose reports were used",
-    "estimate": "The key under estimates: in the study",
-    "window_start": "Event time; null without windows",
-    "window_end": "Event time; the window ends before it",
-    "group": "The value of the study's group field",
-    "other_groups": "How many groups beyond the cap are added up in the estimate",
-    "pane_index": "The number of earlier panes of the window",
-    "pane_timing": "early, on_time or late",
-    "complete": "Whether no report that was read is known to be missing",
-    "joined": "Whether a user's reports in several windows were brought together",
-    "mean": "In the attribute's unit",
-    "standard_error": "Of the mean",
-    "median": "In the attribute's unit",
-    "quantiles": "Those that the study asks for, with the ends of their intervals",
-    "ranges": "The shares of people between two values, with the ends of their intervals",
-    "top": "The most frequent categories or keys",
-    "interval_level": "The share of all samples in which an interval holds the truth",
-    "interval_flags": "Why an interval may hold the truth less often than its level, or says little",
-    "details": "What else the estimator says, as JSON",
-    "kind": "bucket, category or key",
-    "place": "The place of the bucket, category or key in the estimate, from 0",
-    "low": "The lower edge of a bucket",
-    "high": "The upper edge of a bucket",
-    "label": "The name of a category or key",
-    "share": "The share of people in the bucket or category, or who have the key",
-    "key_mean": "The mean value of those who have the key",
-}
 
 
-def bigquery_schema(schema: pa.Schema) -> list[dict[str, Any]]:
-    """The fields of a table in BigQuery; a list becomes a repeated field, a struct a record."""
-    fields = []
-    for column in schema:
-        described = DESCRIPTIONS.get(column.name)
-        fields.append(_field(column) | ({"description": described} if described else {}))
-    return fields
+def bigquery_schema(schema: pa.Schema, row: type) -> list[dict[str, Any]]:
+    """The fields of a table in BigQuery; a list becomes a repeated field, a struct a record.
+
+    Args:
+        schema: the schema of the table.
+        row: the class of its rows, whose docstring says what each column holds.
+    """
+    return [_field(column) | _described(column.name, row) for column in schema]
+
+
+def _described(name: str, row: type) -> dict[str, str]:
+    # Rows of Beam have no run, and those of shares have the first fields of estimates.
+    text = "the run that wrote the estimate" if name == "run" else meaning(row, name)
+    return {"description": text or meaning(EstimateRow, name)}
 
 
 def _field(field: pa.Field) -> dict[str, Any]:

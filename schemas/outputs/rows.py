@@ -77,36 +77,36 @@ class EstimateRow(NamedTuple):
         study: the study's name.
         attribute: the attribute, or ``attribute.coordinate`` of a vector.
         services: the services whose reports were used.
-        estimate: the name of the estimate in the study.
+        estimate: the key under ``estimates:`` in the study.
         estimator: the name of the estimator.
-        window_start: RFC 3339 in UTC; None without windows.
-        window_end: the same.
+        window_start: the first event time of the window; RFC 3339 text in UTC, None without windows.
+        window_end: the first event time after the window; likewise.
         group: the value of the study's group field; None without groups, and for the groups beyond the cap.
         other_groups: how many groups beyond the cap are added up in it.
         pane_index: how many panes of the window came before; a later pane replaces an earlier one.
         pane_timing: ``early``, ``on_time`` or ``late``.
-        complete: False for an early pane.
+        complete: whether no report that was read is known to be missing; False for an early pane.
         joined: whether the reports of a user in several windows of the study were brought together.
         reports: how many reports were used.
         users: how many users sent them; None if users are not counted.
-        mean: in the attribute's unit, as the next three; None if the estimator has none.
-        standard_error: of the mean.
+        mean: in the attribute's unit; None if the estimator has none.
+        standard_error: of the mean, in the attribute's unit.
         mean_low: the low end of the mean's interval; None if the study asks for no intervals.
-        mean_high: its high end.
-        variance: of the values, in the unit's square, as the next two.
-        variance_low: the low end of its interval.
-        variance_high: its high end.
-        median: of the distribution.
-        quantiles: those that the study asks for.
-        ranges: the shares of the ranges that the study asks for.
+        mean_high: the high end of the mean's interval.
+        variance: of the values, in the square of the attribute's unit.
+        variance_low: the low end of the variance's interval.
+        variance_high: the high end of the variance's interval.
+        median: of the distribution, in the attribute's unit.
+        quantiles: those that the study asks for, with the ends of their intervals.
+        ranges: the shares of people between two values, with the ends of their intervals.
         top: the most frequent categories or keys.
         interval_level: the level of the intervals, from 0 to 1.
         intervals_simultaneous: whether the intervals of all shares hold together.
-        interval_flags: what weakens intervals.
+        interval_flags: why an interval may hold the truth less often than its level, or says little.
         converged: whether the estimator has converged.
-        n_iterations: how many iterations it took.
-        log_likelihood: at the end.
-        warnings: sentences.
+        n_iterations: how many iterations the estimator took.
+        log_likelihood: the log-likelihood at the end.
+        warnings: sentences on what a person should change.
         notes: sentences on what may be right and may be false, of which no test can tell.
         details: what else the estimator says, as JSON.
     """
@@ -158,14 +158,14 @@ class ShareRow(NamedTuple):
         kind: ``bucket``, ``category`` or ``key``.
         place: the number of the bucket, category or key, from 0.
         low: the low end of a bucket, in the attribute's unit.
-        high: its high end.
+        high: the high end of a bucket.
         label: the name of a category or key.
-        share: of the people in it, or who have the key.
+        share: the share of people in the bucket or category, or who have the key.
         share_low: the low end of the share's interval; None if the study asks for no intervals.
-        share_high: its high end.
-        key_mean: the mean of a key's values.
-        key_mean_low: the low end of its interval.
-        key_mean_high: its high end.
+        share_high: the high end of the share's interval.
+        key_mean: the mean value of those who have the key.
+        key_mean_low: the low end of the interval of the key's mean.
+        key_mean_high: the high end of the interval of the key's mean.
         interval_level: the level of the intervals, from 0 to 1.
     """
 
