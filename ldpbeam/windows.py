@@ -105,6 +105,11 @@ class Windows:
         """The longest time of which every window holds whole multiples: all reports in it share windows."""
         return math.gcd(self.size, self.period)
 
+    def settles(self, window: Bounds) -> int:
+        """The event time at which a window has expired, and all that it emitted has been written."""
+        # Its state fires a millisecond after the last time of a report; the panes that this changes follow.
+        return window[1] + self.allowed_lateness + 2
+
     @property
     def remembered(self) -> int:
         """How long after a window's last possible report a stream remembers that the window is closed."""

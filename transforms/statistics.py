@@ -22,7 +22,7 @@ from ldpbeam.transforms.reports.received import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
-from ldpbeam.transforms.windows.panes import Panes
+from ldpbeam.transforms.windows.panes import Earlier, Panes
 from ldpbeam.transforms.windows.split import LeaveOutside
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import EVERYTHING, Span
@@ -92,6 +92,8 @@ class StreamStatistics(beam.PTransform):
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
         stop: the stop that the engine's state does not outlive; None if it does.
         ledger: where the rows of the ledger over periods go; None for nowhere.
+        earlier: for a feed that another process may read again, the panes that one before has written, as
+            :class:`Panes` has it; counts then have origins. None for other feeds.
     """
 
     study: Study
@@ -99,6 +101,7 @@ class StreamStatistics(beam.PTransform):
     disclosure: Disclosure = PLAIN
     stop: Stop | None = None
     ledger: Keeping | None = None
+    earlier: Earlier | None = None
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
@@ -106,8 +109,10 @@ class StreamStatistics(beam.PTransform):
             self.study, disclosure=self.disclosure, ledger_key=self.ledger.key if self.ledger else None
         )
         _keep(validated, self.ledger)
-        gains, folded = validated.reports | "GroupUsers" >> FoldStream(self.study, self.partitions, self.stop)
-        panes = gains | "Panes" >> Panes(self.study, self.stop)
+        gains, folded = validated.reports | "GroupUsers" >> FoldStream(
+            self.study, self.partitions, self.stop, traced=self.earlier is not None
+        )
+        panes = gains | "Panes" >> Panes(self.study, self.stop, self.earlier)
         counts = (validated[COUNTS], folded) | "Counts" >> beam.Flatten()
         return Counted(panes, validated[DEAD], counts)
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from ldpbeam.pipelines.pages.write import kept_current
 from ldpbeam.pipelines.printing import document, note, warn
 from ldpbeam.pipelines.runs.feed import open_feed
 from ldpbeam.pipelines.runs.output import (
+    COUNTED,
     DEAD_LETTERS,
     ESTIMATES,
     LEDGER_FOLDER,
@@ -32,6 +34,7 @@ from ldpbeam.pipelines.runs.output import (
     TABLE_FOLDERS,
     sweep,
 )
+from ldpbeam.pipelines.runs.replays import Continued, Lost, begin, beginning, continued, lost_to
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
@@ -112,10 +115,14 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
-    name = request.resume or run_name(datetime.now(UTC))
+    continues = _continued(request, engine)
+    name = request.resume or (continues.run if continues is not None else run_name(datetime.now(UTC)))
     if request.resume:
         resume(request.output, request.resume)
-    with open_feed(request.feed, request.columns, request.output, name) as feed:
+    with open_feed(request.feed, request.columns, request.output, name, continues) as opened:
+        feed, lost = opened.feed, Lost()
+        if continues is not None:
+            lost = lost_to(continues, request.study, opened.removed, int(time.time() * 1000))
         job = StreamJob(
             study=request.study,
             output=request.output,
@@ -129,8 +136,10 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
             disclosure=request.disclosure,
             ledger_key=request.ledger_key,
             publish_to=request.feed.publish_to,
-            incomplete=incomplete_windows(request.study, request.output, name),
+            incomplete=incomplete_windows(request.study, request.output, name) | lost.windows,
             earlier_runs=earlier_runs(request.output, name),
+            replay=beginning(continues, opened.starts) if _reads_again(request, engine) else None,
+            lost_before=lost.before,
         )
         pipeline = engine.pipeline(request.beam_arguments)
         build(pipeline, job)
@@ -143,6 +152,15 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
         with owned_by_stream(job):
             if job.incomplete:
                 note(_about_incomplete(job))
+            if job.replay is not None:
+                if _continued(request, engine) != continues:
+                    raise UserError(
+                        f"--output {job.output}: a run that was there has just ended; start again"
+                    )
+                begin(job.of_run(COUNTED), job.study, job.replay)
+            if continues is not None:
+                resume(request.output, name)
+                note(_about_continued(continues))
             server = emulator() if isinstance(feed, PubSubFeed) else None
             where = f" at {server}" if server else ""
             if detached:
@@ -162,6 +180,31 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
             with kept_current(request.page, job.output), ledger_kept_current(job):
                 run_until_stopped(pipeline, job, engine.here, watch)
     return _finished(job)
+
+
+def _reads_again(request: Request, engine: Engine) -> bool:
+    """Whether the next process reads the feed again after a kill; on Flink the engine's state survives."""
+    return request.feed.kafka is not None and engine.own_source and not engine.ended_when_past
+
+
+def _continued(request: Request, engine: Engine) -> Continued | None:
+    """The run that goes on, if the last process was killed or stopped and the feed can be read again.
+
+    Raises:
+        UserError: if a run into the folder has read another topic, or a file is damaged.
+    """
+    if request.feed.kafka is None or not _reads_again(request, engine):
+        return None
+    return continued(request.study, request.output, request.feed.kafka.topic)
+
+
+def _about_continued(run: Continued) -> str:
+    again = sum(offset - run.positions.get(partition, offset) for partition, offset in run.replay.taken)
+    windows = f"{len(run.needs):,} windows" if len(run.needs) != 1 else "one window"
+    return (
+        f"run {run.run} goes on: {windows} had not settled, so {again:,} messages are read again, which "
+        "count once"
+    )
 
 
 def _about_incomplete(job: StreamJob) -> str:

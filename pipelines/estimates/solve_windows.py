@@ -16,7 +16,7 @@ from ldpbeam.pipelines.estimates.solve import Solver, sort_key
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.panes import Solved
-from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.counts import COUNTS, of_window
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.journal import asked_at
 
@@ -54,10 +54,12 @@ class Solve(beam.PTransform):
         study: the study.
         stopped_by: the output folder and the name of a stream's run, which may be asked to stop; None for a
             run that is not.
+        traced: whether counts have their windows as origins.
     """
 
     study: Study
     stopped_by: tuple[str, str] | None = None
+    traced: bool = False
 
     def expand(
         self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]
@@ -74,7 +76,7 @@ class Solve(beam.PTransform):
             )
             least = beam.pvalue.AsDict(smallest_of_each)
         solved = snapshots | "SolveWindows" >> beam.ParDo(
-            SolveWindow(self.study, self.stopped_by), least
+            SolveWindow(self.study, self.stopped_by, traced=self.traced), least
         ).with_output_types(Solved).with_outputs(COUNTS, main="solved")
         return solved.solved, solved[COUNTS]
 
@@ -90,9 +92,12 @@ def _smallest(
 class SolveWindow(beam.DoFn):
     """The DoFn of :class:`Solve`."""
 
-    def __init__(self, study: Study, stopped_by: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self, study: Study, stopped_by: tuple[str, str] | None = None, *, traced: bool = False
+    ) -> None:
         self.study = study
         self.stopped_by = stopped_by
+        self.traced = traced
         self._solver: Solver
         self._estimates = Metrics.counter("ldpbeam", "estimates")
         self._milliseconds = Metrics.distribution("ldpbeam", "solve_milliseconds")
@@ -106,8 +111,9 @@ class SolveWindow(beam.DoFn):
         _, snapshots = element
         started = time.monotonic()
         estimated, counts = chosen(self.study, snapshots, least or {}, ended=self._has_no_time())
+        origin = of_window(snapshots[0].window) if self.traced else ""
         for name, number in counts.items():
-            yield count(name, number)
+            yield count(name, number, origin)
         estimates = [record for snapshot in estimated for record in self._solver.solve(snapshot)]
         estimates.sort(key=lambda record: sort_key(self.study, record))
         self._estimates.inc(len(estimates))

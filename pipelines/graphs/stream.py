@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -12,12 +13,24 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.estimates.solve_windows import Solve
-from ldpbeam.pipelines.runs.output import ACCOUNTING, DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER, Output
+from ldpbeam.pipelines.runs.output import (
+    ACCOUNTING,
+    COUNTED,
+    DEAD_LETTERS,
+    FIT_FOLDER,
+    LEDGER_FOLDER,
+    STATISTICS,
+    Output,
+    snapshots_in,
+)
 from ldpbeam.pipelines.runs.received import keeping
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
-from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
+from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.kafka import KafkaDestination, PublishToKafka
+from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.outputs.panes import Publish, WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.counts import COUNTS
@@ -26,8 +39,10 @@ from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.journal import RUNS, OpenWindow, Stop
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
 from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.transforms.sources.source import ReadStream
 from ldpbeam.transforms.statistics import StreamStatistics
+from ldpbeam.windows import Bounds
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,9 @@ class StreamJob(Output):
         publish_to: the topic of Pub/Sub or Kafka to which estimates are published; None for no topic.
         incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
         earlier_runs: the names of the runs of the stream before this one.
+        replay: what an earlier process of this run left, if the next process can read the feed again.
+        lost_before: windows that begin before this time are incomplete, because messages are lost; None for
+            none.
     """
 
     feed: Feed
@@ -61,6 +79,8 @@ class StreamJob(Output):
     publish_to: str | KafkaDestination | None = None
     incomplete: frozenset[OpenWindow] = frozenset()
     earlier_runs: tuple[str, ...] = ()
+    replay: Replay | None = None
+    lost_before: int | None = None
 
     @property
     def spending(self) -> Spending:
@@ -123,19 +143,23 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             stop_when_idle=job.stop_when_idle,
             readers=job.readers,
             stays=job.stays,
+            replay=job.replay,
+            counted=job.of_run(COUNTED),
         )
         read = pipeline | "Read" >> ReadStream(reading, job.disclosure)
         # Where readers stay, the state may be in a savepoint; of several, the first to stop is not the last.
         if job.readers == 1 and not job.stays:
             stop = Stop(job.output, job.run)
+    again = job.replay is not None
+    earlier = partial(last_pane, study, job.output, job.run) if again else None
     counted = read.decoded | "Statistics" >> StreamStatistics(
-        study, job.partitions, disclosure=job.disclosure, stop=stop, ledger=job.keeping
+        study, job.partitions, disclosure=job.disclosure, stop=stop, ledger=job.keeping, earlier=earlier
     )
     written = counted.snapshots | "WriteStatistics" >> beam.ParDo(
-        WritePaneStatistics(study, job.output, job.run, job.incomplete)
+        WritePaneStatistics(study, job.output, job.run, job.incomplete, job.lost_before, again=again)
     ).with_outputs(COUNTS, main="panes")
     _ = written.panes | "TestFit" >> beam.ParDo(PaneFit(study, job.of_run(FIT_FOLDER), job.spending))
-    solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run))
+    solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run), traced=again)
     estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(study, job.output, job.run))
     if job.publish_to is not None:
         publish: beam.DoFn = (
@@ -143,14 +167,24 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             if isinstance(job.publish_to, KafkaDestination)
             else Publish(job.publish_to)
         )
-        _ = estimates | "Publish" >> beam.ParDo(publish)
-    _ = (
+        estimates = estimates | "Publish" >> beam.ParDo(publish)
+    # These are no counts, but windows settle after they have been written and published.
+    emitted = estimates | "Emitted" >> beam.FlatMap(lambda _: ()).with_output_types(tuple[str, int])
+    letters = (
         (read[DEAD], counted.dead_letters)
         | "DeadLetters" >> beam.Flatten()
-        | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS))
+        | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS), continued=again)
     )
+    assert study.windows is not None
+    recounting = Recounting(job.of_run(COUNTED), study.windows, job.output, job.run) if again else None
     _ = (
-        (read[COUNTS], counted.counts, written[COUNTS], unsolved)
+        (read[COUNTS], counted.counts, written[COUNTS], unsolved, letters, emitted)
         | "Counts" >> beam.Flatten()
-        | "WriteAccounting" >> WriteRunningAccounting(job.of_run(ACCOUNTING))
+        | "WriteAccounting" >> WriteRunningAccounting(job.of_run(ACCOUNTING), recounting)
     )
+
+
+def last_pane(study: Study, output: str, run: str, attribute: str, window: Bounds) -> list[Snapshot]:
+    """The snapshots of the last pane of an attribute's window that a run has written; none if it has not."""
+    path = FileSystems.join(output, STATISTICS, snapshot_name(study.name, attribute, window, run))
+    return list(snapshots_in(path)) if FileSystems.exists(path) else []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
@@ -14,8 +14,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.printing import warn
-from ldpbeam.pipelines.runs.kafka import KafkaTopic, reach, reach_destination
+from ldpbeam.pipelines.runs.kafka import KafkaTopic, Reached, reach, reach_destination
 from ldpbeam.pipelines.runs.output import named_in_errors
+from ldpbeam.pipelines.runs.replays import Continued
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.outputs.kafka import KafkaDestination
 from ldpbeam.transforms.sources.decoding import left_on_record
@@ -72,8 +73,26 @@ class FeedRequest:
                 check_name(f"--{option.replace('_', '-')}", name, kind)
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A feed that can be read.
+
+    Attributes:
+        feed: the feed.
+        starts: (partition, the offset at which it begins); none if it has no offsets.
+        removed: by partition, (the offset that is needed, the first that there is), where retention has
+            removed messages.
+    """
+
+    feed: Feed
+    starts: tuple[tuple[int, int], ...] = ()
+    removed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
 @contextmanager
-def open_feed(asked: FeedRequest, columns: Columns, output: str, run: str) -> Iterator[Feed]:
+def open_feed(
+    asked: FeedRequest, columns: Columns, output: str, run: str, continues: Continued | None = None
+) -> Iterator[Opened]:
     """The feed that is asked for.
 
     Args:
@@ -81,6 +100,7 @@ def open_feed(asked: FeedRequest, columns: Columns, output: str, run: str) -> It
         columns: the columns that are read.
         output: the output folder, whose journals say what earlier runs have read.
         run: the name of this run.
+        continues: what an earlier process of the run left that matters to the feed; None if none did.
 
     Raises:
         UserError: if the feed cannot be reached.
@@ -93,17 +113,19 @@ def open_feed(asked: FeedRequest, columns: Columns, output: str, run: str) -> It
             suspects = left_on_record(FileSystems.join(literal(output), RUNS, "*"))
             done = done_before(output, RUNS)
         if asked.kafka is not None:
-            yield _kafka(asked.kafka, columns, output, folder, tuple(sorted(suspects.items())))
+            left = tuple(sorted(suspects.items()))
+            feed, reached = _kafka(asked.kafka, columns, output, folder, left, continues)
+            yield Opened(feed, feed.starts, reached.removed)
             return
         if subscription is not None:
-            yield PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())), lease)
+            yield Opened(PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())), lease))
             return
         for pattern in asked.patterns:
             try:
                 FileSystems.match([pattern_of(pattern)])
             except (BeamIOError, OSError, ValueError) as error:
                 raise UserError(f"--input {pattern}: {error}") from None
-        yield FolderFeed(asked.patterns, columns, folder, done)
+        yield Opened(FolderFeed(asked.patterns, columns, folder, done))
 
 
 @contextmanager
@@ -158,20 +180,26 @@ def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
 
 
 def _kafka(
-    asked: KafkaTopic, columns: Columns, output: str, folder: str, suspects: tuple[tuple[str, bool], ...]
-) -> KafkaFeed:
-    """The feed of a topic of Kafka, which begins where the runs into the folder have ended.
+    asked: KafkaTopic,
+    columns: Columns,
+    output: str,
+    folder: str,
+    suspects: tuple[tuple[str, bool], ...],
+    run: Continued | None,
+) -> tuple[KafkaFeed, Reached]:
+    """The feed of a topic of Kafka, which begins where it must so that nothing is lost.
 
     Raises:
         UserError: if the brokers cannot be reached.
     """
     with named_in_errors(output):
-        positions = positions_before(output)
+        positions = positions_before(output) if run is None else run.positions
     reached = reach(asked, positions)
     for partition, (needed, first) in sorted(reached.removed.items()):
         warn(
             f"{asked.topic}, partition {partition}: retention has removed the messages from offset "
-            f"{needed:,} to {first - 1:,} before they were read; they are lost"
+            f"{needed:,} to {first - 1:,}, which this run needs; what was in them is lost, and windows that "
+            "may lack it are marked incomplete"
         )
     if reached.others is not None:
         warn(
@@ -179,7 +207,11 @@ def _kafka(
             "can show how far this stream has come"
         )
     starts = tuple(sorted(reached.starts.items()))
-    return KafkaFeed(asked.brokers, asked.topic, columns, folder, starts, suspects, asked.group, asked.config)
+    cuts = () if run is None else tuple(sorted(run.replay.cuts.items()))
+    feed = KafkaFeed(
+        asked.brokers, asked.topic, columns, folder, starts, cuts, suspects, asked.group, asked.config
+    )
+    return feed, reached
 
 
 def check_name(option: str, given: str, kind: str) -> None:

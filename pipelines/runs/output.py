@@ -42,6 +42,8 @@ RUN = "run.json"
 STUDY = "study.json"
 DEAD_LETTERS = "dead_letters"
 ACCOUNTING = "accounting.json"
+#: In the folder of a stream's run: its accounting with the offsets and windows that are final.
+COUNTED = "counted.json"
 WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
 
 

@@ -53,7 +53,6 @@ def test_the_file_is_json_that_a_person_can_read(tmp_path: Path) -> None:
     assert json.loads(text) == {
         "ended_at": None,
         "stopped_at": None,
-        "positions": [],
         "windows": [["x", HOUR, 2 * HOUR], ["x", 3 * HOUR, 4 * HOUR]],
     }
 

@@ -17,9 +17,12 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.watermark import LAST
-from ldpbeam.transforms.storage import make_folder, write_bytes
+from ldpbeam.transforms.outputs.running import RunningAccounting
+from ldpbeam.transforms.reports.counts import accounting, without_origin
+from ldpbeam.transforms.sources.journal import stopped_at
+from ldpbeam.transforms.sources.watermark import LAST, timestamp
+from ldpbeam.transforms.storage import make_folder, open_raw, write_bytes
+from ldpbeam.windows import Windows
 
 #: The fewest seconds between two writes of a stream's accounting; it is also written at the end.
 ACCOUNTING_SECONDS = 1.0
@@ -50,29 +53,67 @@ class WriteAccounting(beam.PTransform):
         )
 
 
-@dataclass(eq=False)
-class WriteRunningAccounting(beam.PTransform):
-    """Add up the counts of all stages of a stream in one JSON file, which is replaced as they grow."""
+@dataclass(frozen=True)
+class Recounting:
+    """How the accounting of a stream is kept that a later process continues.
+
+    Attributes:
+        path: the file of the :class:`RunningAccounting`, which is there before the process begins.
+        windows: the windows of the study.
+        output: the output folder.
+        run: the name of the run, which may be asked to stop.
+    """
 
     path: str
+    windows: Windows
+    output: str
+    run: str
+
+    def begun(self) -> RunningAccounting:
+        """What the process begins with."""
+        with open_raw(self.path) as stream:
+            return RunningAccounting.of_json(self.windows, stream.read()).final_only()
+
+    def settles(self, time: int) -> bool:
+        """Whether windows settle at an event time: at a stop, timers fire that are before their time."""
+        stopped = stopped_at(self.output, self.run)
+        return stopped is None or time <= stopped
+
+
+@dataclass(eq=False)
+class WriteRunningAccounting(beam.PTransform):
+    """Add up the counts of all stages of a stream in one JSON file, which is replaced as they grow.
+
+    Attributes:
+        path: the file.
+        recounting: how a later process continues it; None if none does.
+    """
+
+    path: str
+    recounting: Recounting | None = None
 
     def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up the counts of each bundle, then those of all bundles in one state."""
+        write = _WriteSums(self.path) if self.recounting is None else _Recount(self.path, self.recounting)
         return (
             counts
-            | "SumOfBundle" >> beam.ParDo(_SumOfBundle()).with_output_types(tuple[str, bytes])
-            | "WriteAccounting" >> beam.ParDo(_WriteSums(self.path)).with_input_types(tuple[str, bytes])
+            | "SumOfBundle"
+            >> beam.ParDo(_SumOfBundle(self.recounting is not None)).with_output_types(tuple[str, bytes])
+            | "WriteAccounting" >> beam.ParDo(write).with_input_types(tuple[str, bytes])
         )
 
 
 class _SumOfBundle(beam.DoFn):
+    def __init__(self, traced: bool) -> None:
+        self.traced = traced
+
     def start_bundle(self) -> None:
         self._sums: Counter[str] = Counter()
         self._latest: Timestamp | None = None
 
     def process(self, element: tuple[str, int], time: Timestamp = beam.DoFn.TimestampParam) -> None:
         name, reports = element
-        self._sums[name] += reports
+        self._sums[name if self.traced else without_origin(name)[0]] += reports
         self._latest = time if self._latest is None else max(self._latest, time)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -124,3 +165,63 @@ class _WriteSums(beam.DoFn):
     def _write(self, total: dict[str, int]) -> None:
         write_accounting(self.path, total.items())
         self._written = time.monotonic()
+
+
+class _Recount(beam.DoFn):
+    """Adds up the counts of all bundles with their origins; a window's become final when it has settled."""
+
+    RUNNING = ReadModifyWriteStateSpec("running", beam.coders.BytesCoder())
+    DUE = TimerSpec("due", TimeDomain.WATERMARK)
+
+    def __init__(self, path: str, recounting: Recounting) -> None:
+        self.path = path
+        self.recounting = recounting
+        self._written = 0.0
+
+    def process(
+        self,
+        element: tuple[str, bytes],
+        running: Any = beam.DoFn.StateParam(RUNNING),
+        due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
+    ) -> None:
+        total = self._read(running)
+        total.add(json.loads(element[1]))
+        running.write(total.to_json())
+        due.set(_next(total))
+        if time.monotonic() - self._written >= ACCOUNTING_SECONDS:
+            self._write(total)
+
+    @on_timer(DUE)
+    def on_due(
+        self,
+        now: Timestamp = beam.DoFn.TimestampParam,
+        running: Any = beam.DoFn.StateParam(RUNNING),
+        due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
+    ) -> None:
+        """Settle the windows that are due; at the end of the stream, write the final accounting."""
+        total = self._read(running)
+        # Engines round times to milliseconds.
+        at, last = now.micros // 1000, LAST.micros // 1000
+        due_then = at if at < last else max(map(self.recounting.windows.settles, total.open), default=None)
+        if due_then is not None and self.recounting.settles(due_then):
+            total.settle(due_then)
+            running.write(total.to_json())
+        if at < last:
+            due.set(LAST if total.due is not None and total.due <= at else _next(total))
+        self._write(total)
+
+    def _read(self, running: Any) -> RunningAccounting:
+        encoded = running.read()
+        if encoded is None:
+            return self.recounting.begun()
+        return RunningAccounting.of_json(self.recounting.windows, encoded)
+
+    def _write(self, total: RunningAccounting) -> None:
+        write_bytes(self.recounting.path, total.to_json() + b"\n")
+        write_accounting(self.path, total.counts())
+        self._written = time.monotonic()
+
+
+def _next(total: RunningAccounting) -> Timestamp:
+    """When the timer fires next: a window settles, or the stream has finished."""
+    return LAST if total.due is None else min(LAST, timestamp(total.due))

@@ -10,6 +10,7 @@ from typing import Any
 
 import apache_beam as beam
 import fastavro
+import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.timeutil import TimeDomain
@@ -24,7 +25,9 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
-from ldpbeam.transforms.storage import make_folder, replacing
+from ldpbeam.transforms.reports.batches import arrival_of
+from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
+from ldpbeam.transforms.storage import literal, make_folder, replacing
 
 #: A batch run gathers dead letters into at most this many files.
 DEAD_LETTER_SHARDS = 4
@@ -89,18 +92,28 @@ def _shard(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:
 
 @dataclass(eq=False)
 class WriteStreamDeadLetters(beam.PTransform):
-    """Write the dead letters of a stream to Avro files, one per minute or per 10,000; gives their paths."""
+    """Write the dead letters of a stream to Avro files, one per minute or per 10,000.
+
+    Gives the counts of letters that have been written, of batches that may be read again.
+
+    Attributes:
+        folder: the folder of the files.
+        continued: whether files of an earlier process of the run may be there, which are kept.
+    """
 
     folder: str
+    continued: bool = False
 
-    def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[None]:
+    def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[tuple[str, int]]:
         """Gather all batches under one key, and write a file when it is due."""
         return (
             letters
             | "KeyLetters"
             >> beam.Map(lambda batch: ("", batch)).with_output_types(tuple[str, pa.RecordBatch])
             | "WriteLetters"
-            >> beam.ParDo(_WriteLetters(self.folder)).with_input_types(tuple[str, pa.RecordBatch])
+            >> beam.ParDo(_WriteLetters(self.folder, self.continued))
+            .with_input_types(tuple[str, pa.RecordBatch])
+            .with_output_types(tuple[str, int])
         )
 
 
@@ -110,8 +123,9 @@ class _WriteLetters(beam.DoFn):
     WRITTEN = ReadModifyWriteStateSpec("written", beam.coders.VarIntCoder())
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, continued: bool) -> None:
         self.folder = folder
+        self.continued = continued
 
     def process(
         self,
@@ -121,7 +135,7 @@ class _WriteLetters(beam.DoFn):
         waiting: Any = beam.DoFn.StateParam(WAITING),
         written: Any = beam.DoFn.StateParam(WRITTEN),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
-    ) -> Iterable[str]:
+    ) -> Iterable[tuple[str, int]]:
         before = waiting.read() or 0
         letters.add(element[1])
         waiting.write(before + element[1].num_rows)
@@ -136,17 +150,32 @@ class _WriteLetters(beam.DoFn):
         letters: Any = beam.DoFn.StateParam(LETTERS),
         waiting: Any = beam.DoFn.StateParam(WAITING),
         written: Any = beam.DoFn.StateParam(WRITTEN),
-    ) -> Iterable[str]:
+    ) -> Iterable[tuple[str, int]]:
         """Write a file after a minute of event time, or when the stream has finished."""
         yield from self._write(letters, waiting, written)
 
-    def _write(self, letters: Any, waiting: Any, written: Any) -> Iterator[str]:
+    def _write(self, letters: Any, waiting: Any, written: Any) -> Iterator[tuple[str, int]]:
         batches = list(letters.read())
         letters.clear()
         waiting.clear()
         if not batches:
             return
         # The number is in the state, so that a retried bundle writes the same file.
-        number = written.read() or 0
+        number = written.read()
+        if number is None:
+            number = self._first_number()
         written.write(number + 1)
-        yield write_letters(self.folder, number, batches)
+        write_letters(self.folder, number, batches)
+        for batch in batches:
+            arrival = arrival_of(batch)
+            if arrival is not None:
+                reports = int(np.sum(batch.column("reports").to_numpy()))
+                yield with_origin(LETTERS_WRITTEN, arrival.origin), reports
+
+    def _first_number(self) -> int:
+        """The number of the first file of this process."""
+        if not self.continued:
+            return 0
+        pattern = FileSystems.join(literal(self.folder), "part-*.avro")
+        names = [FileSystems.split(entry.path)[1] for entry in FileSystems.match([pattern])[0].metadata_list]
+        return max((int(name[len("part-") : -len(".avro")]) + 1 for name in names), default=0)

@@ -21,9 +21,9 @@ from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import STATISTICS
 from ldpbeam.transforms.outputs.snapshots import write_window
-from ldpbeam.transforms.reports.counts import NOT_BEGUN
+from ldpbeam.transforms.reports.counts import NOT_BEGUN, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import OpenWindow, ended_at, stopped_at
+from ldpbeam.transforms.sources.journal import NEVER, OpenWindow, ended_at, stopped_at
 from ldpbeam.transforms.windows.panes import EARLY
 from ldpbeam.untrusted import shown
 
@@ -55,12 +55,16 @@ class WritePaneStatistics(beam.DoFn):
         output: the output folder.
         run: the name of the run.
         incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
+        lost_before: windows that begin before this time are incomplete, in epoch milliseconds; None for none.
+        again: whether an earlier process of the run may have written panes.
     """
 
     study: Study
     output: str
     run: str
     incomplete: frozenset[OpenWindow]
+    lost_before: int | None = None
+    again: bool = False
 
     def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[Any]:
         """Write the file of a pane's snapshots."""
@@ -69,9 +73,13 @@ class WritePaneStatistics(beam.DoFn):
         assert window is not None
         ended = ended_at(self.output, self.run) if window[0] > time.time() * 1000 else None
         if ended is not None and window[0] > ended:
-            yield count(NOT_BEGUN, sum(snapshot.statistic.reports for snapshot in snapshots))
+            reports = sum(snapshot.statistic.reports for snapshot in snapshots)
+            yield count(NOT_BEGUN, reports, of_window(window) if self.again else "")
             return
         if snapshots[0].pane_timing == EARLY and window[0] > time.time() * 1000:
+            return
+        if self.again and stopped_at(self.output, self.run) == NEVER:
+            # It was stopped amid what it read again: an earlier process wrote more.
             return
         snapshots = self._judged(attribute, snapshots)
         folder = FileSystems.join(self.output, STATISTICS)
@@ -83,6 +91,7 @@ class WritePaneStatistics(beam.DoFn):
         window = snapshots[0].window
         assert window is not None
         complete = OpenWindow(attribute_of(attribute), *window) not in self.incomplete
+        complete = complete and (self.lost_before is None or window[0] >= self.lost_before)
         timing = snapshots[0].pane_timing
         if timing != EARLY:
             stopped = stopped_at(self.output, self.run)

@@ -8,8 +8,9 @@ channel. Shuffles are keyed by stable partitions of users, never by users.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +18,52 @@ from numpy.typing import NDArray
 
 #: The key in a schema's metadata under which a stream's source writes its watermark, in epoch milliseconds.
 WATERMARK = b"watermark"
+#: The key under which a source that can be read again writes the :class:`Arrival` of a batch.
+ARRIVAL = b"arrival"
+#: The keys of what only a stream's source writes.
+OF_STREAMS = (WATERMARK, ARRIVAL)
+
+
+class Arrival(NamedTuple):
+    """How a batch came, so that its reports become the same when a later process reads them again.
+
+    Attributes:
+        origin: the origin of counts of the batch.
+        clock: the time by which its reports are out of range, in epoch milliseconds.
+        settled: the event time at which windows have settled: what an earlier process counted in windows that
+            expired before is final, and no report of the batch goes there; None if there was no such process.
+        counted: whether an earlier process counted what became of the batch outside of windows.
+    """
+
+    origin: str
+    clock: int
+    settled: int | None = None
+    counted: bool = False
+
+    def encoded(self) -> bytes:
+        """The value of :data:`ARRIVAL` in the metadata of a schema."""
+        return json.dumps(self).encode()
+
+
+def arrival_of(batch: pa.RecordBatch) -> Arrival | None:
+    """The arrival of a batch; None if its source cannot be read again."""
+    encoded = (batch.schema.metadata or {}).get(ARRIVAL)
+    return None if encoded is None else Arrival(*json.loads(encoded))
 
 
 def tagged(
-    batch: pa.RecordBatch, attribute: str, version: int, watermark: bytes | None = None
+    batch: pa.RecordBatch, attribute: str, version: int, given: Mapping[bytes, bytes] | None = None
 ) -> pa.RecordBatch:
-    """The batch with its attribute, its channel, and in a stream the watermark, in the schema's metadata."""
+    """The batch with its attribute, its channel, and in a stream what its source wrote, as metadata.
+
+    Args:
+        batch: reports of one channel.
+        attribute: the attribute.
+        version: the channel's index in the attribute's ``versions``.
+        given: the metadata of the decoded batch, of which the entries :data:`OF_STREAMS` are kept.
+    """
     tags: dict[str | bytes, str | bytes] = {"attribute": attribute, "version": str(version)}
-    if watermark is not None:
-        tags[WATERMARK] = watermark
+    tags.update({key: value for key, value in (given or {}).items() if key in OF_STREAMS})
     return batch.replace_schema_metadata(tags)
 
 

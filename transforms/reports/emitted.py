@@ -10,7 +10,8 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN
+from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
+from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN, with_origin
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, as_batches
 
 #: Reports read so far by workers in this process. Some engines report no counters until they end, and then
@@ -29,13 +30,13 @@ def parted(function: beam.DoFn, main: str, *others: str) -> beam.PTransform:
     return beam.ParDo(function).with_output_types(pa.RecordBatch, **types).with_outputs(*types, main=main)
 
 
-def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
-    """A count for a DoFn to emit; it also adds the reports to Beam's counter of that name."""
+def count(name: str, reports: int, origin: str = "") -> beam.pvalue.TaggedOutput:
+    """A count for a DoFn to emit, with its origin; it also adds to Beam's counter of that name."""
     global read_here
     Metrics.counter("ldpbeam", name.rpartition("/")[2] or name).inc(reports)
     if name == IN:
         read_here += reports
-    return beam.pvalue.TaggedOutput(COUNTS, (name, reports))
+    return beam.pvalue.TaggedOutput(COUNTS, (with_origin(name, origin), reports))
 
 
 def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
@@ -44,9 +45,18 @@ def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
     return beam.pvalue.TaggedOutput(COUNTS, (DAMAGED + path, 1))
 
 
-def emit(letters: Iterable[DeadLetter], disclosure: Disclosure) -> Iterator[beam.pvalue.TaggedOutput]:
-    """The outputs of a DoFn for dead letters: batches (``DEAD``), and counts by reason (``COUNTS``)."""
+def emit(
+    letters: Iterable[DeadLetter], disclosure: Disclosure, arrival: Arrival | None = None
+) -> Iterator[beam.pvalue.TaggedOutput]:
+    """The outputs of a DoFn for dead letters: batches (``DEAD``), and counts by reason (``COUNTS``).
+
+    Those of a batch that an earlier process counted are nothing: it has written them.
+    """
+    if arrival is not None and arrival.counted:
+        return
     for batch, counts in as_batches(letters, disclosure):
+        if arrival is not None:
+            batch = batch.replace_schema_metadata({ARRIVAL: arrival.encoded()})
         yield beam.pvalue.TaggedOutput(DEAD, batch)
         for name, reports in counts.items():
-            yield count(name, reports)
+            yield count(name, reports, arrival.origin if arrival is not None else "")

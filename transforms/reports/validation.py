@@ -29,7 +29,7 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.spent import Received, services_of
 from ldpbeam.study import Service, Study
-from ldpbeam.transforms.reports.batches import WATERMARK, is_null, tagged
+from ldpbeam.transforms.reports.batches import OF_STREAMS, is_null, tagged
 from ldpbeam.transforms.reports.dead_letters import (
     CODE,
     LETTERS_AT_ONCE,
@@ -199,8 +199,7 @@ class Validation:
                     out_of_range += int(good.sum() - kept.sum())
                     if kept.any():
                         reports = self._reports(batch, rows[kept], payloads[kept])
-                        watermark = (batch.schema.metadata or {}).get(WATERMARK)
-                        batches.append(tagged(reports, name, index, watermark))
+                        batches.append(tagged(reports, name, index, batch.schema.metadata))
                 reasons[unclaimed] = CODE["unknown_version"]
         return Validated(batches, _dead_letters(self.study, batch, reasons), out_of_range, received)
 
@@ -289,7 +288,7 @@ class Validation:
 
 def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> Iterator[DeadLetter]:
     metadata = batch.schema.metadata or {}
-    constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
+    constants = {key.decode(): text.decode() for key, text in metadata.items() if key not in OF_STREAMS}
     file = constants.pop("file", "")
     for key in STAMP_KEYS:
         constants.pop(key, None)

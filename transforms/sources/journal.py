@@ -11,19 +11,23 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import Timestamp
 
+from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
+from ldpbeam.windows import Bounds
 
 #: The folder in the output folder that holds one folder per run.
 RUNS = "runs"
 #: The file in a run's folder that asks the run to stop.
 STOP = "stop.json"
+#: The watermark at which a run was stopped that had none.
+NEVER = -(2**62)
 #: Seconds between two looks whether a run has been asked to stop.
 LOOKING_SECONDS = 1.0
 
@@ -58,9 +62,18 @@ class Journal:
         entry = _entry(self.path) if FileSystems.exists(self.path) else {"windows": []}
         self._windows = {OpenWindow(*window) for window in entry["windows"]}
         self._positions = _positions(entry)
+        self._watermark: int | None = entry.get("watermark")
+        self._needs = _needs(entry)
+        self._steps: list[Any] = entry.get("steps", [])
+        if entry.get("stopped_at") is not None or entry.get("ended_at") is not None:
+            self._write(self._windows)
 
     def name(
-        self, windows: Iterable[OpenWindow], watermark: int | None, positions: Mapping[int, int] | None = None
+        self,
+        windows: Iterable[OpenWindow],
+        watermark: int | None,
+        read: Iterable[tuple[Offsets, Iterable[OpenWindow]]] = (),
+        steps: Mapping[int, Sequence[Any]] | None = None,
     ) -> None:
         """Add open windows to the journal; they are in the file when this returns.
 
@@ -68,21 +81,46 @@ class Journal:
             windows: windows of reports that are about to be acknowledged.
             watermark: in epoch milliseconds, None before any; windows that ended ``kept`` before it leave the
                 journal.
-            positions: the offset after the last message that is acknowledged, by partition of the feed; of
-                others it stays. None if the feed has no offsets.
+            read: of batches of a feed with offsets, where each stands, and the windows of its reports.
+            steps: the steps of the feed's arrivals, by partition.
         """
         passed = -(2**62) if watermark is None else watermark - self.kept
         with self._lock:
             new = {window for window in windows if window.end > passed} - self._windows
-            moved = {**self._positions, **(positions or {})}
-            if new or moved != self._positions:
-                self._positions = moved
+            moved = False
+            for offsets, opened in read:
+                moved = True
+                partition, first, after = offsets
+                self._positions[partition] = max(after, self._positions.get(partition, 0))
+                for window in {(window.start, window.end) for window in opened}:
+                    needed = self._needs.setdefault(window, {})
+                    needed[partition] = min(first, needed.get(partition, first))
+            if moved:
+                self._watermark = watermark
+                self._steps = [
+                    [each, list(of_partition)] for each, of_partition in sorted((steps or {}).items())
+                ]
+            if new or moved:
                 self._write({window for window in self._windows | new if window.end > passed})
+
+    def forget(self, has_settled: Callable[[Bounds], bool], counted: Mapping[int, int]) -> dict[int, int]:
+        """Forget the offsets that windows needed which have settled.
+
+        Args:
+            has_settled: whether a window has settled.
+            counted: by partition, the offset up to which what became of batches is counted.
+
+        Returns:
+            By partition, the offset from which another process would read again.
+        """
+        with self._lock:
+            self._needs = {window: needs for window, needs in self._needs.items() if not has_settled(window)}
+            return lowest(counted, self._needs)
 
     def stop(self, watermark: int | None) -> None:
         """Record that the run was asked to stop: windows that end after the watermark are incomplete."""
         with self._lock:
-            self._stopped_at = -(2**62) if watermark is None else watermark
+            self._stopped_at = NEVER if watermark is None else watermark
             self._write(self._windows)
 
     def end(self, clock: int) -> None:
@@ -94,12 +132,20 @@ class Journal:
     def _write(self, windows: set[OpenWindow]) -> None:
         make_folder(self.folder)
         with replacing(self.path) as stream:
-            entry = {
+            entry: dict[str, Any] = {
                 "stopped_at": self._stopped_at,
                 "ended_at": self._ended_at,
                 "windows": sorted(windows),
-                "positions": sorted(self._positions.items()),
             }
+            if self._positions:
+                entry |= {
+                    "positions": sorted(self._positions.items()),
+                    "watermark": self._watermark,
+                    "needs": [
+                        [*window, sorted(needs.items())] for window, needs in sorted(self._needs.items())
+                    ],
+                    "steps": self._steps,
+                }
             stream.write(json.dumps(entry).encode() + b"\n")
         self._windows = windows
 
@@ -179,6 +225,53 @@ def positions_before(output: str) -> dict[int, int]:
         for partition, offset in _positions(_entry(entry.path)).items():
             positions[partition] = max(offset, positions.get(partition, 0))
     return positions
+
+
+class Left(NamedTuple):
+    """What the reader of a run with offsets left in its journal.
+
+    Attributes:
+        positions: the offset after the last message that was committed, by partition.
+        watermark: the last watermark.
+        needs: the lowest offset with a report of a window, by window and partition.
+        steps: the steps of each partition.
+        stopped: whether the run was asked to stop.
+        ended: whether it has finished.
+    """
+
+    positions: dict[int, int]
+    watermark: int | None
+    needs: dict[Bounds, dict[int, int]]
+    steps: list[Any]
+    stopped: bool
+    ended: bool
+
+
+def left_by(output: str, run: str) -> Left | None:
+    """What the only reader of a run left in its journal; None if it left none."""
+    for entry in _entries(FileSystems.join(output, RUNS, run)):
+        return Left(
+            _positions(entry),
+            entry.get("watermark"),
+            _needs(entry),
+            entry.get("steps", []),
+            entry["stopped_at"] is not None,
+            entry["ended_at"] is not None,
+        )
+    return None
+
+
+def lowest(counted: Mapping[int, int], needs: Mapping[Bounds, Mapping[int, int]]) -> dict[int, int]:
+    """By partition, the lowest of the offset that is counted and those that windows need."""
+    offsets = dict(counted)
+    for needed in needs.values():
+        for partition, offset in needed.items():
+            offsets[partition] = min(offset, offsets.get(partition, offset))
+    return offsets
+
+
+def _needs(entry: dict[str, Any]) -> dict[Bounds, dict[int, int]]:
+    return {(start, end): dict(needs) for start, end, needs in entry.get("needs", ())}
 
 
 def _positions(entry: dict[str, Any]) -> dict[int, int]:

@@ -11,6 +11,7 @@ when it is taken.
 
 from __future__ import annotations
 
+import bisect
 import logging
 import threading
 import time
@@ -26,6 +27,7 @@ from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, Op
 from ldpbeam.transforms.sources.kafka_client import client
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
+from ldpbeam.windows import FAR
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The header of a message that names the format of its value.
@@ -55,6 +57,7 @@ class KafkaFeed(Feed):
         folder: the run's folder, where messages are on record while they are decoded.
         starts: (partition, the offset of the first message that is read). Other partitions, which are new,
             are read from their beginning.
+        cuts: (partition, the offsets in ascending order at which one batch ends and another begins).
         suspects: ids of messages that earlier runs left on record, and whether each was decoded alone.
         group: the group whose committed offsets show how far the run has come; None to commit none.
         config: the path of a file of settings of librdkafka, on every worker; None for none. Its contents,
@@ -66,6 +69,7 @@ class KafkaFeed(Feed):
     columns: Columns
     folder: str
     starts: tuple[tuple[int, int], ...]
+    cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     suspects: tuple[tuple[str, bool], ...] = ()
     group: str | None = None
     config: str | None = None
@@ -102,7 +106,10 @@ class _Consumed(OpenFeed):
         }
         self._consumer = client(confluent_kafka.Consumer, feed.brokers, feed.config, settings)
         self._waiting: dict[int, deque[Received]] = {}
-        #: The offset after the last message that was taken, by partition; that of the end, at the end.
+        self._cuts = dict(feed.cuts)
+        #: The offset after the last message that was taken, by partition.
+        self._afters: dict[int, int] = {}
+        #: The same; at the end of a partition that of the end, before which there may be no message.
         self._positions: dict[int, int] = {}
         self._silences: dict[int, int | None] = {}
         self._ends: dict[int, Ends] = {}
@@ -126,7 +133,7 @@ class _Consumed(OpenFeed):
         if new:
             with self._lock:
                 for partition in new:
-                    self._positions[partition] = starts.get(partition, 0)
+                    self._positions[partition] = self._afters[partition] = starts.get(partition, 0)
                     self._waiting[partition] = deque()
                     self._silences[partition] = None
                     self._ends[partition] = Ends(elapsed())
@@ -148,16 +155,24 @@ class _Consumed(OpenFeed):
                 raise OSError(f"{self.feed.name}: {self._problem}")
             return None
         received: list[Received] = []
-        size = 0
-        while waiting and len(received) < BATCH_MESSAGES and size < BATCH_BYTES:
+        size, first = 0, self._afters[partition]
+        cuts = self._cuts.get(partition, ())
+        place = bisect.bisect_right(cuts, int(waiting[0].receipt))
+        cut = cuts[place] if place < len(cuts) else FAR
+        while (
+            waiting
+            and int(waiting[0].receipt) < cut
+            and len(received) < BATCH_MESSAGES
+            and size < BATCH_BYTES
+        ):
             received.append(waiting.popleft())
             size += len(received[-1].message.data)
         name = f"{self.feed.topic}/{partition}"
         batch, rest = next_batch(name, self.feed.columns, received, self._record)
-        first, after = self._positions[partition], int(batch.receipts[-1]) + 1
+        after = int(batch.receipts[-1]) + 1
         with self._lock:
             waiting.extendleft(reversed(rest))
-            self._positions[partition] = after
+            self._positions[partition] = self._afters[partition] = after
         return batch._replace(receipts=[f"{partition}:{after}"], offsets=Offsets(partition, first, after))
 
     def _fetch(self) -> None:

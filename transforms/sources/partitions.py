@@ -43,15 +43,16 @@ class Watermarks:
     Args:
         disorder: how many milliseconds out of order reports arrive at most, as the user declared.
         elapsed: when the reader began.
+        said: the watermark of an earlier process, behind which it does not go.
     """
 
-    def __init__(self, disorder: int, elapsed: int) -> None:
+    def __init__(self, disorder: int, elapsed: int, said: int | None = None) -> None:
         self._disorder = disorder
         self._claims: dict[int, _Claim] = {}
         self._began = elapsed
         #: (when, the median of the claims) in order of time.
         self._medians: deque[tuple[int, int]] = deque()
-        self._said: int | None = None
+        self._said = said
 
     def take(
         self, partition: int, elapsed: int, times: NDArray[np.int64], oldest: int | None, newest: int

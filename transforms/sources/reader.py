@@ -19,6 +19,7 @@ from typing import NamedTuple
 from apache_beam.io.unbounded_source import CheckpointMark, UnboundedReader
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
+from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.sources import shared_feed
 from ldpbeam.transforms.sources.arrivals import event_times, opened_windows
 from ldpbeam.transforms.sources.feeds import FeedBatch, elapsed
@@ -30,10 +31,17 @@ from ldpbeam.transforms.sources.watermark import FINISHED, timestamp
 
 
 class Taken(NamedTuple):
-    """A batch that was taken, and the watermark at that moment in epoch milliseconds."""
+    """A batch that was taken.
+
+    Attributes:
+        batch: the batch.
+        watermark: the watermark by which its reports are late, in epoch milliseconds; None before any.
+        arrival: how it came; None if no other process reads it again.
+    """
 
     batch: FeedBatch
     watermark: int | None
+    arrival: Arrival | None = None
 
 
 #: The readers of this process that are not forgotten, by a name that a mark carries.
@@ -161,10 +169,12 @@ class Reader(UnboundedReader):
         if self.shared.retry():
             _forget_ended(self.shared)
         if self._asked_to_stop():
-            self.shared.journal.stop(self._watermark())
+            # Amid what is read again no window is whole.
+            self.shared.journal.stop(None if self.shared.reads_again else self._watermark())
             self._finish()
             return False
         self.shared.look()
+        self.shared.forget()
         batch = self.shared.feed.take()
         if batch is None:
             if self._is_idle():
@@ -173,11 +183,15 @@ class Reader(UnboundedReader):
         self._number += 1
         times = event_times(batch)
         self._oldest = int(times.min()) if len(times) else None
-        windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, shared_feed.now()))
-        receipts, after = tuple(batch.receipts), batch.offsets.after if batch.offsets is not None else None
-        pending = Pending(self.name, self._number, self._oldest, windows, receipts, batch.partition, after)
+        before, arrival = self.shared.arrival(batch)
+        clock = shared_feed.now() if arrival is None else arrival.clock
+        windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, clock))
+        receipts = tuple(batch.receipts)
+        pending = Pending(
+            self.name, self._number, self._oldest, windows, receipts, batch.partition, batch.offsets
+        )
         self.shared.take(pending, times, batch)
-        self._taken = Taken(batch, self._watermark())
+        self._taken = Taken(batch, self._watermark() if arrival is None else before, arrival)
         return True
 
     def get_current(self) -> Taken:
@@ -199,7 +213,7 @@ class Reader(UnboundedReader):
         if self.ended:
             return MAX_TIMESTAMP
         reached = self._watermark()
-        return MIN_TIMESTAMP if reached is None else timestamp(reached)
+        return MIN_TIMESTAMP if reached is None or self.shared.reads_again else timestamp(reached)
 
     def get_checkpoint_mark(self) -> CheckpointMark:
         """A mark that commits all that this reader has taken."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ldpbeam.transforms.sources.feeds import Feed
+from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.windows import Windows
 
 
@@ -24,6 +25,9 @@ class Reading:
         stays: whether a finished reader keeps its job running, with a watermark past every window, until the
             process that waits for the job ends it. Flink needs this: it clears the state of a global window
             at the end of time, before Python's last timers have fired (docs/decisions/19-one-timer.md).
+        replay: what an earlier process of the run left, if another can read the feed again; None if the
+            engine's state survives, or the feed has no offsets.
+        counted: the file of the :class:`RunningAccounting`, which is there with ``replay``.
     """
 
     feed: Feed
@@ -35,3 +39,5 @@ class Reading:
     stop_when_idle: int | None = None
     readers: int = 1
     stays: bool = False
+    replay: Replay | None = None
+    counted: str = ""

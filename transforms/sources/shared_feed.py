@@ -16,11 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.journal import Journal, OpenWindow
+from ldpbeam.transforms.reports.batches import Arrival
+from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.replay import Arrivals, Replay
+from ldpbeam.transforms.storage import read_json
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: Seconds between two attempts to acknowledge batches after a failure.
@@ -44,7 +47,7 @@ class Pending(NamedTuple):
         windows: the windows that its reports are in.
         receipts: the receipts with which the feed acknowledges it.
         partition: the partition of the feed that it is from.
-        after: the offset after its last message; None if the feed has no offsets.
+        offsets: where it stands; None if the feed has no offsets.
     """
 
     reader: str
@@ -53,7 +56,7 @@ class Pending(NamedTuple):
     windows: set[OpenWindow]
     receipts: tuple[str, ...]
     partition: int
-    after: int | None = None
+    offsets: Offsets | None
 
 
 class SharedFeed:
@@ -80,7 +83,13 @@ class SharedFeed:
         #: Whether the run has finished here, so that no reader takes batches any more.
         self.finished = False
         self.pending: deque[Pending] = deque()
-        self._watermarks = Watermarks(reading.disorder, elapsed())
+        replay = reading.replay or Replay()
+        before = [time for time in (replay.watermark, replay.settled) if time is not None]
+        self._watermarks = Watermarks(reading.disorder, elapsed(), max(before, default=None))
+        #: How batches came; None if no other process reads the feed again.
+        self._arrivals = None if reading.replay is None else Arrivals(replay, reading.windows)
+        self._reading = reading
+        self._looked = time.monotonic()
         #: The last watermark that was reported to the engine.
         self.reported: int | None = None
         #: Batches that the engine has committed and the feed has not yet acknowledged.
@@ -98,6 +107,33 @@ class SharedFeed:
             self.pending.append(pending)
             if batch.offsets is not None:
                 self.positions[partition] = batch.offsets.after
+
+    def arrival(self, batch: FeedBatch) -> tuple[int | None, Arrival | None]:
+        """(the watermark of a batch that was just taken, its arrival)."""
+        reached = self.watermark()
+        if self._arrivals is None or batch.offsets is None:
+            return reached, None
+        with self._lock:
+            return self._arrivals.of(batch.offsets, reached, now())
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether it reads what an earlier process had read, so that open windows are not whole yet."""
+        return self._arrivals is not None and self._arrivals.reads_again(self.positions)
+
+    def forget(self) -> None:
+        """Forget what no other process would need, once a second."""
+        if self._arrivals is None or time.monotonic() - self._looked < LOOKING_SECONDS:
+            return
+        self._looked = time.monotonic()
+        content = read_json(self._reading.counted)
+        settled, windows = content["settled"], self._reading.windows
+        needed = self.journal.forget(
+            lambda window: settled is not None and windows.settles(window) <= settled,
+            dict(content["positions"]),
+        )
+        with self._lock:
+            self._arrivals.forget(needed)
 
     def look(self) -> None:
         """Learn from the feed since when its partitions have been silent."""
@@ -199,15 +235,20 @@ class SharedFeed:
         with self._acknowledging:
             with self._lock:
                 durable = list(self._durable)
+                steps = (
+                    {}
+                    if self._arrivals is None
+                    else {partition: list(steps) for partition, steps in self._arrivals.steps.items()}
+                )
             if not durable:
                 return
             self._tried = time.monotonic()
-            windows = {window for batch in durable for window in batch.windows}
-            positions: dict[int, int] = {}
-            for batch in durable:
-                if batch.after is not None:
-                    positions[batch.partition] = max(batch.after, positions.get(batch.partition, 0))
-            self.journal.name(windows, self.reported, positions)
+            self.journal.name(
+                {window for batch in durable for window in batch.windows},
+                self.reported,
+                [(batch.offsets, batch.windows) for batch in durable if batch.offsets is not None],
+                steps,
+            )
             self.feed.acknowledge([receipt for batch in durable for receipt in batch.receipts])
             with self._lock:
                 for batch in durable:

@@ -18,7 +18,7 @@ from apache_beam.io.unbounded_source import (
     UnboundedSource,
 )
 
-from ldpbeam.transforms.reports.batches import WATERMARK
+from ldpbeam.transforms.reports.batches import ARRIVAL, WATERMARK
 from ldpbeam.transforms.reports.counts import IN
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
@@ -67,16 +67,19 @@ class Unpack(beam.DoFn):
 
     def process(self, taken: Taken) -> Iterable[Any]:
         """Count every report, emit the dead letters, and write the watermark into each decoded batch."""
-        arrived = taken.batch
+        arrived, arrival = taken.batch, taken.arrival
         reports = sum(batch.num_rows for batch in arrived.batches)
         reports += sum(letter.reports for letter in arrived.letters)
-        yield count(IN, reports)
+        if arrival is None or not arrival.counted:
+            yield count(IN, reports, "" if arrival is None else arrival.origin)
         yield from map(damaged_file, arrived.damaged)
-        yield from emit(arrived.letters, self.disclosure)
+        yield from emit(arrived.letters, self.disclosure, arrival)
         for batch in arrived.batches:
             metadata = dict(batch.schema.metadata or {})
             if taken.watermark is not None:
                 metadata[WATERMARK] = str(taken.watermark).encode()
+            if arrival is not None:
+                metadata[ARRIVAL] = arrival.encoded()
             yield batch.replace_schema_metadata(metadata)
 
 

@@ -25,10 +25,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.times import format_duration
-from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name, partition, split_by, version_index
+from ldpbeam.transforms.reports.batches import (
+    ARRIVAL,
+    WATERMARK,
+    arrival_of,
+    attribute_name,
+    partition,
+    split_by,
+    version_index,
+)
 from ldpbeam.transforms.reports.counts import LATE, LATE_IN_WINDOWS
 from ldpbeam.transforms.windows.keys import PieceKey, Run
-from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows
+from ldpbeam.windows import EVERYTHING, FAR, Bounds, Span, Windows
 
 #: The most windows that may hold the same report if users are joined, since each of them joins it again.
 MOST_OVERLAP = 60
@@ -138,18 +146,25 @@ class Pieces:
 
     def gather(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int]]:
         """Gather the pieces of a batch; give the counts of its late reports."""
-        metadata = dict(batch.schema.metadata)
-        watermark = int(metadata.pop(WATERMARK, -(2**62)))
+        arrival, metadata = arrival_of(batch), dict(batch.schema.metadata)
+        watermark = int(metadata.pop(WATERMARK, -FAR))
+        metadata.pop(ARRIVAL, None)
         batch = batch.replace_schema_metadata(metadata)
         if not batch.num_rows:
             return
         if self.windows is None:
             self._gather(batch, [None])
         else:
-            yield from self._by_runs(self.windows, batch, watermark)
+            settled = None if arrival is None else arrival.settled
+            yield from self._by_runs(self.windows, batch, watermark, -FAR if settled is None else settled)
 
-    def _by_runs(self, windows: Windows, batch: pa.RecordBatch, watermark: int) -> Iterator[tuple[str, int]]:
-        """Gather the reports that go to the same runs; emit counts of late reports."""
+    def _by_runs(
+        self, windows: Windows, batch: pa.RecordBatch, watermark: int, settled: int
+    ) -> Iterator[tuple[str, int]]:
+        """Gather the reports that go to the same runs; emit counts of late reports.
+
+        Reports in windows that have settled go nowhere, and are not late: an earlier process counted them.
+        """
         places: dict[tuple[Run, ...], int] = {}
         late = late_in_windows = 0
         steps, inverse, reports = _distinct(batch.column("event_time").to_numpy() // windows.step)
@@ -159,7 +174,8 @@ class Pieces:
             still = [window for window in held if window[1] + windows.allowed_lateness > watermark]
             late_in_windows += of_step * (len(held) - len(still))
             late += of_step if held and not still else 0
-            codes[index] = places.setdefault(tuple(self.runs(windows, still)), len(places))
+            left = [window for window in still if windows.settles(self._outer(windows, window)) > settled]
+            codes[index] = places.setdefault(tuple(self.runs(windows, left)), len(places))
         lists = list(places)
         for code, piece in split_by(batch, codes[inverse]):
             self._gather(piece, lists[code])
@@ -167,6 +183,10 @@ class Pieces:
             yield LATE, late
         if windows.slides and late_in_windows:
             yield LATE_IN_WINDOWS, late_in_windows
+
+    def _outer(self, windows: Windows, window: Bounds) -> Bounds:
+        """The window whose state takes the reports of a window: itself, or the longer one around it."""
+        return windows.longer(window) if self.runs is each_longer else window
 
     def _gather(self, batch: pa.RecordBatch, runs: Sequence[Run | None]) -> None:
         if not runs:

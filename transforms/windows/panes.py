@@ -8,7 +8,7 @@ a window equals a batch run over the same reports, bit for bit.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -31,26 +31,39 @@ from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.keys import WindowKey
+from ldpbeam.windows import Bounds
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
 #: The gains in the state of a window are merged once for this many new gains, on average.
 SIDE_BY_SIDE = 4
 
 
+#: The snapshots of the last pane of an attribute's window that an earlier process of the run has written.
+Earlier = Callable[[str, Bounds], "list[Snapshot]"]
+
+
 @dataclass(eq=False)
 class Panes(beam.PTransform):
-    """Add up (:class:`WindowKey`, gains) and emit (attribute, snapshots of one pane)."""
+    """Add up (:class:`WindowKey`, gains) and emit (attribute, snapshots of one pane).
+
+    Attributes:
+        study: the study; it has windows.
+        stop: the stop that the engine's state does not outlive; None if it does.
+        earlier: gives the last panes that an earlier process of the run has written; None if there was none.
+            A pane that was written is emitted again, with its index, or another one follows it.
+    """
 
     study: Study
     stop: Stop | None = None
+    earlier: Earlier | None = None
 
     def expand(
         self, gains: beam.PCollection[tuple[WindowKey, GroupStatistics]]
     ) -> beam.PCollection[tuple[str, list[Snapshot]]]:
         """Keep the statistics of each window in state, and fire its panes."""
-        return gains | "FirePanes" >> beam.ParDo(_Window(self.study, self.stop)).with_input_types(
-            tuple[WindowKey, GroupStatistics]
-        ).with_output_types(tuple[str, list[Snapshot]])
+        return gains | "FirePanes" >> beam.ParDo(
+            _Window(self.study, self.stop, self.earlier)
+        ).with_input_types(tuple[WindowKey, GroupStatistics]).with_output_types(tuple[str, list[Snapshot]])
 
 
 class _Fired(NamedTuple):
@@ -86,10 +99,11 @@ class _Window(beam.DoFn):
     FIRED = ReadModifyWriteStateSpec("fired", KeyCoder(_Fired))
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
-    def __init__(self, study: Study, stop: Stop | None = None) -> None:
+    def __init__(self, study: Study, stop: Stop | None = None, earlier: Earlier | None = None) -> None:
         assert study.windows is not None
         self.study = study
         self.stop = stop
+        self.earlier = earlier
         self.combine = CombineGroups()
         self.early = study.windows.early_reports
         self.remembered = study.windows.allowed_lateness + study.windows.remembered + 1
@@ -107,7 +121,7 @@ class _Window(beam.DoFn):
         due.set(_after(key, 1))
         if self._is_stopped(_after(key, 1)):
             return
-        before = fired.read() or _Fired()
+        before = self._before(key, fired)
         if before.closed and not before.changed:
             fired.write(before._replace(changed=1))
         if self.early is not None and not before.closed and not _is_longer(key, self.study):
@@ -128,8 +142,8 @@ class _Window(beam.DoFn):
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """Fire the pane on time, or a late pane after a change; at last delete the state."""
         if self._is_stopped(time):
-            first = self.early is None and time == _after(key, 1)
-            before = _Fired() if first else fired.read() or _Fired()
+            first = self.early is None and self.earlier is None and time == _after(key, 1)
+            before = _Fired() if first else self._before(key, fired)
             if before.changed or not before.closed:
                 yield from self._pane(key, self._together(statistics), ON_TIME, before)
             return
@@ -138,12 +152,25 @@ class _Window(beam.DoFn):
             statistics.clear()
             fired.clear()
             return
-        before = fired.read() or _Fired()
+        before = self._before(key, fired)
         # A timer that is set again while it fires may fire twice.
         if before.changed or not before.closed:
             timing = LATE if before.closed else ON_TIME
             yield from self._pane(key, self._merged(statistics), timing, before, fired)
         due.set(forgotten)
+
+    def _before(self, key: WindowKey, fired: Any) -> _Fired:
+        """What has fired; of a window that is new to this process, what an earlier one has written."""
+        known: _Fired | None = fired.read()
+        if known is not None:
+            return known
+        assert key.window is not None
+        written = self.earlier(key.attribute, key.window) if self.earlier is not None else []
+        if not written:
+            return _Fired()
+        last = written[0]
+        reports = sum(snapshot.statistic.reports for snapshot in written)
+        return _Fired(last.pane_index + 1, int(last.pane_timing != EARLY), reports, changed=1)
 
     def _is_stopped(self, timer: Timestamp) -> bool:
         return self.stop is not None and self.stop.is_before(timer)
@@ -166,14 +193,31 @@ class _Window(beam.DoFn):
         )
         if not left:
             return
+        index, found = before.panes, snapshots(self.study, key, left)
+        again = self._written_before(key, found, timing)
+        if again is not None:
+            index, timing = again.pane_index, again.pane_timing
         if fired is not None:
             reports = sum(statistic.reports for statistic in left.values())
-            fired.write(_Fired(before.panes + 1, int(timing != EARLY), reports))
-        pane = [
-            replace(snapshot, pane_index=before.panes, pane_timing=timing)
-            for snapshot in snapshots(self.study, key, left)
-        ]
+            fired.write(_Fired(index + 1, int(timing != EARLY), reports))
+        pane = [replace(snapshot, pane_index=index, pane_timing=timing) for snapshot in found]
         yield key.attribute, pane
+
+    def _written_before(self, key: WindowKey, found: list[Snapshot], timing: str) -> Snapshot | None:
+        """A snapshot of the same pane, if an earlier process wrote it: it may not have been published."""
+        if self.earlier is None or timing == EARLY:
+            return None
+        assert key.window is not None
+        written = self.earlier(key.attribute, key.window)
+        if not written or written[0].pane_timing == EARLY:
+            return None
+        same = [replace(one, pane_index=0, pane_timing="", complete=True) for one in written]
+        here = [replace(one, pane_index=0, pane_timing="", complete=True) for one in found]
+        return written[0] if sorted(same, key=_group) == sorted(here, key=_group) else None
+
+
+def _group(snapshot: Snapshot) -> tuple[str, int]:
+    return snapshot.group or "", snapshot.other_groups
 
 
 def _is_longer(key: WindowKey, study: Study) -> bool:

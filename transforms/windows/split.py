@@ -15,7 +15,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
+from ldpbeam.transforms.reports.batches import arrival_of
+from ldpbeam.transforms.reports.counts import COUNTS, ENTERED, LATE, OUT_OF_RANGE, of_window
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
@@ -70,15 +71,23 @@ class Split(beam.DoFn):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
+        arrival = arrival_of(batch)
+        origin, counted = ("", False) if arrival is None else (arrival.origin, arrival.counted)
         if self.clock:
             assert self.pieces.windows is not None
-            now = time.time_ns() // 1_000_000
+            now = time.time_ns() // 1_000_000 if arrival is None else arrival.clock
             outside = self.pieces.windows.implausible(batch.column("event_time").to_numpy(), now)
             if outside.any():
-                yield count(OUT_OF_RANGE, int(outside.sum()))
+                if not counted:
+                    yield count(OUT_OF_RANGE, int(outside.sum()), origin)
                 batch = batch.filter(pa.array(~outside))
+        entered = batch.num_rows
         for name, reports in self.pieces.gather(batch):
-            yield count(name, reports)
+            entered -= reports if name == LATE else 0
+            if not counted:
+                yield count(name, reports, origin)
+        if arrival is not None and not counted:
+            yield count(ENTERED, entered, origin)
         if self.pieces.reports >= GATHERED_REPORTS:
             for at, key, piece in self._taken():
                 yield window.TimestampedValue((key, piece), at)
@@ -134,8 +143,9 @@ class FoldPieces(beam.DoFn):
     one piece.
     """
 
-    def __init__(self, fold: Fold) -> None:
+    def __init__(self, fold: Fold, *, traced: bool = False) -> None:
         self.fold = fold
+        self.traced = traced
         self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
 
     def process(self, element: tuple[PieceKey, pa.RecordBatch | Iterable[pa.RecordBatch]]) -> Iterable[Any]:
@@ -144,12 +154,15 @@ class FoldPieces(beam.DoFn):
         started = time.monotonic()
         batches = [pieces] if isinstance(pieces, pa.RecordBatch) else list(pieces)
         for bounds, folded in self.fold.fold(key, batches):
-            yield from outputs(self.fold.study, bounds, folded)
+            yield from outputs(self.fold.study, bounds, folded, traced=self.traced)
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
 
 
-def outputs(study: Study, window: Bounds | None, folded: Folded) -> Iterator[Any]:
-    """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts."""
+def outputs(study: Study, window: Bounds | None, folded: Folded, *, traced: bool = False) -> Iterator[Any]:
+    """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts.
+
+    If they are traced, counts have the window as their origin.
+    """
     yield from by_window(folded.statistics, window)
     for name, reports in folded.counts(study):
-        yield count(name, reports)
+        yield count(name, reports, of_window(window) if traced else "")

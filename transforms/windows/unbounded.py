@@ -24,7 +24,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
-from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS
+from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, of_window
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
@@ -42,15 +42,22 @@ class FoldStream(beam.PTransform):
 
     If no report is compared with another, there is no state, and the statistics of every batch are a gain.
 
-    Gives (:class:`WindowKey`, gains of its groups), and counts.
+    Gives (:class:`WindowKey`, gains of its groups), and counts, which have their windows as origins if they
+    are traced.
     """
 
-    def __init__(self, study: Study, partitions: int, stop: Stop | None = None) -> None:
+    def __init__(
+        self, study: Study, partitions: int, stop: Stop | None = None, *, traced: bool = False
+    ) -> None:
         super().__init__()
         fold, windows = Fold(study, report_ids=study.duplicates == "drop"), study.windows
         pieces = Pieces(windows, partitions, each_window) if fold.compares else Pieces(windows, 1, together)
         self.cut = Cut(pieces, clock=True)
-        self.function = FoldWindow(fold, partitions, stop) if fold.compares else FoldPieces(fold)
+        self.function = (
+            FoldWindow(fold, partitions, stop, traced=traced)
+            if fold.compares
+            else FoldPieces(fold, traced=traced)
+        )
         self.longer = None
         if study.windows_joined > 1:
             self.cut_longer = Cut(Pieces(windows, partitions, each_longer), clock=True)
@@ -112,10 +119,19 @@ class FoldWindow(beam.DoFn):
     PROGRESS = ReadModifyWriteStateSpec("progress", KeyCoder(_Progress))
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
-    def __init__(self, fold: Fold, partitions: int, stop: Stop | None = None, *, early: bool = True) -> None:
+    def __init__(
+        self,
+        fold: Fold,
+        partitions: int,
+        stop: Stop | None = None,
+        *,
+        early: bool = True,
+        traced: bool = False,
+    ) -> None:
         assert fold.study.windows is not None
         self.fold = fold
         self.stop = stop
+        self.traced = traced
         self.windows = fold.study.windows
         often = self.windows.early_reports if early else None
         self.early = None if often is None else -(-often // partitions)
@@ -204,14 +220,16 @@ class FoldWindow(beam.DoFn):
                     folded.duplicates - before.duplicates,
                     folded.in_window - before.in_window,
                 ),
+                traced=self.traced,
             )
             if progress is not None:
                 emitted.write(folded.statistics)
                 progress.write(_Progress(0, folded.used, folded.duplicates, folded.in_window))
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:
+        origin = of_window(window) if self.traced else ""
         if self.windows.slides:
-            yield count(LATE_IN_WINDOWS, batch.num_rows)
+            yield count(LATE_IN_WINDOWS, batch.num_rows, origin)
         here = counted(self.windows, [batch], window)
         if here:
-            yield count(LATE, here)
+            yield count(LATE, here, origin)

@@ -1,0 +1,144 @@
+"""Runs of a stream that is read again: which run goes on, from which offsets, and what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.output import COUNTED, RUN, files_in, folder_of, named_in_errors
+from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.running import RunningAccounting
+from ldpbeam.transforms.sources.journal import RUNS, Left, OpenWindow, left_by, lowest
+from ldpbeam.transforms.sources.replay import Replay, Step
+from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes
+from ldpbeam.windows import Bounds
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A run that an earlier process has begun, and that goes on.
+
+    Attributes:
+        run: its name.
+        replay: what the earlier process left.
+        needs: the lowest offset with a report of a window that has not settled, by window and partition.
+    """
+
+    run: str
+    replay: Replay
+    needs: Mapping[Bounds, Mapping[int, int]]
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """By partition, the offset from which the feed is read again."""
+        return lowest(dict(self.replay.counted), self.needs)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What retention has removed before it was read, or before its windows had settled.
+
+    Attributes:
+        windows: the windows that are known to lack reports.
+        before: any window that begins before this time may lack some, in epoch milliseconds; None for none.
+    """
+
+    windows: frozenset[OpenWindow] = frozenset()
+    before: int | None = None
+
+
+def continued(study: Study, output: str, topic: str) -> Continued | None:
+    """The last run into a folder, if it was killed or stopped, so that its windows are not whole.
+
+    Args:
+        study: the study of the runs.
+        output: the folder that the runs share.
+        topic: the topic that is read.
+
+    Raises:
+        UserError: if a run into the folder has read another topic, or a file is damaged.
+    """
+    assert study.windows is not None
+    with named_in_errors(output):
+        if not output or not FileSystems.exists(output):
+            return None
+        runs = sorted(map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{COUNTED}")))
+        if not runs:
+            return None
+        folder = FileSystems.join(output, RUNS, runs[-1])
+        reads = str(read_json(FileSystems.join(folder, RUN))["reads"])
+        if reads.partition(" at ")[0] != topic:
+            raise UserError(
+                f"--topic {topic}: run {runs[-1]} into {output} reads {reads}, and offsets of one topic say "
+                "nothing of another; name another folder"
+            )
+        with open_raw(FileSystems.join(folder, COUNTED)) as stream:
+            counted = RunningAccounting.of_json(study.windows, stream.read())
+        left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False, ended=False)
+    if left.ended and not left.stopped:
+        return None
+    return Continued(
+        runs[-1],
+        Replay(
+            counted=tuple(sorted(counted.positions.items())),
+            taken=tuple(sorted({**counted.positions, **left.positions}.items())),
+            steps=tuple((partition, tuple(Step(*step) for step in steps)) for partition, steps in left.steps),
+            settled=counted.settled,
+            watermark=left.watermark,
+        ),
+        {
+            window: needs
+            for window, needs in left.needs.items()
+            if counted.settled is None or study.windows.settles(window) > counted.settled
+        },
+    )
+
+
+def lost_to(run: Continued, study: Study, removed: Mapping[int, tuple[int, int]], now: int) -> Lost:
+    """What a run lacks whose messages retention has removed.
+
+    Args:
+        run: the run.
+        study: its study.
+        removed: by partition, (the offset from which it is to be read, the first that there is).
+        now: the clock, in epoch milliseconds.
+    """
+    counted = dict(run.replay.counted)
+    windows = frozenset(
+        OpenWindow(attribute, *window)
+        for window, needs in run.needs.items()
+        for attribute in study.attributes
+        if any(partition in removed and offset < removed[partition][1] for partition, offset in needs.items())
+    )
+    unread = any(counted.get(partition, 0) < first for partition, (_, first) in removed.items())
+    return Lost(windows, now if unread else None)
+
+
+def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Replay:
+    """What a process knows that begins to read at some offsets, by partition."""
+    replay = Replay() if left is None else left.replay
+    counted = dict(replay.counted)
+    # Retention may have removed messages, so that the first batch begins later.
+    counted |= {partition: max(offset, counted.get(partition, offset)) for partition, offset in starts}
+    return replace(replay, starts=starts, counted=tuple(sorted(counted.items())))
+
+
+def begin(path: str, study: Study, replay: Replay) -> None:
+    """Write the running accounting with which a process begins.
+
+    Args:
+        path: the file; of what an earlier process has left there, the final counts stay.
+        study: the study.
+        replay: what the process knows.
+    """
+    assert study.windows is not None
+    running = RunningAccounting(study.windows)
+    if FileSystems.exists(path):
+        with open_raw(path) as stream:
+            running = RunningAccounting.of_json(study.windows, stream.read()).final_only()
+    running.positions = dict(replay.counted)
+    make_folder(FileSystems.split(path)[0])
+    write_bytes(path, running.to_json() + b"\n")

@@ -1,0 +1,138 @@
+"""A local stream of a topic of Kafka that is killed at any moment loses nothing, and counts nothing twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka_messages import new_topic, produce
+from stream_messages import MINUTE, WEEK_AGO, client, evenly, reports_of, rides
+from stream_runs import answers, closes, statistics_of, streaming
+
+pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+pytestmark = pytest.mark.slow
+
+SIZE = 10 * MINUTE
+STUDY = rides("size: 10m, allowed_lateness: 10m")
+#: So many random moments at which the stream is killed.
+KILLS = int(os.environ.get("LDPBEAM_TEST_KILLS", "3"))
+IDLE = ("--stop-when-idle", "3s")
+PARTITIONS = 4
+
+
+def shuffled_within(messages: list[Any], places: int, seed: int) -> list[Any]:
+    """Messages out of order by up to so many places."""
+    order = np.argsort(
+        np.arange(len(messages)) + np.random.default_rng(seed).uniform(0, places, len(messages))
+    )
+    return [messages[place] for place in order.tolist()]
+
+
+def by_time(sent: list[Any]) -> list[Any]:
+    """Messages of one report of both services, in the order of event time."""
+    first, second = (list(client.one_by_one(part)) for part in sent)
+    return [message for pair in zip(first, second, strict=True) for message in pair]
+
+
+def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_it(
+    kafka: Any, prism: str, batch_of: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka.address, PARTITIONS)
+    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 12_000), seed=1)
+    good = shuffled_within(by_time(sent), 100, seed=2)
+    again = good[::100]
+    bad = [client.Outgoing(b"{", "application/json", 1)] * 50
+    messages: list[Any] = []
+    for place, message in enumerate(good):
+        messages.append(message)
+        if place % 100 == 0:
+            messages.append(again[place // 100])
+        if place % 480 == 0:
+            messages.append(bad[place // 480])
+    options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "10m"]
+    draw = random.Random(KILLS)
+    parts = np.array_split(np.arange(len(messages)), KILLS + 1)
+    runs = set()
+    for part in parts[:-1]:
+        produce(kafka.address, topic, [messages[place] for place in part], PARTITIONS)
+        with streaming(tmp_path, STUDY, prism, *options) as stream:
+            stream.wait_until_said("^run .* reading ")
+            runs.add(stream.left.run)
+            # Some time after it has begun to read, whatever it does then.
+            stream.wait_until(lambda: stream.left.accounting != {} or draw.random() < 0.01)
+            stream.process.poll()
+            signal.sigtimedwait([], draw.uniform(0, 3))
+            stream.end(signal.SIGKILL)
+    produce(kafka.address, topic, [messages[place] for place in parts[-1]], PARTITIONS)
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+        assert stream.wait() == 0, stream.said
+        print(stream.said)
+        left = stream.left
+        runs.add(left.run)
+    assert runs == {left.run}
+    assert left.accounting == {
+        "in": len(messages),
+        "used": len(good),
+        "duplicates": len(again),
+        "late": 0,
+        "out_of_range": 0,
+        "dead_letters": len(bad),
+        "damaged_files": 0,
+        "dead_letters_by_reason": {"not_json": len(bad)},
+    }
+    batch = batch_of(sent)
+    assert left.statistics == statistics_of(batch.snapshots)
+    assert left.estimates == answers(batch.estimates)
+    assert {s.complete for s in left.snapshots.values()} == {True}
+    # A letter may be in two files; its place says that it is the same.
+    assert len({(letter["file"], letter["position"]) for letter in left.dead_letters}) == len(bad)
+
+
+def test_beyond_the_disorder_the_accounting_still_closes(kafka: Any, prism: str, tmp_path: Path) -> None:
+    topic = new_topic(kafka.address, PARTITIONS)
+    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 6_000), seed=1)
+    messages = shuffled_within(by_time(sent), 6_000, seed=2)
+    options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "1s"]
+    half = len(messages) // 2
+    produce(kafka.address, topic, messages[:half], PARTITIONS)
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until(lambda: stream.said != "" and "reading" in stream.said)
+        stream.wait_until(lambda: stream.left.accounting.get("used", 0) > 0)
+        stream.end(signal.SIGKILL)
+    produce(kafka.address, topic, messages[half:], PARTITIONS)
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+        assert stream.wait() == 0, stream.said
+        left = stream.left
+    assert left.accounting["in"] == len(messages)
+    assert left.accounting["late"] > 0
+    assert closes(left.accounting)
+
+
+def test_a_stream_that_is_stopped_goes_on_with_its_open_windows(
+    kafka: Any, prism: str, batch_of: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka.address, PARTITIONS)
+    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 4 * SIZE, 2_000), seed=1)
+    messages = by_time(sent)
+    options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "1m"]
+    produce(kafka.address, topic, messages[:2_500], PARTITIONS)
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said(" on time: ", times=1)
+        assert stream.end(signal.SIGTERM) == 0, stream.said
+        one = {place: snapshot.complete for place, snapshot in stream.left.snapshots.items()}
+    assert set(one.values()) == {True, False}
+    produce(kafka.address, topic, messages[2_500:], PARTITIONS)
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+        assert stream.wait() == 0, stream.said
+        left = stream.left
+    assert "goes on" in stream.said
+    batch = batch_of(sent)
+    assert left.statistics == statistics_of(batch.snapshots)
+    assert left.estimates == answers(batch.estimates)
+    assert {s.complete for s in left.snapshots.values()} == {True}
+    assert left.accounting["in"] == left.accounting["used"] == len(messages)

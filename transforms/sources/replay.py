@@ -1,0 +1,124 @@
+"""What a process that reads a feed again knows of the one before, so that every report becomes the same.
+
+Whether a report is late or out of range depends on the watermark and the clock when its batch was taken. So
+these are written to the journal as *steps*: from an offset on, batches of a partition had a watermark and a
+clock. They change only when a window expires or a minute is over; in between, batches have those of the step.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ldpbeam.transforms.reports.batches import Arrival
+from ldpbeam.transforms.reports.counts import of_batch
+from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.windows import Windows
+
+#: The clock of a step is renewed after so many milliseconds.
+CLOCK = 60_000
+
+
+class Step(NamedTuple):
+    """The watermark, None before there was one, and the clock of the batches from an offset on."""
+
+    offset: int
+    watermark: int | None
+    clock: int
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What an earlier process of the run left; nothing, if there was none.
+
+    Attributes:
+        starts: (partition, the offset at which this process begins).
+        counted: (partition, the offset up to which what became of batches outside of windows is counted).
+        taken: (partition, the offset up to which batches were committed), at least ``counted``.
+        steps: (partition, its steps in order).
+        settled: the event time up to which windows have settled; None if none has.
+        watermark: the last watermark.
+    """
+
+    starts: tuple[tuple[int, int], ...] = ()
+    counted: tuple[tuple[int, int], ...] = ()
+    taken: tuple[tuple[int, int], ...] = ()
+    steps: tuple[tuple[int, tuple[Step, ...]], ...] = ()
+    settled: int | None = None
+    watermark: int | None = None
+
+    @property
+    def cuts(self) -> dict[int, tuple[int, ...]]:
+        """By partition, the offsets in ascending order at which one batch ends and another begins."""
+        cuts = {partition: {offset} for partition, offset in self.taken}
+        for partition, offset in self.counted:
+            cuts.setdefault(partition, set()).add(offset)
+        for partition, steps in self.steps:
+            cuts.setdefault(partition, set()).update(step.offset for step in steps)
+        return {partition: tuple(sorted(offsets)) for partition, offsets in cuts.items()}
+
+
+class Arrivals:
+    """How the batches of a feed came, now and in an earlier process.
+
+    Args:
+        replay: what that process left.
+        windows: the windows of the study.
+    """
+
+    def __init__(self, replay: Replay, windows: Windows) -> None:
+        self._windows = windows
+        self._settled = replay.settled
+        self._starts = dict(replay.starts)
+        self._counted = dict(replay.counted)
+        self._taken = dict(replay.taken)
+        #: The steps of this process and of the one before, by partition.
+        self.steps = {
+            partition: [step for step in steps if step.offset < self._taken.get(partition, 0)]
+            for partition, steps in replay.steps
+        }
+
+    def of(self, offsets: Offsets, watermark: int | None, now: int) -> tuple[int | None, Arrival]:
+        """(the watermark of a batch, its arrival).
+
+        Args:
+            offsets: where the batch stands; it does not go past a cut.
+            watermark: the watermark at present, for batches that are taken for the first time.
+            now: the clock.
+        """
+        partition, first, after = offsets
+        steps = self.steps.setdefault(partition, [])
+        if first < self._taken.get(partition, 0):
+            place = bisect.bisect_right(steps, first, key=lambda step: step.offset) - 1
+            step = steps[place] if place >= 0 else Step(first, None, now)
+            counted = after <= self._counted.get(partition, 0)
+            return step.watermark, Arrival(of_batch(*offsets), step.clock, self._settled, counted)
+        if not steps or self._is_over(steps[-1], watermark, now):
+            steps.append(Step(first, watermark, now))
+        return steps[-1].watermark, Arrival(of_batch(*offsets), steps[-1].clock)
+
+    def reads_again(self, positions: Mapping[int, int]) -> bool:
+        """Whether a partition has not come to where it was before; these are the offsets after batches."""
+        at = {**self._starts, **positions}
+        return any(at.get(partition, 0) < offset for partition, offset in self._taken.items())
+
+    def forget(self, needed: Mapping[int, int]) -> None:
+        """Forget the steps before the offsets from which partitions would be read again."""
+        for partition, steps in self.steps.items():
+            offset = needed.get(partition, 0)
+            del steps[: max(0, bisect.bisect_right(steps, offset, key=lambda step: step.offset) - 1)]
+
+    def _is_over(self, step: Step, watermark: int | None, now: int) -> bool:
+        return (
+            now - step.clock >= CLOCK
+            or now < step.clock
+            or self._expired(step.watermark) != self._expired(watermark)
+        )
+
+    def _expired(self, watermark: int | None) -> int | None:
+        """A number that changes when the watermark passes the time at which a window expires."""
+        return (
+            None if watermark is None else (watermark - self._windows.allowed_lateness) // self._windows.step
+        )
