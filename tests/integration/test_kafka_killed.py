@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from kafka_messages import new_topic, produce
 from stream_messages import MINUTE, WEEK_AGO, client, evenly, reports_of, rides
-from stream_runs import answers, closes, statistics_of, streaming
+from stream_runs import Left, answers, closes, statistics_of, streaming
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -37,6 +38,12 @@ def by_time(sent: list[Any]) -> list[Any]:
     """Messages of one report of both services, in the order of event time."""
     first, second = (list(client.one_by_one(part)) for part in sent)
     return [message for pair in zip(first, second, strict=True) for message in pair]
+
+
+def has_settled(left: Left) -> bool:
+    """Whether windows of a run have settled, so that more of their reports are late."""
+    path = left.own / "counted.json"
+    return path.exists() and json.loads(path.read_text())["settled"] is not None
 
 
 def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_it(
@@ -96,13 +103,13 @@ def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_i
 def test_beyond_the_disorder_the_accounting_still_closes(kafka: Any, prism: str, tmp_path: Path) -> None:
     topic = new_topic(kafka.address, PARTITIONS)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 6_000), seed=1)
-    messages = shuffled_within(by_time(sent), 6_000, seed=2)
+    messages = shuffled_within(by_time(sent), 10**6, seed=2)
     options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "1s"]
     half = len(messages) // 2
     produce(kafka.address, topic, messages[:half], PARTITIONS)
     with streaming(tmp_path, STUDY, prism, *options) as stream:
-        stream.wait_until(lambda: stream.said != "" and "reading" in stream.said)
-        stream.wait_until(lambda: stream.left.accounting.get("used", 0) > 0)
+        stream.wait_until_said("^run .* reading ")
+        stream.wait_until(lambda: has_settled(stream.left))
         stream.end(signal.SIGKILL)
     produce(kafka.address, topic, messages[half:], PARTITIONS)
     with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:

@@ -109,9 +109,9 @@ def test_a_topic_has_a_subscription_of_its_own_while_the_run_lasts(
 ) -> None:
     with (
         pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext(),
-        open_feed(FeedRequest(topic=TOPIC), Columns(), str(tmp_path), "run") as feed,
+        open_feed(FeedRequest(topic=TOPIC), Columns(), str(tmp_path), "run") as opened,
     ):
-        assert set(server._subscriptions) == {SUBSCRIPTION, feed.name}
+        assert set(server._subscriptions) == {SUBSCRIPTION, opened.feed.name}
         if fails:
             raise ZeroDivisionError
     assert set(server._subscriptions) == {SUBSCRIPTION}
