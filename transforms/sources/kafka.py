@@ -146,11 +146,11 @@ class _Consumed(OpenFeed):
         self._error = error.str()
 
     def take(self) -> FeedBatch | None:
-        if not any(self._waiting.values()):
+        partition, waiting = self._longest()
+        if not waiting:
             self._fetch()
-        partition = max(self._waiting, key=lambda each: len(self._waiting[each]), default=None)
-        waiting = self._waiting[partition] if partition is not None else None
-        if partition is None or not waiting:
+            partition, waiting = self._longest()
+        if not waiting:
             if self._problem is not None:
                 raise OSError(f"{self.feed.name}: {self._problem}")
             return None
@@ -174,6 +174,11 @@ class _Consumed(OpenFeed):
             waiting.extendleft(reversed(rest))
             self._positions[partition] = self._afters[partition] = after
         return batch._replace(receipts=[f"{partition}:{after}"], offsets=Offsets(partition, first, after))
+
+    def _longest(self) -> tuple[int, deque[Received]]:
+        """The partition of which most messages wait, and these."""
+        with self._lock:
+            return max(self._waiting.items(), key=lambda item: len(item[1]), default=(0, deque()))
 
     def _fetch(self) -> None:
         """Let the messages wait that librdkafka has fetched."""
