@@ -74,7 +74,7 @@ setup(
         "loky>=3.5",
         "numpy>=2.0",
         "pyarrow>=24",
-        "pydantic>=2.7",
+        "pydantic>=2.12",
         "PyYAML>=6",
         "rich>=13",
         "scipy>=1.15",

@@ -18,11 +18,9 @@ from ldpbeam.panels import Panel
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (
-    REMEMBERING,
     AttributeModel,
     GroupsModel,
     IntervalsModel,
-    PublishModel,
     ServiceModel,
     StudyModel,
     VersionModel,
@@ -86,35 +84,9 @@ def compile_study(model: StudyModel) -> Study:
 
 def _fingerprint(model: StudyModel) -> str:
     """A hash of all that the study says; defaults that came later change nothing of it."""
-    unsaid: dict[str, Any] = {}
-    if model.intervals == IntervalsModel():
-        unsaid["intervals"] = True
-    if model.publish == PublishModel():
-        unsaid["publish"] = True
-    if model.ledger is None:
-        unsaid["ledger"] = True
-    if model.panel is None:
-        unsaid["panel"] = True
-    if model.windows is not None:
-        later = [name for name in ("max_age", "joined") if getattr(model.windows, name) is None]
-        if later:
-            unsaid["windows"] = dict.fromkeys(later, True)
-    unsaid["attributes"] = {
-        name: {"services": _unsaid(attribute)} for name, attribute in model.attributes.items()
-    }
-    return hashlib.sha256(model.model_dump_json(exclude=unsaid or None).encode()).hexdigest()[:32]
-
-
-def _unsaid(model: AttributeModel) -> dict[str, Any]:
-    """The keys of remembering clients that services and versions do not give."""
-    unsaid: dict[str, Any] = {}
-    for name, service in model.services.items():
-        unsaid[name] = dict.fromkeys(set(REMEMBERING) - set(service.remembering), True)
-        unsaid[name]["versions"] = {
-            version: dict.fromkeys(set(REMEMBERING) - set(version_model.remembering), True)
-            for version, version_model in service.versions.items()
-        }
-    return unsaid
+    later = ("intervals", "publish")
+    unsaid = {name for name in later if getattr(model, name) == StudyModel.model_fields[name].default}
+    return hashlib.sha256(model.model_dump_json(exclude=unsaid).encode()).hexdigest()[:32]
 
 
 def _ledger(model: StudyModel) -> LedgerPeriod | None:

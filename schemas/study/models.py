@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -45,9 +45,20 @@ def _free_field(value: str) -> str:
 Number = Annotated[float, Field(strict=True)]
 Name = Annotated[str, AfterValidator(_safe_name)]
 
+Kind = TypeVar("Kind")
+#: A key that came later: where it is not given it is not in the study's fingerprint.
+Later = Annotated[Kind | None, Field(exclude_if=lambda value: value is None)]
 
-class _Model(BaseModel):
+
+class Model(BaseModel):
+    """A part of a study file."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def known_keys(cls) -> set[str]:
+        """The keys of this part and of those that derive from it."""
+        return set(cls.model_fields).union(*(part.known_keys() for part in cls.__subclasses__()))
 
 
 #: Names in the order of their indexes, or how many there are: then they are called 0, 1, 2 ...
@@ -58,7 +69,7 @@ def _named(names: Names) -> tuple[str, ...]:
     return tuple(map(str, range(names))) if isinstance(names, int) else tuple(names)
 
 
-class DomainModel(_Model):
+class DomainModel(Model):
     """What a person has: a number, a category, keys with values, or a number at each coordinate."""
 
     numeric: tuple[Number, Number] | None = Field(
@@ -120,22 +131,22 @@ def _low_high(ends: tuple[float, float]) -> tuple[float, float]:
 Quantiles = Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], AfterValidator(_ascending)]
 
 
-class _RememberingModel(_Model):
+class _RememberingModel(Model):
     """What a service, or a version of it, says of clients that remember their noise."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    lifetime_epsilon: Number | None = Field(
+    lifetime_epsilon: Later[Number] = Field(
         None, description="clients remember their noise: what all reports about one value reveal of it"
     )
-    as_published: bool | None = Field(
+    as_published: Later[bool] = Field(
         None, strict=True, description="whether clients have the published constants of L-GRR and LOLOHA"
     )
-    memo_buckets: Annotated[int, Field(strict=True)] | None = Field(
+    memo_buckets: Later[Annotated[int, Field(strict=True)]] = Field(
         None,
         description="to how many buckets clients round a number: a multiple of buckets, by default as many",
     )
-    values_at_most: Annotated[int, Field(strict=True, ge=1)] | None = Field(
+    values_at_most: Later[Annotated[int, Field(strict=True, ge=1)]] = Field(
         None,
         description="how many different values a user has in a period of the ledger, at most; by default as "
         "many as there are",
@@ -213,7 +224,7 @@ class ServiceModel(_RememberingModel):
         return self.versions or {"": VersionModel()}
 
 
-class EstimateModel(_Model):
+class EstimateModel(Model):
     """What to solve for. Further keys are the estimator's own options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -229,7 +240,7 @@ class EstimateModel(_Model):
         return self.model_extra or {}
 
 
-class AttributeModel(_Model):
+class AttributeModel(Model):
     """One measured quantity."""
 
     domain: DomainModel
@@ -254,7 +265,7 @@ class AttributeModel(_Model):
     )
 
 
-class WindowsModel(_Model):
+class WindowsModel(Model):
     """Event-time windows, aligned to 1970-01-01T00:00:00Z."""
 
     size: Duration = Field(gt=0)
@@ -263,7 +274,7 @@ class WindowsModel(_Model):
         0, description="in a stream, how long reports may still change a window that has closed",
         json_schema_extra={"default": "0s"},
     )  # fmt: skip
-    joined: Duration | None = Field(
+    joined: Later[Duration] = Field(
         None, gt=0,
         description="the size of longer windows, a multiple of size, in which a user's reports in several "
         "windows are brought together",
@@ -272,7 +283,7 @@ class WindowsModel(_Model):
         None, ge=1, description="in a stream, an early estimate each time this many more reports are in"
     )
 
-    max_age: Duration | None = Field(
+    max_age: Later[Duration] = Field(
         None, gt=0,
         description="in a stream, how old reports may be; by default 7 days or 1,000 periods, the longer",
     )  # fmt: skip
@@ -297,7 +308,7 @@ class WindowsModel(_Model):
         )
 
 
-class GroupsModel(_Model):
+class GroupsModel(Model):
     """One estimate for each value of a field of the report."""
 
     field: Annotated[str, AfterValidator(_free_field)] = Field(
@@ -310,7 +321,7 @@ class GroupsModel(_Model):
     )  # fmt: skip
 
 
-class PublishModel(_Model):
+class PublishModel(Model):
     """Which windows and groups are estimated. The statistics of the others are written too."""
 
     at_least: int | None = Field(
@@ -324,7 +335,7 @@ class PublishModel(_Model):
     )  # fmt: skip
 
 
-class PanelModel(_Model):
+class PanelModel(Model):
     """Of the windows of a period, a user answers one, which follows from a hash of the user id."""
 
     windows: int = Field(ge=2, le=100_000, description="how many windows a period has")
@@ -340,7 +351,7 @@ def _or_false(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"const": False} if arm == {"type": "null"} else arm for arm in schema["anyOf"]]
 
 
-class IntervalsModel(_Model):
+class IntervalsModel(Model):
     """The confidence intervals of every estimate."""
 
     level: Number = Field(
@@ -351,14 +362,14 @@ class IntervalsModel(_Model):
     )
 
 
-class LedgerModel(_Model):
+class LedgerModel(Model):
     """What each user spends over a period, in all windows, services and attributes."""
 
     period: Duration = Field(gt=0, description="periods are aligned to 1970-01-01T00:00:00Z")
     cap: Number | None = Field(None, gt=0, description="users who spent more in a period are counted")
 
 
-class StudyModel(_Model):
+class StudyModel(Model):
     """What is being estimated and how."""
 
     model_config = ConfigDict(title="Study")
@@ -368,7 +379,7 @@ class StudyModel(_Model):
     windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
     groups: GroupsModel | None = None
     publish: PublishModel = PublishModel()
-    panel: PanelModel | None = Field(None, description="leave out if a user may answer every window")
+    panel: Later[PanelModel] = Field(None, description="leave out if a user may answer every window")
     duplicates: Literal["drop", "keep"] = Field(
         "drop", description="keep: no report is compared with another, and users are not grouped"
     )
@@ -385,6 +396,6 @@ class StudyModel(_Model):
         gt=0,
         description="users whose reports in a window spent more are counted in the ledger",
     )
-    ledger: LedgerModel | None = Field(
+    ledger: Later[LedgerModel] = Field(
         None, description="adds up what each user spends over a period, in all windows and attributes"
     )

@@ -17,31 +17,8 @@ from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.study.compile import compile_study
-from ldpbeam.schemas.study.models import (
-    AttributeModel,
-    DomainModel,
-    EstimateModel,
-    GroupsModel,
-    IntervalsModel,
-    ServiceModel,
-    StudyModel,
-    VersionModel,
-    WindowsModel,
-)
+from ldpbeam.schemas.study.models import Model, StudyModel
 from ldpbeam.study import Study
-
-_MODELS = (
-    StudyModel,
-    AttributeModel,
-    DomainModel,
-    ServiceModel,
-    VersionModel,
-    EstimateModel,
-    IntervalsModel,
-    WindowsModel,
-    GroupsModel,
-)
-_KEYS = sorted({key for model in _MODELS for key in model.model_fields})
 
 #: Numbers that YAML 1.1 reads as others than people do: octal, binary, hexadecimal, sexagesimal, with _.
 _ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]|0[bxBX]|[0-9.]*(_|[0-9]:))")
@@ -315,7 +292,7 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
         text = "an entry of the pair is missing"
     shown = ""
     if problem["type"] == "extra_forbidden":
-        text, given = f"unknown key{did_you_mean(str(path[-1]), _KEYS, before='; ')}", {}
+        text, given = f"unknown key{did_you_mean(str(path[-1]), sorted(Model.known_keys()), before='; ')}", {}
     if not isinstance(given, dict) and problem["type"] != "missing":
         shown = f", found {given!r}"
     return f"{_at(root, path, name)}: {_in_words(path) or 'study'}: {text}{shown}"

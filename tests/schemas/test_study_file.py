@@ -63,6 +63,7 @@ BY_APP = "version_field: app, "
         ("windows:", "window:", "14: window", "unknown key; did you mean 'windows'?"),
         ("allowed_lateness", "alowed_latenes", "14: windows.alowed_latenes", "mean 'allowed_lateness'?"),
         ("study: commute", "study: commute\nqqqqq: 1", "2: qqqqq", "unknown key"),
+        ("study: commute", "study: commute\npublish: {at_leat: 3}", "2: publish.at_leat", "mean 'at_least'?"),
         # names
         ("study: commute", "study: my commute", "1: study", "names have letters, digits, _ and -"),
         ("maps:   ", "'ma/ps': ", "7: attributes.minutes.services.ma/ps.[key]", "found 'ma/ps'"),
