@@ -92,7 +92,7 @@ def test_reports_that_no_client_can_send_have_a_warning_of_their_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for dropped, said in ((1, "1 report is outside"), (1_200, "1,200 reports are outside")):
-        print_fit(parse_study(TWO), [], [], dropped)
+        print_fit(parse_study(TWO), [], dropped)
         assert f"ldpbeam: warning: {said} of what the mechanism of the service can" in capsys.readouterr().err
 
 
