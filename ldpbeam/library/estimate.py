@@ -11,10 +11,13 @@ from ldpbeam.library.result import Estimates
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.library.times import milliseconds_of
+from ldpbeam.pipelines.estimates import ledger, periods
 from ldpbeam.pipelines.estimates.child import one_blas_thread
 from ldpbeam.pipelines.estimates.published import Size, chosen, cut_windows, size_of, smallest, warnings_of
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
+from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.spent import Received, counted, distinct
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.windows import FAR, Bounds, Span, whole_windows
@@ -74,7 +77,16 @@ def estimate(
     counts = tally.accounting
     for sentence in (*warnings_of(study, counts), *cut_windows(study, span)):
         warnings.warn(sentence, stacklevel=2)
-    return Estimates(study, tuple(estimates), tally.dead_letter_table, counts)
+    return Estimates(study, tuple(estimates), tally.dead_letter_table, counts, _periods(study, tally))
+
+
+def _periods(study: Study, tally: Tally) -> tuple[PeriodEntry, ...]:
+    """What users spent in each period of the ledger."""
+    if study.ledger is None:
+        return ()
+    rows = counted(distinct(Received.concatenated(tally.received)), study.ledger.period)
+    entries = ledger.entries_of(study, tally.snapshots)
+    return tuple(periods.entries_of(study, periods.added_up(study, [rows]), [entries]))
 
 
 def _chosen(study: Study, tally: Tally) -> list[Snapshot]:

@@ -15,7 +15,7 @@ from ldpbeam.library.times import milliseconds_of
 from ldpbeam.pipelines.estimates.between import between_groups, between_windows
 from ldpbeam.pipelines.estimates.tables import summary_text
 from ldpbeam.schemas.outputs.estimates import json_fields
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.schemas.outputs.tables import estimate_rows, share_rows
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
@@ -43,12 +43,14 @@ class Estimates:
             the table, ``row`` the row), the reason and a detail.
         counts: what became of the reports: ``in`` = ``used`` + ``duplicates`` + ``late`` + ``out_of_range`` +
             ``dead_letters``, and ``dead_letters_by_reason``.
+        periods: what users spent in each period of the study's ledger; empty without one.
     """
 
     study: Study
     estimates: tuple[EstimateRecord, ...]
     dead_letters: pa.Table
     counts: Mapping[str, Any]
+    periods: tuple[PeriodEntry, ...] = ()
 
     def __iter__(self) -> Iterator[EstimateRecord]:
         return iter(self.estimates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.spent import Received
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import attribute_name
@@ -35,11 +37,13 @@ class Tally:
         snapshots: one per attribute, window and group.
         dead_letters: what could not be used, with the columns of ``dead_letter.avsc``.
         counts: counts of reports by name, as every stage gave them.
+        received: the rows of the ledger over periods; empty if the study has none.
     """
 
     snapshots: list[Snapshot] = field(default_factory=list)
     dead_letters: list[pa.RecordBatch] = field(default_factory=list)
     counts: list[tuple[str, int]] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
 
     @property
     def accounting(self) -> dict[str, Any]:
@@ -77,13 +81,14 @@ def usable(study: Study, decoded: Iterable[pa.RecordBatch], span: Span, tally: T
 def _valid(
     study: Study, decoded: Iterable[pa.RecordBatch], span: Span, tally: Tally
 ) -> Iterator[pa.RecordBatch]:
-    validation = Validation(study, span)
+    validation = Validation(study, span, ledger_key=secrets.token_bytes(32) if study.ledger else None)
     for batch in decoded:
         validated = validation.validate(batch)
         tally.counts += [(IN, batch.num_rows), (OUT_OF_RANGE, validated.out_of_range)]
         for letters, counts in as_batches(validated.letters, PLAIN):
             tally.dead_letters.append(letters)
             tally.counts += counts.items()
+        tally.received += validated.received
         yield from validated.reports
 
 

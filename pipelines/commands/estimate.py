@@ -20,9 +20,9 @@ from ldpbeam.pipelines.commands.estimate_options import Request, request_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
-from ldpbeam.pipelines.estimates.ledger import write_ledger
-from ldpbeam.pipelines.estimates.period_ledger import (
+from ldpbeam.pipelines.estimates.ledger_files import (
     print_periods,
+    write_ledger,
     write_periods,
     write_periods_after,
 )
@@ -101,7 +101,7 @@ def _run(request: Request, staged: Path) -> int:
         with step("estimating"):
             accounting, estimates = _estimated(request)
         with step("testing the fit"):
-            spenders = sum(entry["users_over_cap"] for entry in write_ledger(job))
+            spenders = sum(entry.users_over_cap for entry in write_ledger(job))
             tests = write_fit(job)
         periods: list[PeriodEntry] = []
         if request.shared:

@@ -12,7 +12,7 @@ from rich.console import Console
 from ldpbeam.pipelines.commands.options import check_reachable, check_service, renamed_of, study_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates import tables
-from ldpbeam.pipelines.estimates.period_ledger import print_periods, write_periods
+from ldpbeam.pipelines.estimates.ledger_files import print_periods, write_periods
 from ldpbeam.pipelines.estimates.read import read_study
 from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
 from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.estimates import period_ledger, tables
+from ldpbeam.pipelines.estimates import periods, tables
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results, RunResults
 from ldpbeam.pipelines.printing import document, note
@@ -93,7 +93,7 @@ def _sentences(results: Results) -> list[str]:
             f"users spent epsilon {period.about_values[-1].at_most:g} at most in all from "
             f"{period.period_start} to {period.period_end} ({LEDGER_PERIODS})"
         )
-    sentences += period_ledger.sentences(results.periods)
+    sentences += periods.sentences(results.periods)
     tests = [test for run in results.runs if run.fit for test in run.fit.tests]
     if tests:
         flags = sum(test.flagged for test in tests)

@@ -16,7 +16,7 @@ from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.commands.stream_options import Request, check_engine, request_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
-from ldpbeam.pipelines.estimates.period_ledger import print_periods
+from ldpbeam.pipelines.estimates.ledger_files import print_periods
 from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.estimates.read import fit_of_panes
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current

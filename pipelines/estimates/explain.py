@@ -12,7 +12,7 @@ from ldpbeam.fit.memory import FEWEST_USERS
 from ldpbeam.intervals import computing
 from ldpbeam.memoised import Lifetime
 from ldpbeam.pipelines.estimates import fit as estimates_fit
-from ldpbeam.pipelines.estimates import ledger, period_ledger, published
+from ldpbeam.pipelines.estimates import ledger, periods, published
 from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
 from ldpbeam.schemas.study.joined import joined_counts
 from ldpbeam.statistics import counted
@@ -67,7 +67,7 @@ def explain(study: Study) -> list[str]:
     sentences += slow_parts(study)
     sentences += (f"A run is refused, because {sentence}." for sentence in endless_parts(study))
     sentences += ledger.explain(study)
-    sentences += period_ledger.explain(study)
+    sentences += periods.explain(study)
     return sentences
 
 

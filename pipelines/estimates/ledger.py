@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ldpbeam.pipelines.estimates.readers import of_window, worst
-from ldpbeam.pipelines.runs.output import LEDGER, Output, snapshots_of
-from ldpbeam.schemas.outputs.records import Central, fields_of
+from ldpbeam.schemas.outputs.records import Central, LedgerEntry, Spent
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import window_fields
-from ldpbeam.transforms.storage import write_bytes
 
 
-def write_ledger(job: Output) -> list[dict[str, Any]]:
-    """Write the ledger of a run from its snapshots, and return its entries.
+def entries_of(study: Study, snapshots: Iterable[Snapshot]) -> list[LedgerEntry]:
+    """The entries of the ledger of a run, from its snapshots.
 
     The epsilons of a user's reports to several services are added up. The ledger does not know which reports
     to different attributes, in different groups or about different coordinates of a vector come from the same
@@ -27,11 +25,11 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
     """
     claims: dict[tuple[Any, ...], list[Central | None]] = {}
     spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
-    for snapshot in snapshots_of(job):
+    for snapshot in snapshots:
         # Joined windows have the reports of other snapshots.
         if snapshot.statistic.users is None or snapshot.joined:
             continue
-        attribute = job.study.attribute(snapshot.attribute)
+        attribute = study.attribute(snapshot.attribute)
         # The coordinates of a vector share an entry: each user's report is of one of them.
         key = (attribute_of(snapshot.attribute), snapshot.group, snapshot.window, snapshot.other_groups > 0)
         by_epsilon = spent.setdefault(key, {})
@@ -39,27 +37,20 @@ def write_ledger(job: Output) -> list[dict[str, Any]]:
             answered = [v.mechanism for i, v in enumerate(attribute.versions) if mask >> i & 1]
             total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
             by_epsilon[total] = by_epsilon.get(total, 0) + moments.users
-            claims.setdefault(key, []).append(of_window(job.study, answered, moments.users))
-    cap = job.study.epsilon_cap
-    entries = []
-    for key, by_epsilon in spent.items():
-        (name, group, window, _), claim = key, worst(claims.get(key, ()))
-        entries.append(
-            {
-                "attribute": name,
-                "group": group,
-                **window_fields(window),
-                "spent": [
-                    {"epsilon": e, **({"delta": d} if d else {}), "users": n}
-                    for (e, d), n in sorted(by_epsilon.items())
-                ],
-                "epsilon_cap": cap,
-                "users_over_cap": sum(n for (e, _), n in by_epsilon.items() if cap is not None and e > cap),
-                "readers": claim and fields_of(claim),
-            }
+            claims.setdefault(key, []).append(of_window(study, answered, moments.users))
+    cap = study.epsilon_cap
+    return [
+        LedgerEntry(
+            attribute=name,
+            group=group,
+            **window_fields(window),
+            spent=tuple(Spent(epsilon, users, delta) for (epsilon, delta), users in sorted(each.items())),
+            epsilon_cap=cap,
+            users_over_cap=sum(n for (e, _), n in each.items() if cap is not None and e > cap),
+            readers=worst(claims.get((name, group, window, other), ())),
         )
-    write_bytes(job.path(LEDGER), json.dumps(entries, indent=1).encode() + b"\n")
-    return entries
+        for (name, group, window, other), each in spent.items()
+    ]
 
 
 def explain(study: Study) -> Iterator[str]:

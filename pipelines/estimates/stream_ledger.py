@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-from ldpbeam.pipelines.estimates.period_ledger import sentences, write_periods
+from ldpbeam.pipelines.estimates.ledger_files import write_periods
+from ldpbeam.pipelines.estimates.periods import sentences
 from ldpbeam.pipelines.estimates.read import read_periods
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.printing import note, warn

@@ -12,8 +12,9 @@ import pytest
 from support.tallied import tallied
 
 import ldpbeam as ldp
-from ldpbeam.pipelines.estimates.ledger import write_ledger
+from ldpbeam.pipelines.estimates.ledger_files import write_ledger
 from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.schemas.outputs.records import fields_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.snapshots import write_window
 
@@ -48,8 +49,9 @@ def ledger(folder: Path, text: str, reports: Any) -> list[dict[str, Any]]:
     ):
         write_window(job.study, job.path("statistics"), job.run, list(own))
     entries = write_ledger(job)
-    assert json.loads((folder / "ledger.json").read_text()) == entries
-    return entries
+    written: list[dict[str, Any]] = json.loads((folder / "ledger.json").read_text())
+    assert written == [fields_of(entry) for entry in entries]
+    return written
 
 
 def test_a_users_services_add_up_each_with_the_epsilon_of_its_version(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_the_coordinates_of_a_vector_share_an_entry(tmp_path: Path) -> None:
     client = ldp.Client(parse_study(VECTOR), "pulse", "watch", rng=np.random.default_rng(1))
     sent = client.reports(np.full((5, 2), 0.5), [f"u{place}" for place in range(5)])
     (entry,) = ledger(tmp_path, VECTOR, sent)
-    assert (entry["attribute"], entry["spent"]) == ("pulse", [{"epsilon": 1.0, "users": 5}])
+    assert (entry["attribute"], entry["spent"]) == ("pulse", [{"epsilon": 1.0, "users": 5, "delta": 0.0}])
 
 
 def test_where_no_report_is_joined_to_a_user_the_ledger_is_empty(tmp_path: Path) -> None:

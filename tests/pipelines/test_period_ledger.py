@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Run, lines, report, spent
 
+import ldpbeam as ldp
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.period_ledger import added_up, totals_of
+from ldpbeam.pipelines.estimates.ledger_files import totals_of
+from ldpbeam.pipelines.estimates.periods import added_up
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import (
     bring_streams_together,
@@ -26,6 +28,7 @@ from ldpbeam.pipelines.runs.received import (
 )
 from ldpbeam.pipelines.runs.sums import read_sums, write_sums
 from ldpbeam.schemas.outputs.received import as_batch
+from ldpbeam.schemas.outputs.records import fields_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.spent import PeriodSpent
 from ldpbeam.times import rfc3339
@@ -224,6 +227,8 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     read = command("ledger", "--study", study, "--input", lines_, "--json")
     entries = [json.loads(one.out)["periods"] for one in (*kept, read)]
     assert entries[0] == entries[1] == by_itself
+    found = ldp.estimate(STUDY, [*sent, *sent[:5]])
+    assert [fields_of(entry) for entry in found.periods] == by_itself
     # Where nothing is estimated, nothing is claimed of those who read estimates.
     assert [entry | {"readers": None} for entry in by_itself] == entries[2]
     wanted = model([Run(sent)])

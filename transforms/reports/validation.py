@@ -188,17 +188,23 @@ class Validation:
                     payloads, problems = checked_payloads(mechanism, batch, rows)
                     reasons[rows] = problems
                     good = problems == 0
+                    valid, users = good, None
                     if self.ledger_key is not None and good.any():
+                        users = _keyed(batch.column("user_id").take(pa.array(rows[good])), self.ledger_key)
                         ledger_place = self.ledger_places[name, index]
-                        received.append(self._received(batch, rows[good], ledger_place, payloads[good]))
+                        received.append(
+                            self._received(batch, rows[good], users, ledger_place, payloads[good])
+                        )
                     if self.study.panel is not None:
                         others = self._out_of_turn(batch, name, rows)
                         reasons[rows[good & others]] = CODE["out_of_turn"]
-                        good &= ~others
+                        good = good & ~others
                     kept = good & ~self._left_out(batch, rows)
                     out_of_range += int(good.sum() - kept.sum())
                     if kept.any():
-                        reports = self._reports(batch, rows[kept], payloads[kept])
+                        same_key = users is not None and self.key == self.ledger_key
+                        hidden = users[kept[valid]] if users is not None and same_key else None
+                        reports = self._reports(batch, rows[kept], payloads[kept], hidden)
                         batches.append(tagged(reports, name, index, batch.schema.metadata))
                 reasons[unclaimed] = CODE["unknown_version"]
         return Validated(batches, _dead_letters(self.study, batch, reasons), out_of_range, received)
@@ -253,17 +259,26 @@ class Validation:
         return outside
 
     def _received(
-        self, batch: pa.RecordBatch, rows: NDArray[np.int64], service: int, payloads: NDArray[Any]
+        self,
+        batch: pa.RecordBatch,
+        rows: NDArray[np.int64],
+        users: NDArray[np.uint8],
+        service: int,
+        payloads: NDArray[Any],
     ) -> Received:
         assert self.ledger_key is not None
-        users = _keyed(batch.column("user_id").take(pa.array(rows)), self.ledger_key)
         times = batch.column("event_time").to_numpy(zero_copy_only=False)[rows].astype(np.int64)
         windows = window_starts(self.study, times)
         return received_rows(users, windows, service, payloads, payload_key(self.ledger_key))
 
     def _reports(
-        self, batch: pa.RecordBatch, rows: NDArray[np.int64], payloads: NDArray[Any]
+        self,
+        batch: pa.RecordBatch,
+        rows: NDArray[np.int64],
+        payloads: NDArray[Any],
+        hidden: NDArray[np.uint8] | None,
     ) -> pa.RecordBatch:
+        """The reports in some rows; ``hidden`` are their keyed users, where the ledger has made them."""
         every = len(rows) == batch.num_rows
         chosen = pa.array(rows)
 
@@ -271,8 +286,10 @@ class Validation:
             return batch.column(name) if every else batch.column(name).take(chosen)
 
         users = column("user_id")
+        if self.key is not None:
+            users = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
         columns = {
-            "user": users if self.key is None else binary_of_width(_keyed(users, self.key)),
+            "user": users,
             "event_time": pc.fill_null(column("event_time"), 0),
             "payload": payload_column(payloads),
         }

@@ -1,0 +1,114 @@
+"""The ledgers in output folders: of the windows of a run, and of periods, added up from the files of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates import ledger, periods
+from ldpbeam.pipelines.estimates.read import read_ledgers
+from ldpbeam.pipelines.runs.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
+from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of
+from ldpbeam.pipelines.runs.scheduled import Scheduled
+from ldpbeam.pipelines.runs.sums import read_sums, user_reports, write_sums
+from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry, fields_of
+from ldpbeam.spent import PeriodSpent
+from ldpbeam.study import Study
+from ldpbeam.transforms.storage import write_bytes
+
+
+def write_ledger(job: Output) -> list[LedgerEntry]:
+    """Write the ledger of a run from its snapshots, and return its entries."""
+    entries = ledger.entries_of(job.study, snapshots_of(job))
+    _write(entries, job.path(LEDGER))
+    return entries
+
+
+def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSpent]:
+    """What users spent, by the start of the period, with a bounded number of rows in memory.
+
+    Raises:
+        UserError: if the files are not of this study and of one key, or one is damaged.
+    """
+    for file in files:
+        if file.about.study != study.fingerprint:
+            raise UserError(f"{file.path}: a run of another study wrote this ledger")
+        if file.about.key != files[0].about.key:
+            raise UserError(
+                f"{file.path} and {files[0].path} were written with different keys (--user-id-key-file), so "
+                "the users of both cannot be brought together"
+            )
+    return periods.added_up(study, user_reports(study, files))
+
+
+def write_periods(study: Study, folders: Sequence[str]) -> list[PeriodEntry]:
+    """Add up the ledgers in output folders, write the entries to the first folder, and return them.
+
+    Small files of streams are brought together first.
+
+    Raises:
+        UserError: if they cannot be brought together, or one is damaged.
+    """
+    for folder in folders:
+        bring_streams_together(Output(study, folder, ""))
+    runs = [entries for folder in folders for entries in read_ledgers(folder).values()]
+    entries = periods.entries_of(study, totals_of(study, files_of(folders)), runs)
+    _write(entries, Output(study, folders[0], "").path(LEDGER_PERIODS))
+    return entries
+
+
+def write_periods_after(
+    job: Scheduled, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]
+) -> list[PeriodEntry]:
+    """What :func:`write_periods` does, of the folder that scheduled runs share as one of them leaves it.
+
+    Args:
+        job: the run, which writes to its hidden folder.
+        before: the files of the shared folder.
+        after: those that it will have.
+
+    Raises:
+        UserError: if a file is damaged.
+    """
+    totals = periods.added_up(job.study, read_sums(write_sums(job.made, before, after)))
+    runs = {**read_ledgers(job.output), job.name: read_ledgers(job.made.output)[""]}
+    entries = periods.entries_of(job.study, totals, list(runs.values()))
+    _write(entries, job.made.path(LEDGER_PERIODS))
+    return entries
+
+
+def _write(entries: Sequence[LedgerEntry | PeriodEntry], path: str) -> None:
+    text = json.dumps([fields_of(entry) for entry in entries], indent=1)
+    write_bytes(path, f"{text}\n".encode())
+
+
+def print_periods(entries: Sequence[PeriodEntry]) -> None:
+    """Print a row per period, and what a reader should know of them."""
+    if not entries:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("period from", no_wrap=True)
+    columns = ("users", "reports", "half spent", "95%", "all", "with changes", "over cap")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for entry in entries:
+        levels = (_spent_by(entry, 0.5), _spent_by(entry, 0.95), entry.about_values[-1].at_most)
+        table.add_row(
+            entry.period_start,
+            f"{entry.users:,}",
+            f"{entry.reports:,}",
+            *(f"{level:.4g}" for level in (*levels, entry.changes_included[-1].at_most)),
+            "-" if entry.cap is None else f"{entry.users_over_cap:,}",
+        )
+    Console().print(table)
+    for sentence in periods.sentences(entries):
+        print(sentence)
+
+
+def _spent_by(entry: PeriodEntry, share: float) -> float:
+    """An epsilon that at least this share of the users did not exceed."""
+    return next(level.at_most for level in entry.about_values if level.users >= share * entry.users)

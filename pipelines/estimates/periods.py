@@ -1,0 +1,99 @@
+"""The ledger over periods: how many users spent at most how much, in all windows, services and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ldpbeam.pipelines.estimates import readers
+from ldpbeam.schemas.outputs.records import Central, LedgerEntry, PeriodEntry, SpentAtMost
+from ldpbeam.spent import Line, PeriodSpent, UserReports, added, costs_of, services_of, spent, values_of
+from ldpbeam.study import LedgerPeriod, Study
+from ldpbeam.times import format_duration, rfc3339
+
+
+def added_up(study: Study, parts: Iterable[UserReports]) -> dict[int, PeriodSpent]:
+    """What users spent, by the start of the period; no user is in two parts."""
+    costs, totals = costs_of(study), dict[int, PeriodSpent]()
+    for rows in parts:
+        totals = added(totals, spent(rows, costs))
+    return totals
+
+
+def entries_of(
+    study: Study, totals: Mapping[int, PeriodSpent], runs: Sequence[Sequence[LedgerEntry]]
+) -> list[PeriodEntry]:
+    """An entry for each period.
+
+    Args:
+        study: the study.
+        totals: what users spent, by the start of the period.
+        runs: the ledger of each run that published estimates.
+    """
+    assert study.ledger is not None
+    return [
+        _entry(study.ledger, start, each, readers.of_period(study, runs, start))
+        for start, each in sorted(totals.items())
+    ]
+
+
+def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Central | None) -> PeriodEntry:
+    reports = float(spent.changes_included.epsilons[-1])
+    if claim and reports < claim.epsilon:
+        # Readers learn no more than the reports of the user who spent most reveal.
+        claim = Central(reports, spent.delta)
+    return PeriodEntry(
+        period_start=rfc3339(start),
+        period_end=rfc3339(start + ledger.period),
+        users=int(spent.about_values.users.sum()),
+        reports=spent.reports,
+        about_values=_levels(spent.about_values),
+        changes_included=_levels(spent.changes_included),
+        delta=spent.delta,
+        cap=ledger.cap,
+        users_over_cap=spent.about_values.above(ledger.cap),
+        readers=claim,
+    )
+
+
+def _levels(line: Line) -> tuple[SpentAtMost, ...]:
+    return tuple(SpentAtMost(epsilon, users) for epsilon, users in line.levels())
+
+
+def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
+    """What a reader of the page or of the command should know."""
+    for entry in entries:
+        if entry.users_over_cap:
+            yield (
+                f"{entry.users_over_cap:,} users spent more than epsilon {entry.cap:g} in the period from "
+                f"{entry.period_start} to {entry.period_end}"
+            )
+        yield readers.sentence(entry.readers, f"from {entry.period_start} to {entry.period_end}")
+
+
+def explain(study: Study) -> Iterator[str]:
+    """What the ledger over periods counts, in sentences; none if the study has none."""
+    if study.ledger is None:
+        return
+    length = format_duration(study.ledger.period)
+    yield (
+        f"The ledger adds up what each user spends in periods of {length} from 1970-01-01T00:00:00Z on: all "
+        "reports that were received, in all windows, services and attributes, used or not."
+    )
+    if costs_of(study).remembered:
+        yield (
+            "Of clients that remember their noise it has two lines: what their reports reveal about which "
+            "values a user had, and what they reveal about anything, changes included."
+        )
+    for name, index in services_of(study):
+        version = study.attribute(name).versions[index]
+        if version.lifetime is not None:
+            said = "as the study says" if version.values_at_most else "the most that there can be"
+            yield (
+                f"It takes a user of service {version.label!r} of {name!r} to have {values_of(version)} "
+                f"different values in a period at most: {said}."
+            )
+    if study.ledger.cap is not None:
+        yield (
+            f"It counts the users who spent more than epsilon {study.ledger.cap:g} about values in a period. "
+            f"Any {length} that lie in two periods may hold twice as much."
+        )
