@@ -16,11 +16,12 @@ export OPENBLAS_NUM_THREADS := 1
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-stream docs test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers grid prism-wheel flink-up flink-down clean
+.PHONY: help install constraints demo demo-stream demo-kafka docs test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers grid prism-wheel flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
 	@echo "make demo-stream the same as a stream: a Pub/Sub server, clients that keep reporting, the pipeline"
+	@echo "make demo-kafka  the same with a Kafka broker (Java, Maven)"
 	@echo "make docs        the site of the documentation, in build/site"
 	@echo "make test        lint, then every test"
 	@echo "make fast        the tests that take seconds"
@@ -51,6 +52,9 @@ demo: install
 
 demo-stream: install
 	$(BIN)/python examples/stream/demo.py
+
+demo-kafka: install
+	$(BIN)/python examples/stream/demo.py --kafka
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -119,6 +119,8 @@ class Broker:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                # Ctrl-C is for whoever started it, who may need it until the last message.
+                start_new_session=True,
                 env={**os.environ, "LC_ALL": "C"},
             )
         end = time.monotonic() + PATIENCE

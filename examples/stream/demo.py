@@ -1,6 +1,8 @@
-"""A stream on this machine: a Pub/Sub server, clients that keep reporting, and the pipeline.
+"""A stream on this machine: a server, clients that keep reporting, and the pipeline.
 
-    python examples/stream/demo.py [--seconds 60] [--rate 5000]
+    python examples/stream/demo.py [--kafka] [--seconds 60] [--rate 5000]
+
+The server is one of Pub/Sub, or a Kafka broker.
 
 The minutes people report grow and shrink over a minute or two; as each window of ten seconds closes, its
 estimates are printed beside the truth, which only this script knows.
@@ -10,7 +12,6 @@ import argparse
 import contextlib
 import json
 import multiprocessing
-import os
 import queue
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from typing import Any
 
 import client
 import numpy as np
-import pubsub
+import servers
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.study.yaml_file import read_study
@@ -30,8 +31,6 @@ from ldpbeam.times import milliseconds
 
 STUDY = Path(__file__).with_name("rides.yaml")
 WINDOW = 10_000
-REPORTS = f"projects/{pubsub.PROJECT}/topics/reports"
-ESTIMATES = f"projects/{pubsub.PROJECT}/topics/estimates"
 #: What a terminal and a supervisor end programs with.
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -39,13 +38,11 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Truth = dict[int, list[NDArray[np.float64]]]
 
 
-def keep_reporting(rate: int, truths: Any, stop: Any) -> None:
+def keep_reporting(server: servers.PubSub | servers.Kafka, rate: int, truths: Any, stop: Any) -> None:
     """People who answer both services, so many reports a second; half a second's together, out of order."""
-    from google.cloud import pubsub_v1
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the script, which sets the event
     study, rng = read_study(STUDY), np.random.default_rng()
-    publisher = pubsub_v1.PublisherClient()
+    send = server.sender()
     people, number = rate // 4, 0
     due = time.monotonic()
     while not stop.is_set():
@@ -58,7 +55,7 @@ def keep_reporting(rate: int, truths: Any, stop: Any) -> None:
         users = [f"person-{number + i}" for i in range(people)]
         number += people
         for sent in client.perturbed(study, "minutes", minutes, users, times, None):
-            client.publish(publisher, REPORTS, list(client.in_batches(sent, 500)))
+            send(list(client.in_batches(sent, 500)))
         due += 0.5
         time.sleep(max(0.0, due - time.monotonic()))
 
@@ -80,6 +77,7 @@ def beside_the_truth(record: dict[str, Any], truth: Truth) -> str | None:
 def main() -> int:
     """Start everything, print, and stop everything."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kafka", action="store_true", help="a Kafka broker in place of a Pub/Sub server")
     parser.add_argument("--seconds", type=float, default=60, help="how long clients report")
     parser.add_argument("--rate", type=int, default=5_000, help="reports a second")
     parser.add_argument("--output", help="folder of the run's outputs; by default a temporary one")
@@ -89,29 +87,17 @@ def main() -> int:
         signal.signal(number, interrupt)
     with (
         tempfile.TemporaryDirectory() as temporary,
-        pubsub.running_server() as server,
-        contextlib.ExitStack() as made,
+        servers.running_kafka() if options.kafka else servers.running_pubsub() as server,
     ):
-        print(f"Pub/Sub server: {server.name}")
-        os.environ["PUBSUB_EMULATOR_HOST"] = server.address
-        from google.cloud import pubsub_v1
-
-        publisher, subscriber = pubsub_v1.PublisherClient(), pubsub_v1.SubscriberClient()
-        for topic in (REPORTS, ESTIMATES):
-            subscription = topic.replace("topics", "subscriptions")
-            publisher.create_topic(name=topic)
-            # The server may be one that goes on.
-            made.callback(publisher.delete_topic, topic=topic)
-            subscriber.create_subscription(name=subscription, topic=topic)
-            made.callback(subscriber.delete_subscription, subscription=subscription)
+        print(server.name)
+        receive = server.receiver()
         command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
-        command += ["--subscription", REPORTS.replace("topics", "subscriptions"), "--max-disorder", "2s"]
-        command += ["--output", options.output or temporary, "--publish-to", ESTIMATES]
+        command += [*server.options, "--max-disorder", "2s", "--output", options.output or temporary]
         if options.prism_location:
             command += ["--prism-location", options.prism_location]
         truths: Any = multiprocessing.Queue()
         stop = multiprocessing.Event()
-        clients = multiprocessing.Process(target=keep_reporting, args=(options.rate, truths, stop))
+        clients = multiprocessing.Process(target=keep_reporting, args=(server, options.rate, truths, stop))
         # Ctrl-C is for this script, which then asks the stream to stop.
         stream = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         assert stream.stdout is not None
@@ -128,7 +114,7 @@ def main() -> int:
                     break
                 if time.monotonic() >= until:
                     stop.set()
-                seen |= print_estimates(subscriber, truths, truth)
+                seen |= print_estimates(receive, truths, truth)
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -154,26 +140,16 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def print_estimates(subscriber: Any, truths: Any, truth: Truth) -> set[int]:
+def print_estimates(receive: servers.Receive, truths: Any, truth: Truth) -> set[int]:
     """Print the estimates that are there within two seconds; the starts of their windows."""
-    from google.api_core.exceptions import DeadlineExceeded
-
-    subscription = ESTIMATES.replace("topics", "subscriptions")
-    request = {"subscription": subscription, "max_messages": 100}
-    try:
-        pulled = subscriber.pull(request=request, timeout=2).received_messages
-    except DeadlineExceeded:
-        pulled = []
-    if pulled:
-        receipts = [one.ack_id for one in pulled]
-        subscriber.acknowledge(request={"subscription": subscription, "ack_ids": receipts})
+    received = receive()
     with contextlib.suppress(queue.Empty):
         while True:
             window, minutes = truths.get_nowait()
             truth.setdefault(window, []).append(minutes)
     windows = set()
-    for one in pulled:
-        record = json.loads(one.message.data)
+    for message in received:
+        record = json.loads(message)
         line = beside_the_truth(record, truth)
         if line is not None:
             print(line, flush=True)

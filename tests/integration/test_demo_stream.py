@@ -28,9 +28,16 @@ LINE = re.compile(
 )
 
 
-def test_the_demo_prints_estimates_beside_the_truth(pubsub: str, prism: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", ["pubsub", "kafka"])
+def test_the_demo_prints_estimates_beside_the_truth(
+    server: str, pubsub: str, prism: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if server == "kafka":
+        # Without a broker this skips, and says why; the demonstration starts one of its own.
+        request.getfixturevalue("kafka")
     output = tmp_path / "output"
     command = [sys.executable, DEMO, "--seconds", "15", "--rate", "2000", "--output", output]
+    command += ["--kafka"] if server == "kafka" else []
     process = subprocess.Popen(
         [*map(str, command), "--prism-location", prism],
         stdout=subprocess.PIPE,
@@ -47,7 +54,7 @@ def test_the_demo_prints_estimates_beside_the_truth(pubsub: str, prism: str, tmp
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     assert process.returncode == 0, said
-    assert "which PUBSUB_EMULATOR_HOST names" in said
+    assert ("Kafka broker: " if server == "kafka" else "which PUBSUB_EMULATOR_HOST names") in said
     accounting = re.search(r"^([\d,]+) reports in = \1 used \+ 0 duplicates \+ 0 late", said, re.MULTILINE)
     assert accounting, said
     errors = standard_errors(output)
@@ -58,11 +65,15 @@ def test_the_demo_prints_estimates_beside_the_truth(pubsub: str, prism: str, tmp
         assert abs(float(line["mean"]) - float(line["true"])) < 5 * errors[line["start"]], said
 
 
+@pytest.mark.parametrize("server", ["pubsub", "kafka"])
 def test_ctrl_c_ends_the_demonstration_which_listens_on_loopback_only(
-    prism: str, monkeypatch: pytest.MonkeyPatch
+    server: str, prism: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    if server == "kafka":
+        request.getfixturevalue("kafka")
     monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
     command = [sys.executable, DEMO, "--rate", "500", "--seconds", "600", "--prism-location", prism]
+    command += ["--kafka"] if server == "kafka" else []
     mark = f"demo-{os.getpid()}"
     with terminal(command, {MARK: mark}) as run:
         run.wait_until(lambda: "people  mean" in run.said)
