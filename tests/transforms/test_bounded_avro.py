@@ -6,7 +6,6 @@ import bz2
 import functools
 import io
 import json
-import lzma
 import os
 import zlib
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
-import zstandard
 from support.bounded import Decoded, bounded, decode_file, decode_message
 
 from ldpbeam.schemas.encodings import avro
@@ -30,8 +28,7 @@ AVRO = "application/avro"
 
 def container(schema: Any, codec: str, *blocks: tuple[int, bytes], sync: bytes = SYNC) -> bytes:
     """An Avro file of blocks as they are given: their numbers of records, and their compressed bytes."""
-    text = schema if isinstance(schema, str) else json.dumps(schema)
-    meta = {"avro.schema": text.encode(), "avro.codec": codec.encode()}
+    meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
     stream = io.BytesIO()
     header = {"magic": avro_headers.MAGIC, "meta": meta, "sync": SYNC}
     fastavro.schemaless_writer(stream, avro_headers.HEADER_SCHEMA, header)
@@ -50,8 +47,7 @@ def zeros(codec: str, megabytes: int) -> bytes:
         compressor.compress(b"") + compressor.flush(zlib.Z_FULL_FLUSH)
         packed = compressor.compress(part) + compressor.flush(zlib.Z_FULL_FLUSH)
         return packed * (megabytes // 16) + compressor.flush()
-    pack = {"bzip2": bz2.compress, "xz": lzma.compress, "zstandard": zstandard.compress}[codec]
-    return pack(part) * (megabytes // 16)
+    return bz2.compress(part) * (megabytes // 16)
 
 
 def as_message(data: bytes, folder: Path, seconds: int = 60) -> Decoded:
@@ -74,15 +70,13 @@ GENERAL = {
 
 @BOTH
 @pytest.mark.parametrize("schema", [FIXED, GENERAL], ids=["fixed", "records"])
-@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
-def test_a_block_that_inflates_to_more_than_it_says_is_refused(
-    way: Any, schema: Any, codec: str, tmp_path: Path
-) -> None:
-    data = container(schema, codec, (1000, zeros(codec, 1024)), (1, b""))
-    found = way(data, tmp_path)
-    assert found.reports == 0
-    assert found.letters == 2
-    assert list(found.bad) == ["corrupt_block"]
+def test_a_block_that_inflates_to_more_than_it_says_is_refused(way: Any, schema: Any, tmp_path: Path) -> None:
+    # Other codecs: test_no_codec_gives_more_than_is_permitted.
+    data = container(schema, "deflate", (1000, zeros("deflate", 1024)), (1, b""))
+    decoded = way(data, tmp_path)
+    assert decoded.reports == 0
+    assert decoded.letters == 2
+    assert list(decoded.bad) == ["corrupt_block"]
 
 
 @BOTH
@@ -90,9 +84,9 @@ def test_a_block_that_inflates_to_more_than_it_says_is_refused(
 def test_a_block_of_many_large_streams_is_refused(way: Any, schema: Any, tmp_path: Path) -> None:
     count = 8 * 2**30 // (WIDTH if schema is FIXED else 2)
     data = container(schema, "bzip2", (count, zeros("bzip2", 8192)))
-    found = way(data, tmp_path)
-    assert (found.reports, found.letters, list(found.bad)) == (0, 1, ["corrupt_block"])
-    assert " more than " in found.problems[0]
+    decoded = way(data, tmp_path)
+    assert (decoded.reports, decoded.letters, list(decoded.bad)) == (0, 1, ["corrupt_block"])
+    assert " more than " in decoded.problems[0]
 
 
 @pytest.mark.slow
@@ -105,8 +99,8 @@ def test_a_file_that_compresses_a_thousand_to_one_is_read(kind: str, tmp_path: P
     count = 320 * 2**20 // width
     block = zeros("deflate", 320) if kind == "fixed" else deflated_zeros(count * width)
     assert len(block) < count * width / 900
-    found = as_file(container(schema, "deflate", (count, block), (count, block)), tmp_path)
-    assert found == Decoded(2 * count, {}, 0, [])
+    decoded = as_file(container(schema, "deflate", (count, block), (count, block)), tmp_path)
+    assert decoded == Decoded(2 * count, {}, 0, [])
 
 
 def deflated_zeros(size: int) -> bytes:
@@ -120,37 +114,12 @@ def schema_of(*kinds: Any) -> Any:
     return {"type": "record", "name": "R", "fields": fields}
 
 
-def nested(levels: int) -> str:
-    text = '"long"'
-    for level in range(levels):
-        text = f'{{"type": "record", "name": "N{level}", "fields": [{{"name": "f", "type": {text}}}]}}'
-    return text
-
-
-DEEP = b"\2" * 900_000 + b"\0"
 SEVERAL = 2**40
+#: More of them: ENDLESS in tests/schemas/test_binary_messages.py.
 HOSTILE = {
-    "record in itself": container(schema_of(["null", "R"]), "null", (1, DEEP)),
+    "record in itself": container(schema_of(["null", "R"]), "null", (1, b"\2" * 900_000 + b"\0")),
     "array of nothing": container(
         schema_of({"type": "array", "items": "null"}), "null", (1, b"\x80\x80\x80\x80\x80\x40\0")
-    ),
-    "array of an empty record": container(
-        schema_of({"type": "array", "items": schema_of("null") | {"name": "E"}}),
-        "null",
-        (1, b"\x80\x80\x80\x80\x80\x40\0"),
-    ),
-    "fixed of no size": container(schema_of({"type": "fixed", "name": "F", "size": 0}), "null", (5, b"")),
-    "fixed of a negative size": container(
-        schema_of({"type": "fixed", "name": "F", "size": -5}), "null", (5, b"")
-    ),
-    "widths that overflow": container(
-        schema_of(*({"type": "fixed", "name": f"F{n}", "size": 2**30} for n in range(4))), "null", (5, b"12")
-    ),
-    "900 levels": container(nested(900), "null", (1, b"\2")),
-    "an array in an array in an array": container(
-        schema_of({"type": "array", "items": {"type": "array", "items": {"type": "array", "items": "null"}}}),
-        "null",
-        (1, b"\2\2\x80\x80\x80\x80\x80\x40\0\0\0"),
     ),
 }
 
@@ -158,28 +127,27 @@ HOSTILE = {
 @BOTH
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_schemas_are_refused(way: Any, name: str, tmp_path: Path) -> None:
-    found = way(HOSTILE[name], tmp_path)
-    assert found.reports == 0
-    assert found.bad == {"bad_message" if way is as_message else "bad_file": 1}
-    assert len(found.problems[0]) < 300
+    decoded = way(HOSTILE[name], tmp_path)
+    assert decoded.reports == 0
+    assert decoded.bad == {"bad_message" if way is as_message else "bad_file": 1}
+    assert len(decoded.problems[0]) < 300
 
 
 @BOTH
 def test_records_without_bytes_are_not_as_many_as_a_block_claims(way: Any, tmp_path: Path) -> None:
-    found = way(container(schema_of("null"), "null", *[(SEVERAL, b"")] * 100), tmp_path)
-    assert (found.reports, found.letters, list(found.bad)) == (0, 100, ["corrupt_block"])
+    decoded = way(container(schema_of("null"), "null", *[(SEVERAL, b"")] * 100), tmp_path)
+    assert (decoded.reports, decoded.letters, list(decoded.bad)) == (0, 100, ["corrupt_block"])
 
 
-@BOTH
 @pytest.mark.parametrize("name", ["string", "bytes", "map", "array"])
-def test_lengths_beyond_the_bytes_that_are_left_are_refused(way: Any, name: str, tmp_path: Path) -> None:
+def test_lengths_beyond_the_bytes_that_are_left_are_refused(name: str, tmp_path: Path) -> None:
     kinds = {"map": {"type": "map", "values": "long"}, "array": {"type": "array", "items": "long"}}
     schema = schema_of(kinds.get(name, name))
-    for length in (2**62, -(2**62), 2**33):
+    for length in (2**62, -(2**62)):
         stream = io.BytesIO()
         fastavro.schemaless_writer(stream, "long", length)
-        found = way(container(schema, "null", (1, stream.getvalue() + b"\2a")), tmp_path)
-        assert (found.reports, found.letters) == (0, 1)
+        decoded = as_file(container(schema, "null", (1, stream.getvalue() + b"\2a")), tmp_path)
+        assert (decoded.reports, decoded.letters) == (0, 1)
 
 
 @BOTH
@@ -192,11 +160,11 @@ def test_values_that_few_bytes_stand_for_do_not_add_up(way: Any, tmp_path: Path)
     }
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, "long", 2**20)
-    found = way(container(schema, "null", (1, stream.getvalue() + bytes(2**20) + b"\0")), tmp_path)
-    assert (found.reports, found.letters) == (0, 1)
+    decoded = way(container(schema, "null", (1, stream.getvalue() + bytes(2**20) + b"\0")), tmp_path)
+    assert (decoded.reports, decoded.letters) == (0, 1)
     few = b"\x14" + bytes(10) + b"\0"
-    found = way(container(schema, "null", *[(1, few)] * 50), tmp_path)
-    assert (found.reports, found.letters) == (50, 0)
+    decoded = way(container(schema, "null", *[(1, few)] * 50), tmp_path)
+    assert (decoded.reports, decoded.letters) == (50, 0)
 
 
 @pytest.mark.slow
@@ -226,9 +194,9 @@ def test_a_bit_of_a_headers_marker_makes_a_bad_file_however_long_it_is(tmp_path:
         for _ in range(26):
             file.write(whole[len(container(FIXED, "null")) :])
     assert (tmp_path / "file.avro").stat().st_size > 640 * 10**6
-    found = bounded(decode_file, tmp_path / "file.avro", seconds=60)
-    assert (found.reports, found.bad) == (0, {"bad_file": 1})
-    assert "the sync marker in its header is damaged" in found.problems[0]
+    decoded = bounded(decode_file, tmp_path / "file.avro", seconds=60)
+    assert (decoded.reports, decoded.bad) == (0, {"bad_file": 1})
+    assert "the sync marker in its header is damaged" in decoded.problems[0]
 
 
 def blocks_without_markers() -> Iterator[bytes]:
@@ -241,8 +209,8 @@ def blocks_without_markers() -> Iterator[bytes]:
 def test_a_file_without_any_marker_is_read_in_linear_time(tmp_path: Path) -> None:
     with (tmp_path / "file.avro").open("wb") as file:
         file.writelines(blocks_without_markers())
-    found = bounded(decode_file, tmp_path / "file.avro", seconds=60)
-    assert (found.reports, found.letters, list(found.bad)) == (0, 1, ["corrupt_block"])
+    decoded = bounded(decode_file, tmp_path / "file.avro", seconds=60)
+    assert (decoded.reports, decoded.letters, list(decoded.bad)) == (0, 1, ["corrupt_block"])
 
 
 def test_a_block_of_more_than_128_mb_is_said_to_be_too_large(tmp_path: Path) -> None:
@@ -251,9 +219,9 @@ def test_a_block_of_more_than_128_mb_is_said_to_be_too_large(tmp_path: Path) -> 
         file.write(container(FIXED, "null"))
         avro_headers.write_block(file, size // WIDTH, bytes(size // WIDTH * WIDTH), SYNC)
         avro_headers.write_block(file, 10, bytes(10 * WIDTH), SYNC)
-    found = bounded(decode_file, tmp_path / "file.avro")
-    assert (found.reports, found.letters) == (10, 1)
-    assert "128 MB" in found.problems[0]
+    decoded = bounded(decode_file, tmp_path / "file.avro")
+    assert (decoded.reports, decoded.letters) == (10, 1)
+    assert "128 MB" in decoded.problems[0]
 
 
 def test_a_large_block_is_read_in_parts(tmp_path: Path) -> None:

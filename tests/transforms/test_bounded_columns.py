@@ -77,17 +77,6 @@ def test_a_parquet_dictionary_of_long_ids_is_read_in_parts(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_three_million_rows_of_ids_in_a_dictionary_are_read_in_batches(tmp_path: Path) -> None:
-    rows = 3_000_000
-    ids = pa.DictionaryArray.from_arrays(
-        pa.array(np.arange(rows, dtype=np.int32) % 1000), [f"{number:0200d}" for number in range(1000)]
-    )
-    table = pa.table({"user_id": ids, "payload": np.zeros(rows)})
-    pq.write_table(table, tmp_path / "file.parquet", row_group_size=rows, store_schema=False)
-    assert bounded(decode_file, tmp_path / "file.parquet") == Decoded(rows, {}, 0, [])
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("line", [b"x\n", b"{x}\n", b"[]\n"])
 def test_nine_megabytes_of_junk_lines_are_a_few_dead_letters(line: bytes, tmp_path: Path) -> None:
     count = 9_000_000 // len(line)

@@ -176,16 +176,6 @@ def test_a_piece_holds_the_watermark_at_its_earliest_report(model: Windows, some
         assert piece.time == min(row.time for row in rows(piece))
 
 
-@pytest.mark.parametrize("lateness", [0, 5])
-def test_a_window_is_open_until_the_watermark_is_there(lateness: int) -> None:
-    # The last millisecond of the window [0, 10) is 9; a watermark says that all before it is there.
-    function = streamed(windows(10, lateness=lateness), 1)
-    for watermark, late in [(9 + lateness, 0), (10 + lateness, 2), (11 + lateness, 2)]:
-        _, last, counts = split(function, [batch_of([Sent(b"u1", 0), Sent(b"u2", 9)], watermark)])
-        assert counts["late"] == late
-        assert sum(piece.batch.num_rows for piece in last) == 2 - late
-
-
 def test_reports_from_a_day_ahead_of_the_clock_are_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:
     # Their windows would stay open until then. What is both late and from the future is out of range.
     monkeypatch.setattr(split_stage, "time", SimpleNamespace(time_ns=lambda: YEAR_2020 * 1_000_000 + 999_999))

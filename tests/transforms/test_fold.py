@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 from apache_beam.transforms.userstate import get_dofn_specs, is_stateful_dofn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.keyed_state import END, Key, SeenStop, main_and_counts
+from support.keyed_state import Key, main_and_counts
 from support.pane_reports import (
     NOT_TO_JOIN,
     Report,
     batches_of,
-    people_report,
     study_of,
     study_text,
 )
@@ -29,11 +28,11 @@ from ldpbeam.transforms.windows import groups
 from ldpbeam.transforms.windows.cut import Pieces, together, within_size
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up
-from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
+from ldpbeam.transforms.windows.keys import PieceKey
 from ldpbeam.transforms.windows.panes import _Window
-from ldpbeam.transforms.windows.split import Split
+from ldpbeam.transforms.windows.split import FoldPieces, Split
 from ldpbeam.transforms.windows.unbounded import FoldStream, FoldWindow
-from ldpbeam.windows import EVERYTHING, REMEMBERED_WINDOWS, Span
+from ldpbeam.windows import EVERYTHING, REMEMBERED_WINDOWS, Bounds, Span
 
 #: All in one window of ten seconds: two services, some users twice, some report ids twice.
 WINDOW = (0, 10_000)
@@ -181,30 +180,45 @@ def test_a_report_that_comes_before_the_one_that_stood_moves_its_user() -> None:
     assert gain.histograms[0].sum() == 0
 
 
+class Recorded(Fold):
+    """A fold that keeps what it was handed."""
+
+    calls: ClassVar[list[tuple[PieceKey, list[pa.RecordBatch]]]] = []
+
+    def fold(
+        self, key: PieceKey, batches: Sequence[pa.RecordBatch]
+    ) -> Iterator[tuple[Bounds | None, Folded]]:
+        """The same fold."""
+        self.calls.append((key, list(batches)))
+        return super().fold(key, batches)
+
+
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(SOME, st.randoms(use_true_random=False))
+def test_both_triggers_hand_the_fold_all_pieces_of_a_key(reports: list[Report], order: random.Random) -> None:
+    fold, key, pieces = (
+        Recorded(study_of("two services joined")),
+        PieceKey("x", 0, (0, 0)),
+        cut(reports, order),
+    )
+    stream = Key(FoldWindow(fold, 1), key)
+    Recorded.calls.clear()
+    assert not any(stream.come(piece) for piece in pieces)
+    gains, counts = main_and_counts(stream.advance(WINDOW[1]))
+    statistics, of_batch = main_and_counts(FoldPieces(fold).process((key, iter(pieces))))
+    assert Recorded.calls == [(key, pieces), (key, pieces)]
+    assert (gains, counts) == (statistics, of_batch)
+    stream.come(pieces[0])
+    stream.advance(WINDOW[1])
+    assert Recorded.calls[2:] == [(key, [*pieces, pieces[0]])], "what is late is folded with all before it"
+
+
 class Driven:
-    """A partition of users in the window, driven by hand.
+    """A partition of users in the window, driven by hand; the window waits twenty seconds."""
 
-    Args:
-        windows: of the study; ten seconds, which wait twenty.
-        more: lines of the study.
-        bounds: the window.
-        partitions: how many there are; this is one.
-        stop: the stop at its end, if any.
-    """
-
-    def __init__(
-        self,
-        windows: str = "size: 10s, allowed_lateness: 20s",
-        more: str = "",
-        bounds: tuple[int, int] = WINDOW,
-        partitions: int = 1,
-        stop: SeenStop | None = None,
-    ) -> None:
-        self.study = parse_study(study_text(windows=windows, more=more))
-        self.window = bounds
-        key = PieceKey("x", 0, (bounds[0], bounds[0]))
-        self.key = Key(FoldStream(self.study, partitions, stop).function, key)
-        self.total: GroupStatistics = GroupStatistics()
+    def __init__(self) -> None:
+        self.study = parse_study(study_text())
+        self.key = Key(FoldStream(self.study, 1).function, PieceKey("x", 0, (0, 0)))
 
     def come(self, *reports: Report) -> tuple[int, dict[str, int]]:
         """Reports come together: by how many its statistics grew, and the counts."""
@@ -216,8 +230,6 @@ class Driven:
 
     def _heard(self, given: list[Any]) -> tuple[int, dict[str, int]]:
         gains, counts = main_and_counts(given)
-        assert [key for key, _ in gains] == [WindowKey("x", self.window)] * len(gains)
-        self.total = added_up([self.total, *(gained for _, gained in gains)])
         return sum(own.reports for _, gained in gains for own in gained.values()), dict(counts)
 
 
@@ -230,45 +242,6 @@ def test_nothing_is_said_before_the_windows_end_and_then_all() -> None:
     assert key.come(ANN, BOB) == key.come(CHO) == key.advance(9_999) == NOTHING
     assert key.advance(10_000) == (3, {"used": 3})
     assert key.advance(10_001) == NOTHING
-    assert key.total == folded(key.study, ANN, BOB, CHO)
-
-
-TAXI = ANN._replace(version=1, report_id=None)
-
-
-@pytest.mark.parametrize(
-    "again",
-    [
-        pytest.param(ANN, id="the same report, delivered again"),
-        pytest.param(Report("ann", 7000, payload=0.9), id="the user, later"),
-        pytest.param(Report("ann", 7000, report_id="ann"), id="its report id, of the same user"),
-        pytest.param(BOB._replace(user="ann"), id="the user with another report id"),
-    ],
-)
-@pytest.mark.parametrize("watermark", [5000, 12_000])
-def test_a_duplicate_changes_nothing_and_is_counted(again: Report, watermark: int) -> None:
-    key = Driven()
-    key.come(ANN, TAXI)
-    key.advance(watermark)
-    key.come(again)
-    if watermark < WINDOW[1]:
-        assert key.advance(10_000) == (2, {"used": 2, "duplicates": 1})
-    else:
-        gains, counts = main_and_counts(key.key.advance(watermark))
-        assert (gains, counts) == ([], {"duplicates": 1}), "no gain, so no pane"
-    assert key.total == folded(key.study, ANN, TAXI)
-
-
-@pytest.mark.parametrize("lateness", [0, 20_000])
-def test_what_comes_when_no_report_is_waited_for_is_late(lateness: int) -> None:
-    key = Driven(f"size: 10s, allowed_lateness: {lateness}ms")
-    key.come(ANN)
-    assert key.advance(10_000 + lateness) == (1, {"used": 1})
-    assert key.come(BOB) == NOTHING, "until the watermark has passed, it may come"
-    assert key.advance(10_000 + lateness + 1) == (1, {"used": 1})
-    assert key.come(CHO, ANN) == (0, {"late": 2})
-    assert key.advance(END) == NOTHING
-    assert key.total == folded(key.study, ANN, BOB)
 
 
 def test_reports_go_when_none_is_waited_for_and_the_mark_when_none_can_be_on_its_way() -> None:
@@ -293,91 +266,5 @@ def test_there_is_one_timer_as_several_that_are_due_may_fire_in_any_order() -> N
         assert len(get_dofn_specs(function)[1]) == 1
 
 
-def test_a_stream_that_ends_says_what_it_has_and_keeps_nothing() -> None:
-    key = Driven()
-    key.come(ANN, BOB)
-    assert key.advance(END) == (2, {"used": 2})
-    assert not key.key.kept
-
-
-def test_a_stop_says_what_waits_and_writes_no_state() -> None:
-    key = Driven(stop=SeenStop(9_999))
-    key.come(ANN, BOB)
-    assert key.advance(END) == (2, {"used": 2})
-    assert key.key.kept == {"reports"}
-
-
-def test_a_stop_says_what_no_early_pane_had() -> None:
-    key = Driven("size: 10s, early_reports: 2", stop=SeenStop(9_999))
-    assert key.come(ANN, BOB) == (2, {"used": 2})
-    key.come(CHO)
-    assert key.advance(END) == (1, {"used": 1})
-    assert key.total == folded(key.study, ANN, BOB, CHO)
-
-
-SLIDING = "size: 10s, period: 4s, allowed_lateness: 20s"
-
-
-def test_sliding_windows_count_a_report_in_the_one_that_starts_last() -> None:
-    reports = [ANN, BOB, CHO, Report("dee", 5000), ANN]  # at seconds 2, 3, 4, 5 and 2
-    found = {}
-    for start in (-4000, 0, 4000):
-        key = Driven(SLIDING, bounds=(start, start + 10_000))
-        key.come(*(report for report in reports if start <= report.time))
-        found[start] = key.advance(start + 10_000)
-    assert found == {
-        -4000: (4, {"used_in_windows": 4}),
-        0: (4, {"used": 2, "duplicates": 1, "used_in_windows": 4}),
-        4000: (2, {"used": 2, "used_in_windows": 2}),
-    }
-
-
-def test_a_report_late_for_several_sliding_windows_is_one_late_report() -> None:
-    found = {}
-    for start in (-4000, 0):
-        key = Driven(SLIDING, bounds=(start, start + 10_000))
-        key.come(ANN)
-        key.advance(start + 10_000 + 20_001)
-        found[start] = key.come(BOB)
-    assert found == {-4000: (0, {"late_in_windows": 1}), 0: (0, {"late_in_windows": 1, "late": 1})}
-
-
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_a_partition_speaks_early_when_its_share_of_reports_waits(partitions: int) -> None:
-    key = Driven("size: 10s, early_reports: 4", partitions=partitions)
-    users = [Report(f"u{place}", place) for place in range(7)]
-    said = [key.come(report)[0] for report in users]
-    assert said == ([0, 0, 0, 4, 0, 0, 0] if partitions == 1 else [0, 2, 0, 2, 0, 2, 0])
-    assert key.advance(10_000)[0] == 7 - sum(said)
-    assert key.total == folded(key.study, *users)
-
-
-def test_many_reports_at_once_are_said_at_once() -> None:
-    key = Driven("size: 10s, early_reports: 4")
-    users = [Report(f"u{place}", place) for place in range(9)]
-    assert key.come(*users) == (9, {"used": 9})
-    assert key.advance(10_000) == NOTHING
-
-
 def test_where_no_reports_are_compared_none_is_kept() -> None:
-    study = study_of("duplicates are kept")
-    function = FoldStream(study, 3).function
-    assert not is_stateful_dofn(function)
-    (batch,) = batches_of(ANN, ANN, BOB._replace(group="north"))
-    gains, counts = main_and_counts(function.process((PieceKey("x", 0, (0, 0)), batch)))
-    assert counts == {"used": 3}
-    assert [(key, {k: own.reports for k, own in g.items()}) for key, g in gains] == [
-        (("x", WINDOW), {("x", None): 2, ("x", "north"): 1})
-    ]
-
-
-def test_the_gains_of_a_vector_go_to_its_coordinates() -> None:
-    study = study_of("a vector")
-    batches = people_report(study)
-    key = Key(FoldStream(study, 1).function, PieceKey("x", 0, (0, 0)))
-    for batch in batches:
-        key.come(batch)
-    gains, counts = main_and_counts(key.advance(50_000))
-    assert sorted(key for key, _ in gains) == [("x.north", WINDOW), ("x.up", WINDOW)]
-    assert all({k.attribute for k in own} == {key.attribute} for key, own in gains)
-    assert counts["used"] == sum(own.reports for _, gained in gains for own in gained.values())
+    assert not is_stateful_dofn(FoldStream(study_of("duplicates are kept"), 3).function)

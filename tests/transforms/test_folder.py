@@ -169,19 +169,6 @@ def test_the_oldest_file_that_waits_is_known(watching: Watching) -> None:
     assert [one.oldest for one in parcels] == [1_000_000, 1_000_000, 2_000_000]
 
 
-def test_a_parcel_was_sent_when_its_file_was_written(watching: Watching) -> None:
-    watching.write("a", "ann")
-    (feed_batch,) = everything(watching.open())
-    assert feed_batch.published == int(1000 * (watching.path / "a").stat().st_mtime)
-
-
-def test_a_file_that_two_patterns_name_is_read_once(watching: Watching) -> None:
-    watching.write("a", "ann")
-    watching.write("b", "bob")
-    patterns = [str(watching.path / "*"), str(watching.path / "a")]
-    assert users(everything(watching.open(patterns=patterns))) == ["ann", "bob"]
-
-
 def test_a_file_that_two_patterns_spell_differently_is_read_once(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,19 +298,6 @@ def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
     ]
 
 
-def test_what_was_not_taken_is_given_back_and_what_was_is_acknowledged_after_the_end(
-    watching: Watching,
-) -> None:
-    watching.write("a", "ann")
-    watching.write("b", "bob")
-    first = watching.open("run-1")
-    feed_batch = first.take()
-    first.close()
-    assert feed_batch is not None
-    acknowledge(first, [feed_batch])
-    assert users(everything(watching.open("run-2"))) == ["bob"]
-
-
 def test_what_is_done_stands_in_a_file_of_the_run_that_is_replaced(watching: Watching) -> None:
     watching.write("a", "ann")
     watching.write("b", "bob")
@@ -341,10 +315,6 @@ def test_what_is_done_stands_in_a_file_of_the_run_that_is_replaced(watching: Wat
 def test_an_output_folder_without_runs_has_nothing_done(tmp_path: Path) -> None:
     assert done_before(str(tmp_path / "none"), "runs") == ()
     assert done_before(str(tmp_path), "runs") == ()
-
-
-def test_a_feed_is_named_by_its_patterns() -> None:
-    assert FolderFeed(("in/*", "more/*.avro"), Columns(), "", ()).name == "in/*, more/*.avro"
 
 
 def test_patterns_that_cannot_be_looked_at_end_it(

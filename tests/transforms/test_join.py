@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter, defaultdict
 from typing import Any, NamedTuple
@@ -58,10 +57,10 @@ class Report(NamedTuple):
 def reports(draw: st.DrawFn) -> Report:
     version = draw(st.integers(0, 3))
     return Report(
-        draw(st.sampled_from([b"u1", b"u2", b"u3", b"a longer user id", bytes(16)])),
+        draw(st.sampled_from([b"u1", b"u1\x00", b"u1" * 4, b"u1" * 5, bytes(16), bytes(17)])),
         version,
         draw(st.integers(-1, 1)),
-        draw(st.sampled_from([None, None, b"r1", b"r2"])),
+        draw(st.sampled_from([None, None, b"r1", b"r1\x00", b"r2"])),
         draw(st.sampled_from(PAYLOADS[version])),
         draw(st.sampled_from([None, "north", "south"])),
     )
@@ -138,48 +137,6 @@ def report(**changes: Any) -> Report:
 
 
 @pytest.mark.parametrize(
-    ("stands", "falls"),
-    [
-        (report(time=-5, report_id=b"r9", payload=1.0), report(time=0)),
-        (report(payload=1.0), report(report_id=b"r1", payload=-1.0)),
-        (report(report_id=b"r1", payload=1.0), report(report_id=b"r2", payload=-1.0)),
-        (report(payload=1.0, report_id=b"r"), report(payload=-1.0, report_id=b"r\x00")),
-        (report(version=1, time=-1), report(version=0, time=0)),
-    ],
-    ids=["earlier", "without an id", "smaller id", "shorter id", "whatever the version"],
-)
-def test_the_smallest_time_then_id_stands_whatever_the_payload(stands: Report, falls: Report) -> None:
-    # For several users: a draw would not find the same one each time.
-    for user, swap in itertools.product([b"u%d" % i for i in range(16)], [1, -1]):
-        some = [stands._replace(user=user), falls._replace(user=user)][::swap]
-        joined, used, duplicates = join(X, batches_of(some, 1))
-        assert answers_by_group(joined) == {None: Counter([((stands.version, stands.payload),)])}
-        assert (used, duplicates) == (1, 1)
-
-
-@pytest.mark.parametrize("size", [1, 2])
-def test_a_repeat_that_differs_in_its_group_alone_stands_in_one_group_in_any_order(size: int) -> None:
-    # Nothing says which group: only that it must not depend on which report came first.
-    north, south = report(group="north"), report(group="south")
-    found = [
-        answers_by_group(join(X, batches_of(some, size))[0]) for some in ([north, south], [south, north])
-    ]
-    assert found[0] == found[1]
-
-
-def beside(one: Report) -> list[tuple[Report, ...]]:
-    """What else may be sent that may not change which of a user's reports stands, the one given tied."""
-    return [
-        (),
-        (one._replace(time=1),),
-        (one._replace(report_id=b"r"),),
-        (one._replace(time=1), one._replace(time=2, payload=-1.0), one._replace(report_id=b"r")),
-        (one._replace(version=2), one._replace(version=3, payload=UP)),
-        (one._replace(user=b"another"), one._replace(user=b"another", payload=-1.0)),
-    ]
-
-
-@pytest.mark.parametrize(
     "other",
     [
         {"payload": -1.0},
@@ -189,35 +146,13 @@ def beside(one: Report) -> list[tuple[Report, ...]]:
     ],
     ids=["payload", "group", "version", "all"],
 )
-def test_of_tied_reports_the_same_one_stands_whatever_else_is_sent_and_in_any_order(
-    other: dict[str, Any],
-) -> None:
-    # Each is tied with the other, which may come twice; what comes later or is another's changes nothing.
-    rng = random.Random(5)
-    stood: Counter[bool] = Counter()
-    for number in range(24):
+def test_of_two_tied_reports_each_stands_about_as_often(other: dict[str, Any]) -> None:
+    # A draw, by nothing that one of them has alone; the standard deviation of 400 fair ones is 10.
+    stood = 0
+    for number in range(400):
         one = report(user=b"user %d" % number)
-        for again in (1, 2):
-            tied = [one] + [one._replace(**other)] * again
-            chosen = drawn(X, tied, batches_of)
-            stood[chosen == one] += 1
-            # Whatever lists of reports: the dictionary join.
-            for more in beside(one) if number < 3 else ():
-                expected, _ = by_dictionary([*tied, *more])
-                some = [*tied, *more]
-                for order, size in ((some, 8), (some[::-1], 1), (rng.sample(some, len(some)), 2)):
-                    found = answers_by_group(join(X, batches_of(order, size))[0])
-                    own = found[chosen.group]
-                    assert any((chosen.version, chosen.payload) in sent for sent in own), more
-                    assert found == expected, more
-    assert stood[True] >= 5 and stood[False] >= 5, "a draw, by none of what a report has alone"
-
-
-def test_users_whose_keys_begin_alike_are_different_users() -> None:
-    keys = [b"u", b"u\x00", b"u" * 8, b"u" * 9, bytes(16), bytes(17)]
-    joined, _, duplicates = join(X, batches_of([report(user=key) for key in keys], 2))
-    assert joined[0].users == len(keys)
-    assert duplicates == 0
+        stood += drawn(X, [one, one._replace(**other)], batches_of) == one
+    assert abs(stood - 200) < 40
 
 
 IDENTIFIED = reports().filter(lambda r: r.report_id is not None)
@@ -347,39 +282,9 @@ def test_of_tied_payloads_of_any_kind_the_same_stand_however_they_arrive(name: s
 
 
 @pytest.mark.parametrize("by_id", [False, True], ids=["of a user", "of an id"])
-@pytest.mark.parametrize("name", ["floats", "signs", "numbers", "bytes"])
-def test_the_payloads_that_stand_are_on_average_those_that_were_sent(name: str, by_id: bool) -> None:
-    payloads = random_payloads(name, (USERS, EACH), 3)
-    keys = [b"user %d" % i for i in range(USERS) for _ in range(EACH)]
-    batch = sent_by(name, keys, payloads.ravel(), by_id)
-    attribute = KINDS.attribute(name)
-    if by_id:
-        kept, repeats = without_duplicate_ids(attribute, [batch])
-        assert repeats == USERS * (EACH - 1)
-    else:
-        kept = [batch]
-    chosen = join(attribute, kept)[0][0].answers[0].payloads
-    assert len(chosen) == USERS
-
-    def features(some: Any) -> Any:
-        """Numbers of a payload, one a column: itself, or all its bits."""
-        if name == "bytes":
-            flat = np.ascontiguousarray(some).reshape(-1)
-            raw = flat.view(np.uint8).reshape(len(flat), -1)
-            return np.unpackbits(raw, axis=1).astype(float)
-        return np.asarray(some, dtype=float).reshape(-1, 1)
-
-    everything = features(payloads).reshape(USERS, EACH, -1)
-    # One of each user's own, drawn evenly: so far the mean strays from that of all.
-    error = np.sqrt(everything.var(axis=1).sum(axis=0)) / USERS
-    strays = np.abs(features(chosen).mean(axis=0) - everything.mean(axis=(0, 1)))
-    assert (strays < 4 * error).all(), strays / error
-
-
-@pytest.mark.parametrize("by_id", [False, True], ids=["of a user", "of an id"])
-@pytest.mark.parametrize("often", [1, 2, 4])
+@pytest.mark.parametrize("often", [1, 4])
 @pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("name", ["signs", "numbers", "bytes"])
+@pytest.mark.parametrize("name", ["floats", "signs", "numbers", "bytes"])
 def test_a_payload_sent_several_times_of_five_stands_as_often(
     name: str, which: int, often: int, by_id: bool
 ) -> None:

@@ -82,12 +82,6 @@ def test_a_file_is_replaced_and_its_name_says_nothing_of_compression(tmp_path: P
     assert Path(path).read_bytes() == b"two"
 
 
-def test_a_folder_is_made_once(tmp_path: Path) -> None:
-    for _ in range(2):
-        storage.make_folder(str(tmp_path / "a" / "b"))
-    assert (tmp_path / "a" / "b").is_dir()
-
-
 def test_a_folder_that_another_makes_at_the_same_moment_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,12 +37,9 @@ class Driven:
     """A window, driven by hand; the last part of :class:`StreamByHand`."""
 
     def __init__(
-        self,
-        windows: str = "size: 10s, allowed_lateness: 20s",
-        more: str = "",
-        stop: SeenStop | None = None,
+        self, windows: str = "size: 10s, allowed_lateness: 20s", stop: SeenStop | None = None
     ) -> None:
-        self.study = parse_study(study_text(windows=windows, more=more))
+        self.study = parse_study(study_text(windows=windows))
         self.key = Key(_Window(self.study, stop), WindowKey("x", WINDOW))
 
     def gain(self, *reports: Report) -> list[list[Snapshot]]:
@@ -85,18 +82,6 @@ def test_a_pane_fires_after_the_windows_end_when_all_partitions_have_spoken() ->
     assert window.advance(10_002) == []
 
 
-def test_a_pane_replaces_those_before_it() -> None:
-    window = Driven()
-    window.gain(ANN)
-    panes = window.advance(12_000)
-    for report in (BOB, CHO):
-        assert window.gain(report) == []
-        panes += window.advance(12_000)
-    assert told(panes) == [(0, "on_time", 1), (1, "late", 2), (2, "late", 3)]
-    for pane, reports in zip(panes, [(ANN,), (ANN, BOB), (ANN, BOB, CHO)], strict=True):
-        assert [own.statistic for own in pane] == list(statistics(window.study, *reports).values())
-
-
 def test_what_is_late_in_one_bundle_is_one_pane() -> None:
     window = Driven()
     window.gain(ANN)
@@ -106,18 +91,6 @@ def test_what_is_late_in_one_bundle_is_one_pane() -> None:
     assert told(window.advance(12_000)) == [(1, "late", 3)]
 
 
-def test_early_panes_fire_by_reports_since_the_last_pane() -> None:
-    window = Driven("size: 10s, early_reports: 3")
-    many = [Report(f"u{place}", place) for place in range(12)]
-    panes = [told(window.gain(*many[start:end])) for start, end in [(0, 2), (2, 3), (3, 5), (5, 9), (9, 11)]]
-    assert panes == [[], [(0, "early", 3)], [], [(1, "early", 9)], []]
-    assert told(window.advance(10_001)) == [(2, "on_time", 11)]
-    assert window.gain(many[11]) == []
-    assert told(window.advance(10_001)) == [(3, "late", 12)], "after the end every change is a pane"
-    assert window.gain(*(Report(f"v{place}", place) for place in range(9))) == []
-    assert told(window.advance(10_001)) == [(4, "late", 21)]
-
-
 def test_a_change_without_more_reports_is_no_early_pane() -> None:
     window = Driven("size: 10s, early_reports: 1")
     assert told(window.gain(ANN)) == [(0, "early", 1)]
@@ -125,37 +98,6 @@ def test_a_change_without_more_reports_is_no_early_pane() -> None:
     assert window.change((ANN,), (earlier,)) == []
     (pane,) = window.advance(10_001)
     assert [own.statistic for own in pane] == list(statistics(window.study, earlier).values())
-
-
-def test_without_early_reports_there_are_no_early_panes() -> None:
-    window = Driven()
-    assert window.gain(*(Report(f"u{place}", place) for place in range(500))) == []
-
-
-def test_a_window_that_ends_as_early_as_its_last_pane_says_so_on_time() -> None:
-    window = Driven("size: 10s, early_reports: 2")
-    assert told(window.gain(ANN, BOB)) == [(0, "early", 2)]
-    assert told(window.advance(END)) == [(1, "on_time", 2)]
-
-
-def test_groups_beyond_the_most_are_added_up_and_may_change_places() -> None:
-    window = Driven(more="groups: {field: region, at_most: 2}")
-    users = [Report(f"{group}{n}", n, group=group) for group in "abc" for n in range("cab".index(group))]
-    window.gain(*users)  # two of b's, one of a's, none of c's
-    window.gain(Report("none", 1))
-    (on_time,) = window.advance(10_001)
-    window.gain(*(Report(f"c{n}", n, group="c") for n in range(3)))
-    (late,) = window.advance(10_001)
-    assert [(s.group, s.other_groups, s.statistic.reports) for s in on_time] == [
-        (None, 0, 1),
-        ("b", 0, 2),
-        (None, 1, 1),
-    ]
-    assert [(s.group, s.other_groups, s.statistic.reports) for s in late] == [
-        ("b", 0, 2),
-        ("c", 0, 3),
-        (None, 2, 2),
-    ]
 
 
 def test_a_window_without_reports_has_no_pane() -> None:
@@ -175,13 +117,6 @@ def test_a_window_is_kept_until_no_report_can_be_on_its_way() -> None:
     assert told(window.gain(BOB) + window.advance(last)) == [(1, "late", 2)]
     window.advance(last + 1)
     assert not window.key.kept
-
-
-def test_a_stop_fires_one_pane_of_an_open_window_and_writes_no_state() -> None:
-    window = Driven(stop=SeenStop(9_999))
-    assert window.gain(ANN) == window.gain(BOB) == []
-    assert told(window.advance(END)) == [(0, "on_time", 2)]
-    assert window.key.kept == {"statistics"}
 
 
 def test_a_stop_fires_no_pane_of_a_closed_window_that_did_not_change() -> None:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.keyed_state import StreamByHand
 from support.pane_reports import (
-    STUDIES,
     people_report,
-    reports_of,
-    sent_by_people,
     study_of,
     study_text,
 )
@@ -27,20 +20,14 @@ from support.pane_runs import (
     last_estimates,
     stream,
     told,
-    without_pane,
 )
 from support.pane_scripts import SCENARIOS, Scenario, Step, arriving, at, in_time, reports_in
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("two services joined", "sliding windows", "a vector"),
-        *("joined windows of numbers", "joined windows of categories"),
-    ],
-)
+# Every kind of study by hand: test_panes. Here the parts meet in pipelines.
+@pytest.mark.parametrize("name", ["sliding windows", "joined windows of categories"])
 def test_the_last_panes_are_a_batch_run_over_what_came_in_time(name: str) -> None:
     study = study_of(name)
     script = arriving(people_report(study))
@@ -61,29 +48,6 @@ def test_the_last_panes_are_a_batch_run_over_what_came_in_time(name: str) -> Non
     assert streamed.counts["duplicates"] > 0
 
 
-def test_the_last_panes_are_what_the_command_estimates_of_files_of_the_same_reports(
-    tmp_path: Path,
-    run_estimate: Callable[..., Any],
-    write_reports: Callable[..., list[Path]],
-) -> None:
-    name = "two services joined"
-    study = study_of(name)
-    sent = sent_by_people(study)
-    script = arriving(reports_of(study, sent), too_late=False)
-    streamed = stream(study, script, partitions=2)
-    reports = write_reports(tmp_path / "reports", sent)
-    ran = run_estimate(tmp_path, STUDIES[name], reports, "--from", "1960-01-01T00:00:00Z")
-    assert ran.code == 0, ran.err
-    assert last_estimates(study, streamed) == sorted(json.dumps(without_pane(own)) for own in ran.estimates)
-    # Files have each report once; what came to the stream again is a duplicate.
-    again = reports_in(script) - ran.accounting["in"]
-    assert again > 0
-    assert streamed.counts == {
-        "used": ran.accounting["used"],
-        "duplicates": ran.accounting["duplicates"] + again,
-    }
-
-
 def by_hand(scenario: Scenario) -> Streamed:
     """What the stages of a stream say in this thread; on engines: test_panes_on_prism."""
     stages = StreamByHand(scenario.study, scenario.partitions, random.Random(1))
@@ -99,26 +63,6 @@ def test_what_a_stream_says_as_time_passes(name: str) -> None:
     check_order(streamed)
     if scenario.marked:
         assert streamed.last == in_windows(scenario.study, scenario.script)
-
-
-def test_a_moved_user_leaves_nothing_where_it_was() -> None:
-    """Two scenarios in which a late report has the earlier time: what the late pane holds."""
-    scenario = SCENARIOS["a late report takes the place of one that stood"]
-    (on_time,), (late,) = by_hand(scenario).panes
-    assert on_time.statistic.joint_counts.tolist() == late.statistic.joint_counts.tolist() == [1]
-    assert on_time.statistic.joint_cells.tolist() != late.statistic.joint_cells.tolist()
-    scenario = SCENARIOS["a group loses its only report"]
-    on_time_groups, late_groups = ([own.group for own in pane] for pane in by_hand(scenario).panes)
-    assert (on_time_groups, late_groups) == (["north", "south"], ["south"])
-
-
-def test_a_users_services_meet_whichever_pane_they_are_in() -> None:
-    scenario = SCENARIOS["a user's services in different panes"]
-    panes = by_hand(scenario).panes
-    answered = [
-        {bin(mask).count("1"): own.users for mask, own in pane[0].statistic.moments.items()} for pane in panes
-    ]
-    assert answered == [{1: 2}, {1: 1, 2: 1}, {2: 2}]
 
 
 @pytest.mark.parametrize("partitions", [1, 4])

@@ -146,19 +146,6 @@ def test_messages_come_as_batches_and_what_does_not_decode_as_dead_letters(runni
         assert opened.take() is None
 
 
-def test_a_message_is_done_only_when_it_is_acknowledged(running: Running) -> None:
-    running.publish("ann", "bob", "cho")
-    with running.reading() as opened:
-        feed_batches = take(opened, 3)
-        assert (running.counts.acked, running.counts.outstanding) == (0, 3)
-        first, *rest = receipts(*feed_batches)
-        opened.acknowledge([first])
-        assert (running.counts.acked, running.counts.outstanding) == (1, 2)
-        opened.acknowledge([])
-        opened.acknowledge(rest)
-        assert (running.counts.acked, running.counts.unacked) == (3, 0)
-
-
 def test_a_parcel_has_so_many_messages_and_bytes_at_most(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,21 +366,6 @@ def test_what_is_held_for_long_is_not_sent_again_even_if_the_server_was_away(
         assert (running.counts.acked, running.counts.unacked) == (3, 0)
 
 
-def test_what_is_acknowledged_is_held_no_more(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    running.server._subscriptions[SUBSCRIPTION].config.ack_deadline_seconds = 600
-    monkeypatch.setattr(pubsub, "EXTENDING_SECONDS", 0.2)
-    asked: list[str] = []
-    running.publish("ann", "bob")
-    with running.reading() as opened:
-        own = receipts(*take(opened, 2))
-        opened.acknowledge(own[:1])
-        monkeypatch.setattr(
-            opened._client, "modify_ack_deadline", lambda request: asked.extend(request["ack_ids"])
-        )
-        wait_until(lambda: len(asked) >= 3)
-        assert set(asked) == set(own[1:])
-
-
 def test_closing_gives_back_at_once_what_was_not_taken(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -476,11 +448,6 @@ def test_it_pulls_no_more_than_it_may_hold_and_goes_on_when_that_is_acknowledged
             taken += more
         assert sorted(users(*taken)) == everyone
         assert (running.counts.acked, running.counts.unacked) == (20, 0)
-
-
-def test_a_feed_is_named_like_its_subscription_and_may_be_sent_to_workers() -> None:
-    assert FEED.name == SUBSCRIPTION
-    assert replace(FEED) == FEED
 
 
 @pytest.mark.parametrize(

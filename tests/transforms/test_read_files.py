@@ -7,28 +7,24 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import apache_beam as beam
 import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.testing import test_pipeline
-from apache_beam.testing.util import assert_that
 
-from ldpbeam.runners import direct
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_blocks, json_lines
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.counts import COUNTS, accounting
+from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.read import ReadReports, read_range
+from ldpbeam.transforms.sources.read import _ReadRange, read_range, split_or_keep
 
 KINDS = {"user_id": "string", "service": "string", "payload": "double", "colour": "string"}
 SCHEMA = {
@@ -38,8 +34,8 @@ SCHEMA = {
 }
 USERS = [f"user {i}" for i in range(300)]
 RECORDS: list[dict[str, Any]] = [
-    {"user_id": user, "service": "maps", "payload": float(place), "colour": "red"}
-    for place, user in enumerate(USERS)
+    {"user_id": user, "service": "maps", "payload": float(number), "colour": "red"}
+    for number, user in enumerate(USERS)
 ]
 
 
@@ -71,6 +67,8 @@ def fixed_bytes() -> bytes:
     return stream.getvalue()
 
 
+FIXED = fixed_bytes()
+BLOCK_ENDS = [at + 16 for at in range(len(FIXED)) if FIXED[at : at + 16] == FIXED[-16:]]
 FORMATS: dict[str, Callable[[], bytes]] = {
     "avro": avro_bytes,
     "fixed": fixed_bytes,
@@ -80,38 +78,40 @@ FORMATS: dict[str, Callable[[], bytes]] = {
 }
 
 
-# Beam pickles functions: only those of a module, with the module's own variables, bring something back.
-GOT: dict[str, list[Any]] = {}
+class Read(NamedTuple):
+    """What is read of files: rows with their file's name, dead letters, and counts."""
+
+    rows: list[dict[str, Any]]
+    dead: list[dict[str, Any]]
+    counts: Counter[str]
 
 
-def keep(name: str, found: list[Any]) -> None:
-    GOT[name] = found
+def read(paths: list[Path], columns: Columns | None = None) -> Read:
+    """What workers make of the files."""
+    good, bad = files.sniff_all(files.match(list(map(str, paths))))
+    return read_files([*good, *bad], columns)
 
 
-def read(paths: list[Path], columns: Columns | None = None) -> dict[str, list[Any]]:
-    """What is read: batches' rows (with the file's name), dead letters, and counts."""
-    return read_files(*files.sniff_all(files.match(list(map(str, paths)))), columns)
-
-
-def read_files(good: Any, bad: Any, columns: Columns | None = None) -> dict[str, list[Any]]:
-    """The same, of files that were looked at before."""
-    GOT.clear()
-    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        out = pipeline | ReadReports(good, bad, columns or Columns(), Disclosure())
-        rows = out.decoded | beam.FlatMap(
-            lambda b: [{**row, "file": b.schema.metadata[b"file"].decode()} for row in b.to_pylist()]
-        )
-        assert_that(rows, partial(keep, "rows"), "rows")
-        assert_that(out[DEAD] | "D" >> beam.FlatMap(lambda b: b.to_pylist()), partial(keep, "dead"), "dead")
-        assert_that(out[COUNTS] | beam.CombinePerKey(sum), partial(keep, "counts"), "counts")
-    return GOT
+def read_files(those: Sequence[files.ReportFile | files.BadFile], columns: Columns | None = None) -> Read:
+    """The same of files that were looked at before."""
+    worker, into = _ReadRange(columns or Columns(), Disclosure()), Read([], [], Counter())
+    for part in (part for file in those for part in split_or_keep(file)):
+        for item in worker.process(part):
+            if isinstance(item, pa.RecordBatch):
+                name = item.schema.metadata[b"file"].decode()
+                into.rows.extend({**row, "file": name} for row in item.to_pylist())
+            elif item.tag == DEAD:
+                into.dead.extend(item.value.to_pylist())
+            else:
+                into.counts[item.value[0]] += item.value[1]
+    return into
 
 
 def sniffed(path: Path, size: int) -> files.ReportFile:
-    """What a file of reports is found to be; its identity is left out."""
-    found = files.sniff(str(path), size)
-    assert isinstance(found, files.ReportFile)
-    return found._replace(identity=None)
+    """What a file of reports is taken for; its identity is left out."""
+    file = files.sniff(str(path), size)
+    assert isinstance(file, files.ReportFile)
+    return file._replace(identity=None)
 
 
 def test_patterns_name_each_file_once_in_order(tmp_path: Path) -> None:
@@ -128,12 +128,6 @@ def test_a_file_is_what_its_first_bytes_say_not_its_name(kind: str, tmp_path: Pa
     assert sniffed(path, len(data)) == files.ReportFile(str(path), len(data), kind.replace("fixed", "avro"))
 
 
-@pytest.mark.parametrize("data", [b"PAR1" + bytes(100), b"Obj\x01" + bytes(100)], ids=["parquet", "avro"])
-def test_what_a_copy_that_was_cut_short_leaves_is_no_file_of_reports(data: bytes, tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(data)
-    assert isinstance(files.sniff(str(tmp_path / "x"), len(data)), files.BadFile)
-
-
 @pytest.mark.parametrize("data", [b"", b"\n \n", b'  {"user_id": "u"}\n'])
 def test_empty_files_and_lines_after_blanks_are_json_lines(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x"
@@ -144,31 +138,15 @@ def test_empty_files_and_lines_after_blanks_are_json_lines(data: bytes, tmp_path
 @pytest.mark.parametrize("data", [b"# How to\n", b"a,b\n1,2\n", b'[{"user_id": "u"}]', b"\x89PNG\r\n"])
 def test_other_files_are_no_files_of_reports(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "README").write_bytes(data)
-    found = files.sniff(str(tmp_path / "README"), len(data))
-    assert isinstance(found, files.BadFile)
-    assert "neither like Avro or Parquet, nor (gzipped or not) with JSON objects" in found.problem
+    file = files.sniff(str(tmp_path / "README"), len(data))
+    assert isinstance(file, files.BadFile)
+    assert "neither like Avro or Parquet, nor (gzipped or not) with JSON objects" in file.problem
 
 
 def test_a_damaged_first_line_does_not_make_a_file_none(tmp_path: Path) -> None:
     data = b"user_id: garbage\n" + lines()
     (tmp_path / "x").write_bytes(data)
     assert sniffed(tmp_path / "x", len(data)) == files.ReportFile(str(tmp_path / "x"), len(data), "jsonl")
-
-
-@pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 250])
-def test_ranges_cover_a_file_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "RANGE_BYTES", 100)
-    for kind in ("avro", "jsonl"):
-        ranges = list(files.split(files.ReportFile("p", size, kind)))
-        assert [byte for part in ranges for byte in range(part.start, part.stop)] == list(range(size))
-        assert all(part.stop - part.start <= 100 and part.size == size for part in ranges)
-    assert [part[2:5] for part in files.split(files.ReportFile("p", size, "jsonl.gz"))] == [(0, size, size)]
-
-
-def test_parquet_is_split_by_row_group(tmp_path: Path) -> None:
-    size = (tmp_path / "p").write_bytes(parquet_bytes())
-    ranges = list(files.split(files.ReportFile(str(tmp_path / "p"), size, "parquet")))
-    assert [part[2:5] for part in ranges] == [(k, k + 1, size) for k in range(5)]
 
 
 # Ranges shorter than a line, than a block, than the header, and as long as a file.
@@ -181,41 +159,12 @@ def test_every_report_is_read_once_however_files_are_split(
         (tmp_path / kind).write_bytes(data())
     got = read([tmp_path / "*"])
     for kind in FORMATS:
-        rows = [row for row in got["rows"] if row["file"] == str(tmp_path / kind)]
+        rows = [row for row in got.rows if row["file"] == str(tmp_path / kind)]
         assert sorted(row["payload"] for row in rows) == [record["payload"] for record in RECORDS], kind
         places = {(row["position"], row["row"]) for row in rows}
         assert len(places) == len(RECORDS), "each report's place is its own"
-    assert got["counts"] == [("in", len(FORMATS) * len(RECORDS))]
-    assert got["dead"] == []
-
-
-def test_a_place_says_where_the_report_stands(tmp_path: Path) -> None:
-    (tmp_path / "l").write_bytes(lines())
-    (tmp_path / "p").write_bytes(parquet_bytes())
-    fixed = fixed_bytes()
-    (tmp_path / "f").write_bytes(fixed)
-    ends = [at for at in range(len(fixed)) if fixed[at : at + 16] == fixed[-16:]]
-    got = read([tmp_path / "l", tmp_path / "p", tmp_path / "f"])
-    offset, at = {}, 0
-    for line, user in zip(lines().splitlines(keepends=True), USERS, strict=True):
-        offset[user.encode()] = at
-        at += len(line)
-    for row in got["rows"]:
-        if row["file"].endswith("l"):
-            assert (row["position"], row["row"]) == (offset[row["user_id"]], 0)
-            continue
-        block, place = divmod(row["payload"], 70)
-        position = ends[int(block)] + 16 if row["file"].endswith("f") else block
-        assert (row["position"], row["row"]) == (position, place)
-
-
-def test_line_ends_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
-    for place, data in enumerate([lines("\r\n"), lines("\n\n  \n"), lines()[:-1]]):
-        (tmp_path / f"x{place}").write_bytes(data)
-    got = read([tmp_path / "x*"])
-    found = sorted(row["payload"] for row in got["rows"])
-    assert found == sorted(3 * [record["payload"] for record in RECORDS])
-    assert got["dead"] == []
+    assert got.counts == {"in": len(FORMATS) * len(RECORDS)}
+    assert got.dead == []
 
 
 def test_a_file_without_a_readable_header_is_one_damaged_file_however_it_is_split(
@@ -223,23 +172,23 @@ def test_a_file_without_a_readable_header_is_one_damaged_file_however_it_is_spli
 ) -> None:
     monkeypatch.setattr(files, "RANGE_BYTES", 52)
     (tmp_path / "x").write_bytes(b"Obj\x01" + bytes(100))
-    got = read_files([files.ReportFile(str(tmp_path / "x"), 104, "avro")], [])
-    assert sorted((letter["reason"], letter["position"]) for letter in got["dead"]) == [
+    got = read_files([files.ReportFile(str(tmp_path / "x"), 104, "avro")])
+    assert sorted((letter["reason"], letter["position"]) for letter in got.dead) == [
         ("bad_file", 0),
         ("bad_file", 52),
     ]
-    found = accounting(got["counts"])
-    assert (found["in"], found["dead_letters"], found["damaged_files"]) == (2, 2, 1)
+    numbers = accounting(got.counts.items())
+    assert (numbers["in"], numbers["dead_letters"], numbers["damaged_files"]) == (2, 2, 1)
 
 
 def test_only_the_columns_that_matter_are_read(tmp_path: Path) -> None:
     for kind, data in FORMATS.items():
         (tmp_path / kind).write_bytes(data())
-    own = {"user_id", "service", "event_time", "payload", "position", "row", "file"}
+    fields = {"user_id", "service", "event_time", "payload", "position", "row", "file"}
     paths = [tmp_path / kind for kind in FORMATS]
-    assert {frozenset(row) for row in read(paths)["rows"]} == {frozenset(own)}
-    with_extra = read(paths, Columns(extras=("colour",)))["rows"]
-    assert {frozenset(row) for row in with_extra} == {frozenset(own | {"colour"})}
+    assert {frozenset(row) for row in read(paths).rows} == {frozenset(fields)}
+    with_extra = read(paths, Columns(extras=("colour",))).rows
+    assert {frozenset(row) for row in with_extra} == {frozenset(fields | {"colour"})}
     assert {row["colour"] for row in with_extra} == {"red"}
 
 
@@ -256,31 +205,16 @@ def test_a_corrupt_block_is_one_dead_letter_however_the_file_is_split(
     path = tmp_path / "reports"
     path.write_bytes(bytes(data))
     got = read([path])
-    (letter,) = got["dead"]
+    (letter,) = got.dead
     lost = [block.num_records for block in fastavro.block_reader(io.BytesIO(avro_bytes(codec="null")))][2]
     assert (letter["position"], letter["reason"], letter["reports"]) == (ends[2] + 16, "corrupt_block", lost)
-    assert len(got["rows"]) == len(RECORDS) - lost
-    assert dict(got["counts"]) == {
+    assert len(got.rows) == len(RECORDS) - lost
+    assert got.counts == {
         "in": len(RECORDS),
         "dead_letters": lost,
         "dead_letters_by_reason/corrupt_block": lost,
         f"damaged_file/{path}": 1,
     }
-
-
-def test_a_corrupt_row_group_is_one_dead_letter_and_the_others_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "reports"
-    table = pa.Table.from_pylist(RECORDS)
-    pq.write_table(table, path, row_group_size=70, use_dictionary=False, compression="gzip")
-    data = bytearray(path.read_bytes())
-    start = pq.ParquetFile(path).metadata.row_group(1).column(0).data_page_offset
-    data[start + 40 : start + 80] = bytes(40)
-    path.write_bytes(data)
-    got = read([path])
-    (letter,) = got["dead"]
-    assert (letter["reason"], letter["position"], letter["reports"]) == ("corrupt_block", 1, 70)
-    assert "it does not decode" in letter["detail"]
-    assert len(got["rows"]) == len(RECORDS) - 70
 
 
 @pytest.mark.parametrize("kind", ["avro", "jsonl"])
@@ -306,36 +240,84 @@ def test_a_file_that_is_cut_while_it_is_read_is_damaged(
     assert letter.reason == "bad_file"
 
 
-#: What happens to a file of some bytes after it was found, and whether it is another one then.
-CHANGES: dict[str, tuple[Callable[[Path, bytes], object], bool]] = {
-    "nothing": (lambda path, data: None, False),
-    "written anew in place": (lambda path, data: path.write_bytes(data), True),
-    "written anew in place and longer": (lambda path, data: path.write_bytes(data[::-1] + data), True),
-    "another file of its name": (lambda path, data: (path.unlink(), path.write_bytes(data)), True),
-    "written anew with its time kept": (
-        lambda path, data: (path.write_bytes(data[::-1]), os.utime(path, (1_000, 1_000))),
-        True,
+def read_after(path: Path, change: Callable[[], object] = lambda: None) -> tuple[int, list[DeadLetter]]:
+    """The reports and the dead letters of a file that changed after it was found."""
+    os.utime(path, (1_000, 1_000))
+    seen = files.sniff(str(path), path.stat().st_size)
+    assert isinstance(seen, files.ReportFile), seen
+    ranges = list(files.split(seen))
+    change()
+    items = [item for part in ranges for item in read_range(part, Columns())]
+    letters = [item for item in items if isinstance(item, DeadLetter)]
+    return sum(item.num_rows for item in items if isinstance(item, pa.RecordBatch)), letters
+
+
+#: What happens to a file of some bytes after it was found.
+CHANGES: dict[str, Callable[[Path, bytes], object]] = {
+    "written anew in place": lambda path, data: path.write_bytes(data),
+    "written anew in place and longer": lambda path, data: path.write_bytes(data[::-1] + data),
+    "another file of its name": lambda path, data: (path.unlink(), path.write_bytes(data)),
+    "written anew with its time kept": lambda path, data: (
+        path.write_bytes(data[::-1]),
+        os.utime(path, (1_000, 1_000)),
     ),
+    "deleted": lambda path, data: path.unlink(),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", FORMATS)
-def test_no_range_of_a_file_is_read_that_was_written_anew_since_it_was_found(
+def test_nothing_is_read_of_a_file_that_is_another_one_than_was_found(
     kind: str, change: str, tmp_path: Path
 ) -> None:
     path, data = tmp_path / "x", FORMATS[kind]()
     path.write_bytes(data)
-    os.utime(path, (1_000, 1_000))
-    found = files.sniff(str(path), len(data))
-    assert isinstance(found, files.ReportFile)
-    (first, *_) = files.split(found)
-    make, other = CHANGES[change]
-    make(path, data)
-    items = list(read_range(first, Columns()))
-    letters = [item for item in items if isinstance(item, DeadLetter)]
-    assert [letter.reason for letter in letters] == (["bad_file"] if other else [])
-    assert len(items) == len(letters) or not other
+    reports, letters = read_after(path, lambda: CHANGES[change](path, data))
+    assert (reports, {letter.reason for letter in letters}) == (0, {"bad_file"})
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "fixed"])
+def test_what_is_appended_is_left_to_the_next_run(kind: str, tmp_path: Path) -> None:
+    path, data = tmp_path / "x", FORMATS[kind]()
+    path.write_bytes(data)
+
+    def grow() -> None:
+        with path.open("ab") as stream:
+            stream.write(lines() if kind == "jsonl" else FIXED[BLOCK_ENDS[-2] :])
+
+    assert read_after(path, grow) == (len(RECORDS), [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost"),
+    # Nothing in a file tells that lines or blocks are missing at its end: its size when it was found does.
+    [
+        ("jsonl", len(lines())),
+        ("jsonl", len(json.dumps(RECORDS[-1])) + 1),
+        ("fixed", 7),
+        ("fixed", "a block"),
+    ],
+)
+def test_a_file_that_shrinks_after_it_was_found_is_damaged(
+    kind: str, lost: int | str, tmp_path: Path
+) -> None:
+    path, data = tmp_path / "x", FORMATS[kind]()
+    path.write_bytes(data)
+    size = BLOCK_ENDS[-2] if isinstance(lost, str) else len(data) - lost
+    _, letters = read_after(path, lambda: os.truncate(path, size))
+    assert letters[-1].detail.startswith(f"it has {size:,} bytes, and had {len(data):,} when it was found")
+
+
+def test_a_corrupt_row_group_is_one_dead_letter_and_the_others_are_read(tmp_path: Path) -> None:
+    path, table = tmp_path / "reports", pa.Table.from_pylist(RECORDS)
+    pq.write_table(table, path, row_group_size=70, use_dictionary=False, compression="gzip")
+    data = bytearray(path.read_bytes())
+    start = pq.ParquetFile(path).metadata.row_group(1).column(0).data_page_offset
+    data[start + 40 : start + 80] = bytes(40)
+    path.write_bytes(data)
+    reports, (letter,) = read_after(path)
+    assert (letter.reason, letter.position, letter.reports) == ("corrupt_block", 1, 70)
+    assert reports == len(RECORDS) - 70
 
 
 @pytest.mark.parametrize("kind", ["avro", "fixed", "jsonl"])
@@ -347,9 +329,9 @@ def test_a_file_that_is_written_anew_while_it_is_read_is_damaged(
     path, data = tmp_path / "x", FORMATS[kind]()
     path.write_bytes(data)
     os.utime(path, (1_000, 1_000))
-    found = files.sniff(str(path), len(data))
-    assert isinstance(found, files.ReportFile)
-    (whole,) = files.split(found)
+    file = files.sniff(str(path), len(data))
+    assert isinstance(file, files.ReportFile)
+    (whole,) = files.split(file)
     reading = read_range(whole, Columns())
     assert isinstance(next(reading), pa.RecordBatch)
     path.write_bytes(data)
@@ -358,36 +340,10 @@ def test_a_file_that_is_written_anew_while_it_is_read_is_damaged(
     assert (letter.reason, letter.detail[:20]) == ("bad_file", "it was written anew ")
 
 
-def test_what_is_appended_does_not_make_it_another_file(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(lines())
-    found = files.sniff(str(path), len(lines()))
-    assert isinstance(found, files.ReportFile)
-    with path.open("ab") as stream:
-        stream.write(lines())
-    (whole,) = files.split(found)
-    assert sum(item.num_rows for item in read_range(whole, Columns())) == len(RECORDS)
-
-
-def read_after(path: Path, change: Callable[[], object] = lambda: None) -> tuple[int, list[DeadLetter]]:
-    """The reports and the dead letters of a file that changed after it was found."""
-    found = files.sniff(str(path), path.stat().st_size)
-    assert isinstance(found, files.ReportFile), found
-    ranges = list(files.split(found))
-    change()
-    items = [item for part in ranges for item in read_range(part, Columns())]
-    letters = [item for item in items if isinstance(item, DeadLetter)]
-    return sum(item.num_rows for item in items if isinstance(item, pa.RecordBatch)), letters
-
-
 def flushed_gzip() -> bytes:
     """Cut where a line ends, so that what is there is whole: only the missing end of the stream tells."""
     packer = zlib.compressobj(wbits=31)
     return packer.compress(lines()) + packer.flush(zlib.Z_SYNC_FLUSH)
-
-
-FIXED = fixed_bytes()
-BLOCK_ENDS = [at + 16 for at in range(len(FIXED)) if FIXED[at : at + 16] == FIXED[-16:]]
 
 
 @pytest.mark.parametrize(
@@ -404,64 +360,3 @@ def test_a_file_that_was_cut_short_is_damaged(data: bytes, reports: int, detail:
     (tmp_path / "x").write_bytes(data)
     read, (letter,) = read_after(tmp_path / "x")
     assert (read, detail in letter.detail) == (reports, True), letter.detail
-
-
-@pytest.mark.parametrize(
-    ("kind", "size"),
-    # Nothing in a file tells that lines or blocks are missing at its end: its size when it was found does.
-    [
-        ("jsonl", 0),
-        ("jsonl", 1),
-        ("jsonl", len(lines()[: lines().index(b"user 150")]) - len(b'{"user_id": "')),
-        ("fixed", BLOCK_ENDS[2] + 7),
-        ("fixed", BLOCK_ENDS[2]),
-    ],
-)
-def test_a_file_that_shrinks_after_it_was_found_is_damaged(kind: str, size: int, tmp_path: Path) -> None:
-    path, data = tmp_path / "x", FORMATS[kind]()
-    path.write_bytes(data)
-    _, letters = read_after(path, lambda: os.truncate(path, size))
-    assert letters[-1].detail.startswith(f"it has {size:,} bytes, and had {len(data):,} when it was found")
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_file_that_is_deleted_after_it_was_found_is_damaged(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(FORMATS[kind]())
-    read, (letter, *_) = read_after(path, path.unlink)
-    assert (read, letter.reason) == (0, "bad_file")
-    assert "No such file or directory" in letter.detail
-
-
-def test_blocks_that_are_appended_are_left_to_the_next_run(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(FIXED)
-
-    def grow() -> None:
-        with path.open("ab") as stream:
-            stream.write(FIXED[BLOCK_ENDS[-2] :])
-
-    assert read_after(path, grow) == (len(RECORDS), [])
-
-
-def test_avro_of_something_else_is_a_dead_letter(tmp_path: Path) -> None:
-    stream = io.BytesIO()
-    fastavro.writer(stream, {"type": "array", "items": "long"}, [[1, 2], [3]])
-    (tmp_path / "x").write_bytes(stream.getvalue())
-    read, (letter,) = read_after(tmp_path / "x")
-    assert (read, letter.reason, letter.reports) == (0, "corrupt_block", 2)
-
-
-def test_of_gzip_that_fails_its_checksum_no_line_is_handed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Each chunk of lines is handed on before the next one is decompressed.
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 1000)
-    packed = gzip.compress(lines(), mtime=0)
-    path = tmp_path / "x"
-    for at in range(len(packed) - 60, len(packed)):
-        path.write_bytes(packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :])
-        (part,) = files.split(files.ReportFile(str(path), len(packed), "jsonl.gz"))
-        (letter,) = read_range(part, Columns())
-        assert isinstance(letter, DeadLetter)
-        assert letter.reason == "bad_file"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -77,17 +76,6 @@ def rows(batch: pa.RecordBatch) -> list[Sent]:
     ]
 
 
-def check(batches: list[list[Sent]], stand: list[Sent], duplicates: int, partitions: int = 3) -> None:
-    """Run the transform; see who stands and what is counted."""
-    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        kept, counts = (
-            pipeline | beam.Create(list(map(batch_of, batches))) | DropDuplicateIds(STUDY, partitions)
-        )
-        total = counts | beam.CombinePerKey(sum)
-        assert_that(kept | beam.FlatMap(rows), equal_to(stand), "stand")
-        assert_that(total, equal_to([("duplicates", duplicates)] if duplicates else []), "counts")
-
-
 def test_one_id_of_a_user_in_a_service_counts_once_whatever_its_windows_and_versions() -> None:
     first = Sent("u1", "r1", time=5)
     again = [Sent("u1", "r1", time=6), Sent("u1", "r1", time=9 * HOUR), Sent("u1", "r1", time=7, version=1)]
@@ -97,34 +85,13 @@ def test_one_id_of_a_user_in_a_service_counts_once_whatever_its_windows_and_vers
     # Reports without an id: a batch without the column, one where some have an id, and one where all have.
     twins = [Sent("u3", None), Sent("u3", None)]
     named = [Sent("u3", "r1"), Sent("u3", "r2")]
-    check(
-        [[first, again[0]], [again[1]], [again[2]], users, *([one] for one in elsewhere)]
-        + [twins, [*twins, Sent("u3", "r1", time=1)], named],
-        [first, *users, *elsewhere, *twins, *twins, *named],
-        4,
-        partitions=1,
-    )
-
-
-@pytest.mark.parametrize("partitions", [1, 5])
-def test_many_ids_leave_one_report_each_whatever_the_partitions(partitions: int) -> None:
-    some = [
-        Sent(
-            f"u{place % 5}",
-            f"r{place % 17}",
-            time=(place * 7919) % 50,
-            version=place % 2,
-            payload=place / 100,
-        )
-        for place in range(100)
-    ]
-    first: dict[tuple[str, str | None], Sent] = {}
-    for one in sorted(some, key=lambda s: (s.time, s.payload)):
-        first.setdefault((one.user, one.report_id), one)
-    versions = [[s for s in some if s.version == version] for version in (0, 1)]
-    batches = [own[at : at + 9] for own in versions for at in range(0, len(own), 9)]
-    assert Counter(map(len, batches))[9] > 5
-    check(batches, list(first.values()), 100 - 85, partitions)
+    batches = [[first, again[0]], [again[1]], [again[2]], users, *([one] for one in elsewhere)]
+    batches += [twins, [*twins, Sent("u3", "r1", time=1)], named]
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        kept, counts = pipeline | beam.Create(list(map(batch_of, batches))) | DropDuplicateIds(STUDY, 2)
+        stand = [first, *users, *elsewhere, *twins, *twins, *named]
+        assert_that(kept | beam.FlatMap(rows), equal_to(stand), "stand")
+        assert_that(counts | beam.CombinePerKey(sum), equal_to([("duplicates", 4)]), "counts")
 
 
 # u1 comes twice in one hour, and r1 twice in two.
@@ -154,12 +121,3 @@ def test_a_study_says_whether_users_and_ids_may_come_again(
     assert (found.accounting["used"], found.accounting["duplicates"]) == (used, 5 - used)
     assert [own.statistic.users for own in found.snapshots] == users
     assert sum(own.statistic.reports for own in found.snapshots) == used
-
-
-def test_reports_that_are_kept_count_once_in_sliding_windows(small_text: str) -> None:
-    study = small_text.replace("{estimator: ule}", "{estimator: ems}")
-    study += "windows: {size: 2h, period: 1h}\nduplicates: keep\n"
-    found = tallied(study, TWICE, OLD_TIMES)
-    windows = [(own.window and own.window[0] // HOUR, own.statistic.reports) for own in found.snapshots]
-    assert windows == [(-1, 3), (0, 5), (1, 2)]
-    assert (found.accounting["in"], found.accounting["used"]) == (5, 5)

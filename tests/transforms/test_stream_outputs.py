@@ -130,18 +130,6 @@ def test_the_accounting_is_written_now_and_then_and_at_the_end(
     assert [one["in"] for one in written] == [1, 3, 4, 4]
 
 
-def test_the_accounting_is_text_that_a_person_can_read(tmp_path: Path) -> None:
-    run_counts(tmp_path / "accounting.json")
-    text = (tmp_path / "accounting.json").read_text()
-    assert text == json.dumps(ADDED_UP, indent=2) + "\n"
-
-
-def test_without_counts_there_is_no_accounting(tmp_path: Path) -> None:
-    source = test_stream.TestStream().advance_watermark_to_infinity()
-    run(source, WriteRunningAccounting(str(tmp_path / "accounting.json")))
-    assert list(tmp_path.iterdir()) == []
-
-
 def letters(first: int, count: int, detail: str = "bad") -> Any:
     """A batch of dead letters, numbered by their positions."""
     found = [
@@ -227,16 +215,6 @@ def test_many_dead_letters_do_not_wait_for_the_minute(
         (64, 64, []),
     )
     assert wrote.positions == [[*range(10)], [*range(10, 35)], [35]]
-
-
-def test_the_last_dead_letters_are_written_at_the_end(write_letters: Callable[..., Wrote]) -> None:
-    assert write_letters((0, 5, [letters(0, 3)])).positions == [[0, 1, 2]]
-
-
-def test_without_dead_letters_there_is_no_folder(write_letters: Callable[..., Wrote]) -> None:
-    wrote = write_letters((0, 5, []))
-    assert wrote.files == []
-    assert not wrote.folder.exists()
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,13 +10,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 import pytest
-from apache_beam.testing import test_pipeline
-from apache_beam.testing.util import assert_that, equal_to
 
-from ldpbeam.runners import direct
 from ldpbeam.schemas.reports.columns import decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -233,68 +229,10 @@ def test_what_is_just_within_the_limits_is_a_report(changes: dict[str, Any]) -> 
     assert sum(batch.num_rows for batch in validated([{**GOOD, **changes}]).reports) == 1
 
 
-@pytest.mark.parametrize("service", ["sw", "pm", "sr", "noise"])
-def test_payloads_of_32_bits_are_reports(service: str) -> None:
-    index = X.versions_of([service])[0]
-    rng = np.random.default_rng(7)
-    sent = X.versions[index].mechanism.perturb(rng.integers(0, 2, 5000).astype(float), rng)
-    columns = {
-        "user_id": pa.array([f"u{i}" for i in range(5000)]),
-        "payload": pa.array(sent.astype(np.float32)),
-        "event_time": pa.array([NOW] * 5000),
-    }
-    rows = pa.array(range(5000), pa.int64())
-    batch = decoded(columns, wanted_columns(STUDY, "x", service), {}, rows, rows)
-    found = validated(batch)
-    assert found.dead == []
-    assert found.reports[0].column("payload").type == pa.float64()
-    assert np.allclose(found.reports[0].column("payload"), sent, rtol=1e-6, atol=1e-6)
-
-
-def channel(found: Validated) -> list[tuple[bytes, int]]:
-    return [(b.schema.metadata[b"attribute"], int(b.schema.metadata[b"version"])) for b in found.reports]
-
-
-def test_a_record_names_its_attribute_and_service_before_the_file_and_the_option() -> None:
-    def of(record: dict[str, Any], **given: Any) -> list[tuple[bytes, int]]:
-        return channel(validated([{**record, "payload": 1}], **given))
-
-    own = {"user_id": "u1", "event_time": NOW, "attribute": "x", "service": "pm"}
-    bare = {"user_id": "u1", "event_time": NOW}
-    file = {"ldpbeam.attribute": "x", "ldpbeam.service": "sw"}
-    assert of(own, metadata=file, attribute="colour", service="shop") == [(b"x", 1)]
-    assert of(bare, metadata=file, attribute="colour", service="shop") == [(b"x", 0)]
-    assert of(bare, attribute="colour", service="shop") == [(b"colour", 0)]
-    assert of({**bare, "service": None, "attribute": "x"}, service="noise") == [(b"x", 3)]
-    assert of({**bare, "service": "noise"}, metadata=file) == [(b"x", 3)]
-
-
 def test_event_times_are_needed_only_where_something_asks_for_them() -> None:
     timeless = [{"user_id": "u1", "attribute": "x", "service": "pm", "payload": 0.5}]
     assert validated(timeless, TIMELESS).dead == []
     assert [d["reason"] for d in validated(timeless, TIMELESS, span=Span(start=0)).dead] == ["no_event_time"]
-
-
-@pytest.mark.parametrize(
-    ("time", "detail"),
-    [
-        (1_763_628_000, "looks like seconds"),
-        (1_763_628_000.5, "looks like seconds"),
-        ("1970-01-21T09:53:48Z", "looks like seconds"),
-        (1_763_628_000_000_000, "looks like microseconds"),
-        (1_763_628_000_000_000_000, "looks like nanoseconds"),
-        (0, "before 1990"),
-        ("1989-12-31T23:59:59.999Z", "before 1990"),
-        (-2_208_988_800_001, "outside the years 1900 to 2199"),
-        (7_258_118_400_000, "outside the years 1900 to 2199"),
-    ],
-)
-def test_an_event_time_that_cannot_be_right_is_a_dead_letter_that_says_why(time: Any, detail: str) -> None:
-    found = validated([GOOD, {**GOOD, "event_time": time}])
-    ((letter),) = found.dead
-    assert letter["detail"].startswith(detail)
-    assert letter["reason"].startswith("event_time_")
-    assert sum(batch.num_rows for batch in found.reports) == 1
 
 
 def test_the_first_and_the_last_plausible_moment_are_used() -> None:
@@ -383,18 +321,3 @@ def test_a_key_replaces_user_ids_and_joins_the_same_users() -> None:
     for answer in (plain, keyed):
         (users,), *counts = join(X, answer.reports)
         assert (users.users, [len(a.payloads) for a in users.answers], counts) == (3, [2, 3], [5, 0])
-
-
-def test_the_transform_has_reports_dead_letters_and_counts() -> None:
-    wanted = wanted_columns(STUDY, None, None)
-    records = [GOOD, {**GOOD, "service": "bus"}]
-    rows = pa.array([0, 1], pa.int64())
-    batch = decoded(columns_of(records, wanted.fields), wanted, {}, rows, rows)
-    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        out = pipeline | beam.Create([batch.replace_schema_metadata({"file": "f"})]) | ValidateReports(STUDY)
-        users = out.reports | "Users" >> beam.FlatMap(lambda b: b.column("user").to_pylist())
-        reasons = out[DEAD] | "Reasons" >> beam.FlatMap(lambda b: b.column("reason").to_pylist())
-        assert_that(users, equal_to([b"u1"]), "reports")
-        assert_that(reasons, equal_to(["unknown_service"]), "dead")
-        expected = [("dead_letters_by_reason/unknown_service", 1), ("dead_letters", 1)]
-        assert_that(out[COUNTS], equal_to(expected), "counts")

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.joined_reports import Answered, answers_of, drawn, in_batches, tied_first
-from support.tallied import tallied as tallied_of
+from support.joined_reports import Answered, drawn, in_batches, tied_first
 
-from ldpbeam import Answers, merge, tally
+from ldpbeam import Answers, tally
 from ldpbeam.domains import Vector
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic
 from ldpbeam.transforms.joining.coordinates import by_coordinate
-from ldpbeam.transforms.joining.join import UserReports, join, without_join
+from ldpbeam.transforms.joining.join import UserReports, join
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import tallied
 
@@ -41,7 +39,6 @@ attributes:
 groups: {field: region}
 """
 STUDY = parse_study(TEXT)
-ALONE = parse_study(TEXT.replace("{estimator: ule}", "{estimator: ems}") + "duplicates: keep\n")
 V = STUDY.attribute("v")
 NAMES = ("north", "east", "up")
 SERVICE = [version.service for version in V.versions]
@@ -106,21 +103,6 @@ def by_dictionary(some: Iterable[Report]) -> dict[tuple[str, str | None], Answer
     }
 
 
-def parts_of(users: Iterable[UserReports]) -> dict[tuple[str, str | None], Answered]:
-    """The same from rows of users, by coordinate."""
-    found: dict[tuple[str, str | None], Answered] = {}
-    for whole in users:
-        total = 0
-        for part in by_coordinate(V, whole):
-            assert (part.attribute, part.group) not in found, "a coordinate comes once"
-            assert len({answer.version for answer in part.answers}) == len(part.answers)
-            assert all(answer.payloads.dtype == np.float64 for answer in part.answers)
-            found[part.attribute, part.group] = answers_of(part)
-            total += part.reports
-        assert total == whole.reports
-    return found
-
-
 def statistic_of(name: str, users: Answered) -> Statistic:
     """The statistic of users one by one."""
     attribute = STUDY.attribute(name)
@@ -133,20 +115,6 @@ def statistic_of(name: str, users: Answered) -> Statistic:
                 Answers(version, np.array([row for row, _ in own]), np.array([value for _, value in own]))
             )
     return tally(attribute, len(rows), answers)
-
-
-@reproducibly
-@given(some=MANY, size=st.integers(1, 9), seed=st.integers(0, 99))
-def test_reports_are_grouped_by_coordinate_as_by_a_dictionary(
-    some: list[Report], size: int, seed: int
-) -> None:
-    batches = batches_of(some, size)
-    random.Random(seed).shuffle(batches)
-    joined = join(V, batches) if batches else None
-    expected = standing(some)
-    assert parts_of(joined.users if joined else []) == by_dictionary(expected)
-    if joined is not None:
-        assert (joined.used, joined.duplicates) == (len(expected), len(some) - len(expected))
 
 
 @reproducibly
@@ -169,68 +137,6 @@ def test_statistics_of_a_coordinate_are_those_of_its_reports_however_batches_are
     assert sum(s.reports for s in found.values()) == len(standing(some))
 
 
-def test_a_second_report_on_another_coordinate_is_a_duplicate() -> None:
-    first = Report(b"u1", 2, 0, None, 1, 0.5, None)
-    again = first._replace(coordinate=0, time=1)
-    for order in ([first, again], [again, first]):
-        joined = join(V, batches_of(order, 1))
-        assert (joined.used, joined.duplicates) == (1, 1)
-        assert parts_of(joined.users) == {("v.east", None): Counter({((2, 0.5),): 1})}
-    # Another version of the service is the service; another service is not.
-    other = first._replace(version=0, coordinate=0, value=0.25)
-    joined = join(V, batches_of([first, other, other._replace(version=1, time=1)], 2))
-    assert (joined.used, joined.duplicates) == (2, 1)
-    assert parts_of(joined.users) == {
-        ("v.east", None): Counter({((2, 0.5),): 1}),
-        ("v.north", None): Counter({((0, 0.25),): 1}),
-    }
-
-
-def test_answers_of_several_services_on_one_coordinate_are_joined_and_on_two_are_not() -> None:
-    some = [
-        Report(b"u1", 0, 0, None, 1, 0.25, None),
-        Report(b"u1", 2, 0, None, 1, 0.5, None),
-        Report(b"u2", 1, 0, None, 0, 2.0, None),
-        Report(b"u2", 2, 0, None, 1, -3.0, None),
-    ]
-    found = parts_of(join(V, batches_of(some)).users)
-    assert found == {
-        ("v.east", None): Counter({((0, 0.25), (2, 0.5)): 1, ((2, -3.0),): 1}),
-        ("v.north", None): Counter({((1, 2.0),): 1}),
-    }
-    statistic = statistic_of("v.east", found["v.east", None])
-    assert {mask: moments.users for mask, moments in statistic.moments.items()} == {0b101: 1, 0b100: 1}
-    assert statistic.joint_counts.tolist() == [1, 1]
-    assert (statistic.users, statistic.reports) == (2, 3)
-
-
-@reproducibly
-@given(some=MANY, size=st.integers(1, 9))
-def test_where_users_are_not_grouped_every_report_is_its_coordinates(some: list[Report], size: int) -> None:
-    attribute = ALONE.attribute("v")
-    found: dict[tuple[str, str | None], list[Statistic]] = defaultdict(list)
-    for batch in batches_of(some, size):
-        for users in without_join(batch, attribute):
-            for part in by_coordinate(attribute, users):
-                assert part.users == 0
-                own = tally(ALONE.attribute(part.attribute), part.users, part.answers)
-                found[part.attribute, part.group].append(own)
-    expected: dict[tuple[str, str | None], Counter[tuple[int, float]]] = defaultdict(Counter)
-    for report in some:
-        expected[f"v.{NAMES[report.coordinate]}", report.group][report.version, report.value] += 1
-    assert found.keys() == expected.keys()
-    for place, parts in found.items():
-        whole = merge(parts)
-        assert (whole.users, whole.reports) == (None, sum(expected[place].values()))
-        for version, histogram in enumerate(whole.histograms):
-            mechanism = ALONE.attribute(place[0]).versions[version].mechanism
-            values = [v for (index, v), n in expected[place].items() for _ in range(n) if index == version]
-            counts = np.bincount(
-                mechanism.bucketise(np.array(values, dtype=float), 8), minlength=mechanism.cells(8)
-            )
-            np.testing.assert_array_equal(histogram, counts)
-
-
 def test_what_is_no_vector_passes_as_it_is() -> None:
     users = UserReports("v.up", "here", 2, (Answers(0, np.arange(2), np.array([0.5, 0.25])),))
     (same,) = by_coordinate(STUDY.attribute("v.up"), users)
@@ -250,48 +156,3 @@ def test_coordinates_are_attributes_of_their_own() -> None:
             v.mechanism.inner
             for v in V.versions  # type: ignore[attr-defined]
         ]
-
-
-ONE = """
-study: one
-attributes:
-  v:
-    domain: {coordinates: 4, values: [0, 10]}
-    buckets: 16
-    services:
-      a: {mechanism: piecewise, epsilon: 1.0}
-    estimates:
-      mean: {estimator: ivw}
-      shape: {estimator: ems}
-"""
-
-
-def test_reports_of_no_coordinate_are_dead_letters_and_a_users_second_is_a_duplicate() -> None:
-    rng, users = np.random.default_rng(3), np.array([f"u{place}" for place in range(400)])
-    (version,) = parse_study(ONE).attribute("v").versions
-    sent = version.mechanism.perturb(rng.random((400, 4)), rng)
-    # 30 users report once more, later, on the next coordinate; five sent no report at all.
-    other, unknown, outside = sent[:30].copy(), sent[:1].copy(), sent[:1].copy()
-    other["coordinate"] = (other["coordinate"] + 1) % 4
-    unknown["coordinate"] = 4
-    outside["report"] = 4.09
-    bad = [unknown[0].tobytes(), outside[0].tobytes(), bytes(11), None]
-    tables: list[dict[str, Any]] = [
-        {"user_id": users, "payload": [payload.tobytes() for payload in sent], "event_time": [1000] * 400},
-        {"user_id": users[:30], "payload": [own.tobytes() for own in other], "event_time": [9000] * 30},
-        {"user_id": [f"bad{place}" for place in range(4)], "payload": bad},
-        {"user_id": ["bad4"], "payload": [0.5]},
-    ]
-    found = tallied_of(ONE, tables)
-    assert found.accounting["dead_letters_by_reason"] == {
-        "payload_outside_mechanism": 2,
-        "payload_wrong_length": 1,
-        "payload_not_bytes": 1,
-        "no_payload": 1,
-    }
-    assert (found.accounting["used"], found.accounting["duplicates"]) == (400, 30)
-    for place, snapshot in enumerate(found.snapshots):
-        own = sent[sent["coordinate"] == place]
-        answers = [Answers(0, np.arange(len(own)), own["report"])]
-        attribute = parse_study(ONE).attribute(f"v.{place}")
-        assert (snapshot.attribute, snapshot.statistic) == (f"v.{place}", tally(attribute, len(own), answers))

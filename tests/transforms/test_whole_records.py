@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.testing.util import assert_that, equal_to
 
-import ldpbeam as ldp
 from ldpbeam.schemas.messages.decode import Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.dead_letters import Disclosure, as_batch
@@ -121,12 +118,3 @@ def test_a_message_is_kept_as_it_came(count: int) -> None:
     assert kept([*decode_messages([lines], columns)]) == [LINE, LINE]
     avro = Message("1", container(SCHEMA, [GOOD, BAD]), "application/avro")
     assert kept([*decode_messages([avro], columns)]) == [datum(BAD)]
-
-
-def test_beam_transforms_keep_all_fields_of_an_element() -> None:
-    table = pa.RecordBatch.from_pylist([BAD])
-    for reports in ([BAD, GOOD], [table]):
-        with beam.Pipeline(runner="DirectRunner") as pipeline:
-            made = pipeline | beam.Create(reports) | ldp.beam.Estimate(TEXT, keep_bad_records=True)
-            rows = made.dead_letters | beam.Map(lambda row: json.loads(row.record))
-            assert_that(rows, equal_to([BAD]))

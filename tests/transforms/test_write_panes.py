@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -197,16 +196,6 @@ def test_a_pane_leaves_other_windows_attributes_and_runs_alone(writing: Write) -
     assert {record["run"] for record in other.records(f"{name}.jsonl")} == {"run-2"}
 
 
-@pytest.mark.parametrize("timing", ["early", "on_time", "late"])
-def test_only_a_pane_of_a_window_that_has_closed_is_complete(timing: str, writing: Write) -> None:
-    own = writing()
-    given = own.write(PANE, pane_timing=timing)
-    found = {(record["pane_timing"], record["complete"]) for record in given}
-    assert found == {(timing, timing != "early")}
-    assert {(s.pane_timing, s.complete) for s in own.snapshots(f"{NAME}.avro")} == found
-    assert {(r["pane_timing"], r["complete"]) for r in own.records(f"{NAME}.jsonl")} == found
-
-
 @pytest.mark.parametrize("timing", ["on_time", "late"])
 def test_windows_that_an_earlier_run_left_open_are_incomplete(timing: str, writing: Write) -> None:
     left = [OpenWindow("x", *FIRST_WINDOW), OpenWindow("y", *SECOND_WINDOW)]
@@ -258,46 +247,6 @@ def test_a_window_that_had_not_begun_when_the_run_ended_is_counted_and_not_publi
     monkeypatch.setattr(panes.time, "time", lambda: 9.0)
     Journal(str(own.output), own.run, 1, 0).end(10 * SECOND)
     assert len(own.write([tomorrow])) == 2
-
-
-def test_the_stop_of_another_run_is_not_that_of_this_one(writing: Write) -> None:
-    writing(run="run-2").stop(0)
-    assert {record["complete"] for record in writing().write(PANE)} == {True}
-
-
-def test_of_several_readers_the_one_that_was_least_far_says_what_has_closed(writing: Write) -> None:
-    own = writing()
-    own.stop(20)
-    own.stop(5, reader=1)
-    assert {record["pane_timing"] for record in own.write(PANE)} == {"early"}
-
-
-@pytest.mark.parametrize("others", [["north"], ["rest"]])
-def test_every_estimate_is_published_by_an_id_of_its_own(others: list[str]) -> None:
-    ten, eleven, twelve = (f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12))
-    windows = [(ten, eleven), (eleven, twelve), (ten, twelve)]
-    groups = [(None, 0), (None, 2), ("", 0), ("0", 0), *((group, 0) for group in others)]
-    records = [
-        EstimateRecord(
-            study=study,
-            run=run,
-            attribute=attribute,
-            name=name,
-            window_start=start,
-            window_end=end,
-            group=group,
-            other_groups=other_groups,
-            pane_index=pane,
-            estimator="ems",
-            reports=1,
-            converged=True,
-            n_iterations=0,
-        )
-        for study, run, attribute, name, (start, end), (group, other_groups), pane in itertools.product(
-            ["s", "t"], ["run-1", "run-2"], ["x", "x.up"], ["mean", "all"], windows, groups, [0, 1, 10]
-        )
-    ]
-    assert len({estimate_id(record) for record in records}) == len(records)
 
 
 def test_an_id_says_what_an_estimate_is_of(writing: Write) -> None:
