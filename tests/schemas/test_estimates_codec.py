@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam import (
-    Answers,
     Attribute,
     Categories,
     Estimate,
@@ -23,10 +22,8 @@ from ldpbeam import (
     ServiceVersion,
     build_mechanism,
     empty,
-    tally,
 )
 from ldpbeam.domains import KeyValues
-from ldpbeam.estimators import estimate as solve
 from ldpbeam.intervals import Intervals
 from ldpbeam.mechanisms import PrivKV
 from ldpbeam.schemas.outputs.estimates import estimate_record, json_fields, write_json_lines
@@ -303,23 +300,6 @@ def test_a_line_is_read_as_the_estimate_that_was_written() -> None:
     assert [read_record(EstimateRecord, line) for line in lines_of(ESTIMATES)] == ESTIMATES
 
 
-def test_the_estimates_that_estimators_give_are_written() -> None:
-    source = np.random.default_rng(1)
-    written = []
-    for attribute, names in (
-        (NUMBERS, ("em", "ems", "ivw", "ua")),
-        (COLOURS, ("mle", "norm_sub", "inversion")),
-    ):
-        values = source.random(500) if attribute is NUMBERS else source.integers(0, 3, 500)
-        payloads = attribute.versions[0].mechanism.perturb(values, source)
-        statistic = tally(attribute, 500, [Answers(0, np.arange(500), payloads)])
-        kept = Snapshot("x", WINDOW, None, 0, statistic)
-        for name in names:
-            answer = solve(name, attribute, statistic)
-            written.append(estimate_record(study_of(attribute, 0.1, 0.9), kept, name, answer))
-    assert [read_record(EstimateRecord, line) for line in lines_of(written)] == written
-
-
 def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes() -> None:
     lines = lines_of(ESTIMATES)
     assert [json.loads(line) for line in lines] == RECORDS
@@ -333,11 +313,6 @@ def test_no_estimate_has_a_number_that_json_does_not_have(number: float) -> None
     for answer in (replace(MEAN, mean=number), replace(MEAN, distribution=np.array([number] * 4))):
         with pytest.raises(ValueError, match="finite number"):
             estimate_record(study_of(NUMBERS), snapshot(NUMBERS), "mean", answer)
-
-
-def test_names_beyond_ascii_survive() -> None:
-    record = replace(ESTIMATES[1], group="Zürich 😀")
-    assert json.loads(lines_of([record])[0])["group"] == "Zürich 😀"
 
 
 def test_an_estimate_holds_a_number_in_eight_bytes() -> None:

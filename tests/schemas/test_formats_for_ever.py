@@ -100,18 +100,6 @@ def test_snapshots_are_read(version: Path) -> None:
     assert {snapshot.run for snapshot in snapshots} == {listed(version / "out" / "run.json")["run"]}
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_reports_of_every_format_give_the_same_statistics(
-    version: Path, kind: str, tmp_path: Path, run_estimate: Any
-) -> None:
-    study = (version / "study.yaml").read_text(encoding="utf-8")
-    ran = run_estimate(tmp_path, study, sorted((version / "reports" / kind).iterdir()))
-    assert ran.code == 0, ran.err
-    assert list(map(plain, ran.snapshots)) == told(version)
-    kept = listed(version / "out" / "accounting.json")
-    assert ran.accounting["used"] == ran.accounting["in"] == kept["used"]
-
-
 def test_a_report_is_the_same_one_in_every_format(version: Path, tmp_path: Path, run_estimate: Any) -> None:
     """Users and times are the same, so that all but one of each report's copies are duplicates."""
     study = (version / "study.yaml").read_text(encoding="utf-8")

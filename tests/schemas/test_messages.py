@@ -9,8 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.sent_messages import (
     ANN,
     AVRO,
@@ -22,9 +20,7 @@ from support.sent_messages import (
     OWN,
     PRETTY,
     REPORT,
-    SAID,
     TEN,
-    VALID,
     WITHOUT_ID,
     arrow,
     container,
@@ -39,7 +35,7 @@ from support.sent_messages import (
 
 from ldpbeam.schemas.messages import decode as messages
 from ldpbeam.schemas.messages.decode import ARROW, JSON, KNOWN, LINES, Message
-from ldpbeam.schemas.reports.columns import DELIVERY, SERVICE_KEY, Columns
+from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
@@ -120,14 +116,6 @@ def test_a_mixture_in_one_call_is_what_each_message_is_by_itself() -> None:
     assert sorted(map(repr, together.bad)) == sorted(repr(bad) for found in alone for bad in found.bad)
 
 
-def test_messages_that_are_delivered_again_give_identical_batches() -> None:
-    first, again = read(*everything()), read(*everything())
-    assert first.bad == again.bad
-    assert len(first.batches) == len(again.batches)
-    for batch, other in zip(first.batches, again.batches, strict=True):
-        assert batch.equals(other, check_metadata=True)
-
-
 def test_single_reports_are_decoded_together_by_what_they_have_of_text() -> None:
     """Reports of several mechanisms come in turn, and do not make one column."""
     kinds = [{"payload": 0.5}, {"payload": "00a0ff"}, {"payload": 3, "event_time": "2026-01-01T00:00:00Z"}]
@@ -147,14 +135,6 @@ def test_many_messages_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     found = read(*(Message(str(n), line({"user_id": f"u{n:03}", "payload": n}), JSON) for n in range(100)))
     assert 5 < len(found.batches) < 20
     assert found.column("position") == found.column("payload") == list(range(100))
-
-
-@pytest.mark.parametrize("encode", [lambda r: (line(r), JSON), lambda r: (lines([r]), LINES)])
-def test_payloads_in_hexadecimal_digits_are_text(encode: Any) -> None:
-    found = read(*(Message(str(n), *encode({"user_id": f"u{n}", "payload": f"0{n}fF"})) for n in range(3)))
-    (batch,) = found.batches
-    assert batch.column("payload").type == pa.string()
-    assert found.column("payload") == ["00fF", "01fF", "02fF"]
 
 
 def test_payloads_of_bytes_are_bytes_and_stand_apart_from_numbers() -> None:
@@ -189,23 +169,6 @@ def test_fields_that_the_study_looks_at_are_read_and_others_are_not() -> None:
         assert "colour" not in row
         (row,) = read(own, wanted=Columns()).rows
         assert "app" not in row
-
-
-def test_a_reports_own_service_comes_before_its_messages_and_that_before_the_given_one() -> None:
-    wanted = Columns("given", "given")
-    both = [{"user_id": "a", "service": "own"}, {"user_id": "b"}]
-    assert read(*(Message(r["user_id"], line(r), JSON) for r in both), wanted=wanted).column("service") == [
-        "own",
-        "given",
-    ]
-    stream = arrow(
-        pa.record_batch({"user_id": ["a", "b"], "service": ["own", None]}).replace_schema_metadata(SAID)
-    )
-    (one, other) = read(Message("1", stream, ARROW), wanted=wanted).rows
-    assert (one["service"], other["service"], one["attribute"]) == ("own", "maps", "minutes")
-    nothing = container([{"user_id": "a", "payload": 1}], metadata={SERVICE_KEY: "maps"})
-    (row,) = read(Message("1", nothing, AVRO), wanted=wanted).rows
-    assert (row["service"], row["attribute"]) == ("maps", "given")
 
 
 @pytest.mark.parametrize(
@@ -382,42 +345,3 @@ def test_bytes_that_defeat_a_decoder_cost_only_their_message(monkeypatch: pytest
         (poison, "bad_message", "defeated")
     ]
     assert sorted(found.column("position")) == list(range(7))
-
-
-@st.composite
-def damaged(draw: st.DrawFn) -> Message:
-    """A message of some kind whose bytes are cut, changed in places, or any."""
-    data, content_type = draw(st.sampled_from(VALID))
-    data = draw(
-        st.one_of(st.just(data), st.binary(max_size=60), st.binary(max_size=30).map(lambda more: data + more))
-    )
-    spoilt = bytearray(data)
-    for _ in range(draw(st.integers(0, 4)) if data else 0):
-        at = draw(st.integers(0, len(spoilt) - 1))
-        spoilt[at] = draw(st.one_of(st.sampled_from([0, 1, 2, 127, 128, 255]), st.integers(0, 255)))
-    cut = draw(st.one_of(st.just(len(spoilt)), st.integers(0, len(spoilt))))
-    if draw(st.integers(0, 9)) == 0:
-        content_type = draw(st.sampled_from([*KNOWN, "", "x"]))
-    return Message(draw(st.sampled_from(["1", "22", "x"])), bytes(spoilt[:cut]), content_type)
-
-
-@settings(derandomize=True, deadline=None, max_examples=150)
-@given(given=st.lists(damaged(), max_size=4))
-def test_no_bytes_raise_an_error_or_cost_another_message(given: list[Message]) -> None:
-    healthy = [
-        Message("777", ANN, JSON),
-        Message("778", OBJECT, AVRO),
-        Message("779", lines([OWN[0]]), LINES),
-    ]
-    found = read(*given, *healthy)
-    assert sum(row["position"] in (777, 778, 779) for row in found.rows) == 3
-    assert not {bad.message for bad in found.bad} & set(healthy)
-    rows = {message.id: 0 for message in given}
-    for row in found.rows:
-        if row["position"] in (1, 22, None):
-            rows["x" if row["position"] is None else str(row["position"])] += 1
-    for message in given:
-        # A message of one report is that report or a bad message, and never neither.
-        own = [other for other in given if other.id == message.id]
-        if all(other.content_type == JSON for other in own):
-            assert rows[message.id] + sum(bad.message.id == message.id for bad in found.bad) == len(own)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import random
-import uuid
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.schemas.files import parquet
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns
+from ldpbeam.schemas.reports.columns import Columns
 
 NEW_YEAR = 1_767_225_600_000
-UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")
 
 
 def file_of(table: pa.Table, **options: Any) -> bytes:
@@ -30,10 +27,6 @@ def batches(data: bytes, index: int = 0, wanted: Columns | None = None) -> list[
 
 def rows(data: bytes, index: int = 0, wanted: Columns | None = None) -> list[dict[str, Any]]:
     return [row for batch in batches(data, index, wanted) for row in batch.to_pylist()]
-
-
-def column(name: str, array: pa.Array, **options: Any) -> list[Any]:
-    return [row[name] for row in rows(file_of(pa.table({name: array}), **options))]
 
 
 def reports(count: int) -> pa.Table:
@@ -74,63 +67,6 @@ def test_a_large_row_group_comes_in_batches_that_count_on(monkeypatch: pytest.Mo
     assert [row["payload"] for row in rows(data)] == [number / 4 for number in range(10)]
 
 
-@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-def test_timestamps_are_their_instants(unit: str, zone: str) -> None:
-    times = pa.array([NEW_YEAR, None, -1]).cast(pa.timestamp("ms", zone)).cast(pa.timestamp(unit, zone))
-    assert column("event_time", times) == [NEW_YEAR, None, -1]
-
-
-def test_times_in_numbers_and_text_are_read_too() -> None:
-    assert column("event_time", pa.array([NEW_YEAR, 10**16])) == [NEW_YEAR, 10**16]
-    assert column("event_time", pa.array(["2026-01-01T00:00:00Z", "2026-01-01"])) == [NEW_YEAR, None]
-
-
-@pytest.mark.parametrize("store_schema", [True, False], ids=["by Arrow", "by others"])
-@pytest.mark.parametrize(
-    "array",
-    [
-        pa.array([str(UUID), None]),
-        pa.array([str(UUID).upper(), None], pa.large_string()),
-        pa.array([str(UUID), None], pa.string_view()),
-        pa.array([str(UUID), None]).dictionary_encode(),
-        pa.array([UUID.bytes, None]),
-        pa.array([UUID.bytes, None], pa.binary(16)),
-        pa.array([UUID.bytes, None], pa.large_binary()),
-        pa.array([UUID.bytes, None], pa.binary_view()),
-        pa.array([UUID.bytes, None]).dictionary_encode(),
-        pa.array([UUID.bytes, None], pa.uuid()),
-    ],
-    ids=lambda array: str(array.type),
-)
-def test_a_uuid_is_the_same_user_in_every_type_of_column(array: pa.Array, store_schema: bool) -> None:
-    assert column("user_id", array, store_schema=store_schema) == [UUID.bytes, None]
-
-
-def test_names_are_text_in_every_type_of_column() -> None:
-    for array in (pa.array(["maps", None], pa.large_string()), pa.array(["maps", None]).dictionary_encode()):
-        assert column("service", array) == ["maps", None]
-
-
-def test_a_payload_of_32_bits_is_read_as_the_number_it_is() -> None:
-    assert column("payload", pa.array([0.1, None], pa.float32())) == [0.10000000149011612, None]
-    assert column("payload", pa.array([3, 2**32 - 1], pa.uint32())) == [3, 2**32 - 1]
-    assert column("payload", pa.array([3, None], pa.int8())) == [3, None]
-
-
-def test_the_files_metadata_says_what_its_records_leave_out() -> None:
-    table = reports(2).replace_schema_metadata({SERVICE_KEY: "maps", ATTRIBUTE_KEY: "minutes"})
-    (batch,) = batches(file_of(table), wanted=Columns("other", "other"))
-    assert batch.schema.metadata == {b"attribute": b"minutes", b"service": b"maps"}
-    (batch,) = batches(file_of(reports(2)), wanted=Columns(None, "given"))
-    assert batch.schema.metadata == {b"service": b"given"}
-
-
-def test_further_fields_that_the_study_looks_at_are_text() -> None:
-    table = reports(2).append_column("app", pa.array([1, None]))
-    assert [row["app"] for row in rows(file_of(table), wanted=Columns(extras=("app",)))] == ["1", None]
-
-
 def test_nested_and_missing_columns_are_null_row_by_row() -> None:
     data = file_of(pa.table({"user_id": [{"id": "ann"}] * 3}))
     assert [(row["user_id"], row["payload"]) for row in rows(data)] == [(None, None)] * 3
@@ -166,20 +102,6 @@ def test_a_row_group_whose_pages_are_corrupt_is_a_value_error_and_costs_no_other
     with pytest.raises(ValueError, match="it does not decode: "):
         batches(corrupt, 0)
     assert rows(corrupt, 1) == rows(data, 1)
-
-
-def test_a_flipped_bit_is_harmless_or_a_value_error_and_nothing_else() -> None:
-    data = file_of(reports(40), compression="snappy")
-    source = random.Random(1)
-    refused = 0
-    for _ in range(400):
-        flipped = bytearray(data)
-        flipped[source.randrange(len(data))] ^= 1 << source.randrange(8)
-        try:
-            batches(bytes(flipped))
-        except ValueError:
-            refused += 1
-    assert 20 < refused < 380
 
 
 def test_two_columns_of_one_name_are_a_value_error() -> None:

@@ -24,7 +24,6 @@ from ldpbeam.schemas.outputs.snapshots import (
     statistic_of,
     write_snapshots,
 )
-from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 
 WINDOW = (1_767_225_600_000, 1_767_229_200_000)
@@ -129,14 +128,6 @@ def test_the_same_snapshots_give_the_same_bytes(attribute: Attribute, snapshots:
     assert written(snapshots[:2], attribute) != data
 
 
-def test_statistics_read_back_merge_as_those_that_were_written(
-    attribute: Attribute, snapshots: list[Snapshot]
-) -> None:
-    one, rest = (snapshot.statistic for snapshot in read(written(snapshots[:2], attribute)))
-    assert merge([one, rest]) == merge([snapshots[0].statistic, snapshots[1].statistic])
-    assert merge([rest, empty(attribute)]) == rest
-
-
 def test_a_statistic_on_the_wire_is_equal_and_has_no_schema(snapshots: list[Snapshot]) -> None:
     for snapshot in snapshots:
         data = encode_statistic(snapshot.statistic)
@@ -148,47 +139,36 @@ def test_a_statistic_on_the_wire_is_equal_and_has_no_schema(snapshots: list[Snap
 def test_numbers_beyond_64_bits_and_unknown_users_survive(attribute: Attribute) -> None:
     whole = tallied(attribute, 3)
     (mask, moments), *_ = whole.moments.items()
+    histograms = tuple(histogram + (2**62 + 1) for histogram in whole.histograms)
     large = dataclasses.replace(moments, sums=(-(2**80), 0, 1), squares=(2**200, 2**64, 0))
-    statistic = dataclasses.replace(whole, users=None, moments={mask: large, 2**61: large})
+    statistic = dataclasses.replace(
+        whole, histograms=histograms, users=None, moments={mask: large, 2**61: large}
+    )
     assert decode_statistic(encode_statistic(statistic)) == statistic
     assert statistic_of(statistic_fields(statistic)) == statistic
     assert decode_statistic(encode_statistic(statistic)).users is None
 
 
-def test_counts_keep_all_their_64_bits(attribute: Attribute) -> None:
-    histograms = tuple(histogram + (2**62 + 1) for histogram in empty(attribute).histograms)
-    statistic = dataclasses.replace(empty(attribute), histograms=histograms)
-    assert decode_statistic(encode_statistic(statistic)).histograms[0].tolist() == [2**62 + 1] * 256
-
-
-def test_statistics_of_versions_and_of_kept_duplicates_round_trip(commute_text: str) -> None:
-    versions = "version_field: app, versions: {v1: {epsilon: 1}, v2: {epsilon: 2}}"
-    text = commute_text.replace("square_wave, epsilon: 1.0", f"square_wave, {versions}").replace("ule", "em")
-    attribute = parse_study(text.replace("windows:", "duplicates: keep\nwindows:")).attribute("minutes")
-    snapshot = Snapshot("minutes", None, None, 0, tallied(attribute, 4))
-    assert snapshot.statistic.users is None
-    assert len(snapshot.statistic.histograms) == 4
-    assert read(written([snapshot], attribute)) == [snapshot]
-
-
 def test_a_file_of_an_older_schema_is_read_with_the_defaults(
     attribute: Attribute, snapshots: list[Snapshot]
 ) -> None:
-    older = without("other_groups", "pane_index", "pane_timing", "shard", "group")
+    older = without(
+        *("other_groups", "pane_index", "pane_timing", "shard", "group"),
+        *("window_start", "window_end", "users"),
+    )
     expected = [
-        dataclasses.replace(snapshot, other_groups=0, pane_index=0, pane_timing="on_time", group=None)
+        dataclasses.replace(
+            *(snapshot,),
+            other_groups=0,
+            pane_index=0,
+            pane_timing="on_time",
+            group=None,
+            window=None,
+            statistic=dataclasses.replace(snapshot.statistic, users=None),
+        )
         for snapshot in snapshots
     ]
     assert read(rewritten(written(snapshots, attribute), older)) == expected != snapshots
-
-
-def test_a_file_without_windows_and_users_is_read_as_one_that_has_none(
-    attribute: Attribute, snapshots: list[Snapshot]
-) -> None:
-    older = without("window_start", "window_end", "users")
-    (found, *_) = read(rewritten(written(snapshots, attribute), older))
-    statistic = dataclasses.replace(snapshots[0].statistic, users=None)
-    assert found == dataclasses.replace(snapshots[0], window=None, statistic=statistic)
 
 
 def test_a_file_of_a_newer_schema_is_read_without_its_new_fields(

@@ -41,11 +41,6 @@ def in_words(keys: str) -> str:
     return " of ".join(reversed(["the name" if word == "[key]" else word for word in words]))
 
 
-def test_keys_in_words() -> None:
-    assert in_words("attributes.x.services.taxi.epsilon") == "epsilon of service taxi of attribute x"
-    assert in_words("windows.size") == "size of windows"
-
-
 def versions(one: str, other: str, by: str = "") -> str:
     return (
         f"{{mechanism: piecewise, {by}versions: {{v1: {{epsilon: 1, {one}}}, v2: {{epsilon: 2, {other}}}}}}}"
@@ -55,73 +50,74 @@ def versions(one: str, other: str, by: str = "") -> str:
 BY_APP = "version_field: app, "
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "place", "says"),
-    [
-        # keys
-        ("buckets:", "bucket:", "5: attributes.minutes.bucket", "unknown key; did you mean 'buckets'?"),
-        ("windows:", "window:", "14: window", "unknown key; did you mean 'windows'?"),
-        ("allowed_lateness", "alowed_latenes", "14: windows.alowed_latenes", "mean 'allowed_lateness'?"),
-        ("study: commute", "study: commute\nqqqqq: 1", "2: qqqqq", "unknown key"),
-        ("study: commute", "study: commute\npublish: {at_leat: 3}", "2: publish.at_leat", "mean 'at_least'?"),
-        # names
-        ("study: commute", "study: my commute", "1: study", "names have letters, digits, _ and -"),
-        ("maps:   ", "'ma/ps': ", "7: attributes.minutes.services.ma/ps.[key]", "found 'ma/ps'"),
-        # mechanisms
-        ("square_wave", "square", AT_MAPS, "unknown mechanism 'square'; did you mean 'square_wave'?"),
-        (TAXI, "{mechanism: grr, epsilon: 1}", AT_TAXI, "mechanism 'grr' is for categories"),
-        (TAXI, "{mechanism: piecewise}", AT_TAXI, "it needs a mechanism and an epsilon"),
-        (TAXI, "{epsilon: 1}", AT_TAXI, "it needs a mechanism and an epsilon"),
-        (TAXI, "{mechanism: piecewise, epsilon: 1, wide: 2}", AT_TAXI, "has no option 'wide'; it takes none"),
-        (TAXI, "{mechanism: piecewise, epsilon: 1, name: 2}", AT_TAXI, "has no option 'name'; it takes none"),
-        (TAXI, "piecewise", AT_TAXI, "write {mechanism: piecewise, epsilon: 1}, found 'piecewise'"),
-        ("epsilon: 0.5", "epsilon: 0", f"{AT_TAXI}.epsilon", "above 0 and at most 20, found 0"),
-        ("epsilon: 0.5", "epsilon: -0.5", f"{AT_TAXI}.epsilon", "at most 20, found -0.5"),
-        ("epsilon: 0.5", "epsilon: 99", f"{AT_TAXI}.epsilon", "found 99"),
-        ("epsilon: 0.5", "epsilon: .nan", f"{AT_TAXI}.epsilon", "found nan"),
-        ("epsilon: 0.5", "epsilon: low", f"{AT_TAXI}.epsilon", "valid number"),
-        ("epsilon: 0.5", "epsilon: yes", f"{AT_TAXI}.epsilon", "found True"),
-        # estimators
-        ("estimator: ems", "estimator: emz", AT_EMS, "unknown estimator 'emz'"),
-        (ULE, "{services: [mops]}", AT_ULE, "unknown service 'mops'; there are: maps,"),
-        ("[maps]", "[mops]", AT_EMS, "unknown service 'mops'; there are: maps,"),
-        ("[maps]", "[maps, maps]", f"{AT_EMS}.services", "found ['maps', 'maps']"),
-        ("[maps]", "[]", f"{AT_EMS}.services", "found []"),
-        (ULE, "{estimator: norm_sub}", AT_ULE, "does not fit: service maps (square_wave) gives no unbiased"),
-        (ULE, "{estimator: ule, steps: 3}", AT_ULE, "has no option 'steps'; it takes: smooth, tolerance,"),
-        (ULE, "{estimator: ule, tolerance: 0}", AT_ULE, "'tolerance' is a number above 0, found 0"),
-        (ULE, "{estimator: ule, tolerance: .nan}", AT_ULE, "'tolerance' is a number above 0, found nan"),
-        (ULE, "{estimator: ule, max_iterations: 1.5}", AT_ULE, "is a whole number from 1, found 1.5"),
-        (ULE, "{estimator: ule, max_iterations: 10000.0}", AT_ULE, "is a whole number from 1, found 10000.0"),
-        (ULE, "{estimator: ule, smooth: often}", AT_ULE, "'smooth' is true or false, found 'often'"),
-        ("study: commute", "study: commute\nduplicates: keep", AT_ULE.replace("11", "12"), "does not group"),
-        # domains
-        (DOMAIN, "{numeric: [180, 0]}", AT_DOMAIN, "needs low < high, found [180.0, 0.0]"),
-        (DOMAIN, "{numeric: [0, .inf]}", AT_DOMAIN, "needs low < high"),
-        (DOMAIN, "{numeric: [0]}", f"{AT_DOMAIN}.numeric.1", "entry of the pair is missing"),
-        (DOMAIN, "{numeric: [0, 1, 2]}", f"{AT_DOMAIN}.numeric", "a pair here, as in [0, 1], with points"),
-        (DOMAIN, "[0, 180]", AT_DOMAIN, "write {numeric: [0, 180]}, found"),
-        (DOMAIN, "[car, bus]", AT_DOMAIN, "write {categories: [car, bus]}, found"),
-        (DOMAIN, "{categories: [car, bus, car]}", AT_DOMAIN, "are listed twice in the domain: car"),
-        (DOMAIN, "{categories: [car]}", AT_DOMAIN, "two categories or more, found 1"),
-        (DOMAIN, "{categories: 1}", f"{AT_DOMAIN}.categories", "greater than or equal to 2, found 1"),
-        (DOMAIN, "{categories: [yes, car]}", f"{AT_DOMAIN}.categories.0", "write 'yes' in quotes"),
-        (DOMAIN, "{categories: [a, 7]}", f"{AT_DOMAIN}.categories.1", "write '7' in quotes"),
-        (DOMAIN, "{}", AT_DOMAIN, "give one of numeric: [low, high], categories"),
-        (DOMAIN, "{numeric: [0, 1], categories: 3}", AT_DOMAIN, "give one of numeric: [low, high],"),
-        # sizes
-        ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
-        ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),
-        ("study: commute", "study: commute\nepsilon_cap: 0", "2: epsilon_cap", "greater than 0, found 0"),
-        ("study: commute", "study: commute\nrepeats: never", "2: repeats", "'first' or 'all', found 'never'"),
-        ("study: commute", "study: commute\ngroups: region", "2: groups", "write {field: region}, found"),
-        ("study: commute", "study: commute\nintervals: 0.9", "2: intervals", "write {level: 0.9}, found"),
-        ("{size: 1h, allowed_lateness: 10m}", "1h", "14: windows", "write {size: 1h}, found"),
-        (ULE, "ule", AT_ULE, "write {estimator: ule}, found"),
-        ("study: commute", "study: commute\ngroups: {field: user_id}", "2: groups.field", "found 'user_id'"),
-        ("study: commute", "study: commute\ngroups: {field: row}", "2: groups.field", "found 'row'"),
-    ],
-)  # fmt: skip
+#: What is changed in a good study, where that stands, and what is said of it.
+MISTAKES = [
+    # keys
+    ("buckets:", "bucket:", "5: attributes.minutes.bucket", "unknown key; did you mean 'buckets'?"),
+    ("windows:", "window:", "14: window", "unknown key; did you mean 'windows'?"),
+    ("allowed_lateness", "alowed_latenes", "14: windows.alowed_latenes", "mean 'allowed_lateness'?"),
+    ("study: commute", "study: commute\nqqqqq: 1", "2: qqqqq", "unknown key"),
+    ("study: commute", "study: commute\npublish: {at_leat: 3}", "2: publish.at_leat", "mean 'at_least'?"),
+    # names
+    ("study: commute", "study: my commute", "1: study", "names have letters, digits, _ and -"),
+    ("maps:   ", "'ma/ps': ", "7: attributes.minutes.services.ma/ps.[key]", "found 'ma/ps'"),
+    # mechanisms
+    ("square_wave", "square", AT_MAPS, "unknown mechanism 'square'; did you mean 'square_wave'?"),
+    (TAXI, "{mechanism: grr, epsilon: 1}", AT_TAXI, "mechanism 'grr' is for categories"),
+    (TAXI, "{mechanism: piecewise}", AT_TAXI, "it needs a mechanism and an epsilon"),
+    (TAXI, "{epsilon: 1}", AT_TAXI, "it needs a mechanism and an epsilon"),
+    (TAXI, "{mechanism: piecewise, epsilon: 1, wide: 2}", AT_TAXI, "has no option 'wide'; it takes none"),
+    (TAXI, "{mechanism: piecewise, epsilon: 1, name: 2}", AT_TAXI, "has no option 'name'; it takes none"),
+    (TAXI, "piecewise", AT_TAXI, "write {mechanism: piecewise, epsilon: 1}, found 'piecewise'"),
+    ("epsilon: 0.5", "epsilon: 0", f"{AT_TAXI}.epsilon", "above 0 and at most 20, found 0"),
+    ("epsilon: 0.5", "epsilon: -0.5", f"{AT_TAXI}.epsilon", "at most 20, found -0.5"),
+    ("epsilon: 0.5", "epsilon: 99", f"{AT_TAXI}.epsilon", "found 99"),
+    ("epsilon: 0.5", "epsilon: .nan", f"{AT_TAXI}.epsilon", "found nan"),
+    ("epsilon: 0.5", "epsilon: low", f"{AT_TAXI}.epsilon", "valid number"),
+    ("epsilon: 0.5", "epsilon: yes", f"{AT_TAXI}.epsilon", "found True"),
+    # estimators
+    ("estimator: ems", "estimator: emz", AT_EMS, "unknown estimator 'emz'"),
+    (ULE, "{services: [mops]}", AT_ULE, "unknown service 'mops'; there are: maps,"),
+    ("[maps]", "[mops]", AT_EMS, "unknown service 'mops'; there are: maps,"),
+    ("[maps]", "[maps, maps]", f"{AT_EMS}.services", "found ['maps', 'maps']"),
+    ("[maps]", "[]", f"{AT_EMS}.services", "found []"),
+    (ULE, "{estimator: norm_sub}", AT_ULE, "does not fit: service maps (square_wave) gives no unbiased"),
+    (ULE, "{estimator: ule, steps: 3}", AT_ULE, "has no option 'steps'; it takes: smooth, tolerance,"),
+    (ULE, "{estimator: ule, tolerance: 0}", AT_ULE, "'tolerance' is a number above 0, found 0"),
+    (ULE, "{estimator: ule, tolerance: .nan}", AT_ULE, "'tolerance' is a number above 0, found nan"),
+    (ULE, "{estimator: ule, max_iterations: 1.5}", AT_ULE, "is a whole number from 1, found 1.5"),
+    (ULE, "{estimator: ule, max_iterations: 10000.0}", AT_ULE, "is a whole number from 1, found 10000.0"),
+    (ULE, "{estimator: ule, smooth: often}", AT_ULE, "'smooth' is true or false, found 'often'"),
+    ("study: commute", "study: commute\nduplicates: keep", AT_ULE.replace("11", "12"), "does not group"),
+    # domains
+    (DOMAIN, "{numeric: [180, 0]}", AT_DOMAIN, "needs low < high, found [180.0, 0.0]"),
+    (DOMAIN, "{numeric: [0, .inf]}", AT_DOMAIN, "needs low < high"),
+    (DOMAIN, "{numeric: [0]}", f"{AT_DOMAIN}.numeric.1", "entry of the pair is missing"),
+    (DOMAIN, "{numeric: [0, 1, 2]}", f"{AT_DOMAIN}.numeric", "a pair here, as in [0, 1], with points"),
+    (DOMAIN, "[0, 180]", AT_DOMAIN, "write {numeric: [0, 180]}, found"),
+    (DOMAIN, "[car, bus]", AT_DOMAIN, "write {categories: [car, bus]}, found"),
+    (DOMAIN, "{categories: [car, bus, car]}", AT_DOMAIN, "are listed twice in the domain: car"),
+    (DOMAIN, "{categories: [car]}", AT_DOMAIN, "two categories or more, found 1"),
+    (DOMAIN, "{categories: 1}", f"{AT_DOMAIN}.categories", "greater than or equal to 2, found 1"),
+    (DOMAIN, "{categories: [yes, car]}", f"{AT_DOMAIN}.categories.0", "write 'yes' in quotes"),
+    (DOMAIN, "{categories: [a, 7]}", f"{AT_DOMAIN}.categories.1", "write '7' in quotes"),
+    (DOMAIN, "{}", AT_DOMAIN, "give one of numeric: [low, high], categories"),
+    (DOMAIN, "{numeric: [0, 1], categories: 3}", AT_DOMAIN, "give one of numeric: [low, high],"),
+    # sizes
+    ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
+    ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),
+    ("study: commute", "study: commute\nepsilon_cap: 0", "2: epsilon_cap", "greater than 0, found 0"),
+    ("study: commute", "study: commute\nrepeats: never", "2: repeats", "'first' or 'all', found 'never'"),
+    ("study: commute", "study: commute\ngroups: region", "2: groups", "write {field: region}, found"),
+    ("study: commute", "study: commute\nintervals: 0.9", "2: intervals", "write {level: 0.9}, found"),
+    ("{size: 1h, allowed_lateness: 10m}", "1h", "14: windows", "write {size: 1h}, found"),
+    (ULE, "ule", AT_ULE, "write {estimator: ule}, found"),
+    ("study: commute", "study: commute\ngroups: {field: user_id}", "2: groups.field", "found 'user_id'"),
+    ("study: commute", "study: commute\ngroups: {field: row}", "2: groups.field", "found 'row'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "place", "says"), MISTAKES)
 def test_a_mistake_is_one_message_with_its_place(
     commute_text: str, old: str, new: str, place: str, says: str
 ) -> None:

@@ -182,18 +182,3 @@ BATCHES = {
 ANN = b'{"user_id": "ann", "payload": 0.5}'
 PRETTY = json.dumps({"user_id": "ann", "payload": 0.5, "x": {"y": [1, 2]}}, indent=2).encode()
 OBJECT = single_object(OWN[0])
-#: Messages that decode as a whole, with their content types.
-VALID = [(data, kind) for own in (*EVERY_KIND.values(), list(BATCHES.values())) for data, kind in own[:2]]
-VALID += [(arrow(table(OWN), table(OWN), compression="lz4"), ARROW), (PRETTY, "")]
-VALID += [
-    (
-        arrow(
-            pa.record_batch({"user_id": pa.array(["a", "b"]).dictionary_encode(), "payload": [b"x", None]})
-        ),
-        ARROW,
-    ),
-    (
-        arrow(pa.record_batch({"user_id": pa.array(["a" * 20, None], pa.string_view()), "app": [[1], []]})),
-        ARROW,
-    ),
-]
