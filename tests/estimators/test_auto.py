@@ -49,8 +49,7 @@ def domains_of(name: str) -> Domain:
 NAMES = [name for name, kind in registered_mechanisms().items() if kind.__module__.startswith("ldpbeam.")]
 
 
-@pytest.mark.parametrize("joined", [False, True])
-@pytest.mark.parametrize("services", [1, 2])
+@pytest.mark.parametrize(("services", "joined"), [(1, False), (2, False), (2, True)])
 @pytest.mark.parametrize("name", NAMES)
 def test_it_answers_for_every_mechanism(name: str, services: int, joined: bool) -> None:
     domain, rng = domains_of(name), np.random.default_rng(5)

@@ -7,27 +7,20 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.asked import attribute_of, categories, question_of
 
-from ldpbeam import Attribute, Categories, ServiceVersion
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.auto.hashed_supports import with_all_counts
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, Supports, likelihood_of
 from ldpbeam.mechanisms import LocalHashing, Mechanism, RandomisedResponse
-from ldpbeam.statistics import Answers, tally
 
 SHARES = np.array([0.5, 0.3, 0.1, 0.05, 0.02, 0.02, 0.01, 0.0])
 PEOPLE, RUNS = 2_000, 400
 
 
 def drawn(rng: np.random.Generator, *mechanisms: Mechanism) -> Question:
-    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
-    attribute = Attribute("x", Categories(tuple(map(str, range(len(SHARES))))), 1, versions)
-    values = rng.choice(len(SHARES), PEOPLE, p=SHARES)
-    answers = [
-        Answers(index, np.arange(PEOPLE), mechanism.perturb(values, rng))
-        for index, mechanism in enumerate(mechanisms)
-    ]
-    return Question(attribute, tally(attribute, PEOPLE, answers), attribute.services)
+    attribute = attribute_of(categories(len(SHARES)), *mechanisms)
+    return question_of(attribute, rng.choice(len(SHARES), PEOPLE, p=SHARES), rng)
 
 
 def told(likelihood: Likelihood) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

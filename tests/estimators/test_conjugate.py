@@ -57,20 +57,6 @@ def solved(channel: Channel, counts: np.ndarray, tolerance: float = 1e-3, most: 
     return most_likely(channel, counts, tolerance=tolerance, trace=Trace(most))
 
 
-def updates(channel: Channel, counts: np.ndarray, change: float, most: int) -> tuple[np.ndarray, int]:
-    """EM's weights, and the number of plain updates, until one changes no share by more than ``change``."""
-    weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
-    seen = np.flatnonzero(counts)
-    spread = np.zeros(channel.shape[0])
-    for done in range(1, most + 1):
-        spread[seen] = counts[seen] / channel.matvec(weights)[seen]
-        better = weights * channel.rmatvec(spread) / counts.sum()
-        if np.abs(better - weights).max() <= change:
-            return weights, done
-        weights = better
-    return weights, most
-
-
 def certified(channel: Channel, counts: np.ndarray, fit: Fit, tolerance: float = 1e-3) -> None:
     """Fail unless a further plain update changes no share by 1e-8 and the likelihood is at its maximum."""
     weights, n = fit.weights, counts.sum()
@@ -111,33 +97,6 @@ def test_the_end_is_certified_and_takes_few_evaluations(
     assert np.diff(fit.log_likelihoods).min() >= -1e-12 * abs(fit.log_likelihoods[-1])
 
 
-@pytest.mark.parametrize(
-    ("size", "epsilon", "reports", "fewer"),
-    [(222, 1.0, 100_000, 20), (222, 4.0, 100_000, 20), (30, 1.0, 10_000, 20), (10, 6.0, 10_000, 1)],
-)
-def test_it_takes_a_fraction_of_the_plain_updates(
-    size: int, epsilon: float, reports: int, fewer: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mechanism = LocalHashing(epsilon, size)
-    channel, counts = mechanism.channel(size, 0), counted(mechanism, reports)
-    _, plain = updates(channel, counts, 1e-8, 1_000)
-    evaluations = Evaluations(monkeypatch)
-    assert solved(channel, counts).converged
-    assert fewer * evaluations.made <= plain
-
-
-@pytest.mark.parametrize(
-    ("size", "epsilon", "reports"), [(8, 3.0, 20_000), (12, 4.0, 100_000), (2, 1.0, 1_000), (5, 6.0, 3_000)]
-)
-def test_a_long_plain_run_ends_at_the_same_shares(size: int, epsilon: float, reports: int) -> None:
-    mechanism = LocalHashing(epsilon, size)
-    channel, counts = mechanism.channel(size, 0), counted(mechanism, reports, "flat")
-    weights, done = updates(channel, counts, 1e-11, 20_000)
-    assert done < 20_000
-    fit = solved(channel, counts)
-    np.testing.assert_allclose(fit.weights, weights, atol=1e-7)
-
-
 @pytest.mark.parametrize("size", [2, 3, 222])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
 @pytest.mark.parametrize("reports", [1, 2, 30, 1_000, 10**9])
@@ -157,31 +116,6 @@ def test_all_reports_in_one_cell_leave_its_categories_alike() -> None:
     supported = mechanism.table.of_seeds(np.array([17 // mechanism.hashes]))[0] == 17 % mechanism.hashes
     assert fit.weights[supported].sum() == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(fit.weights[supported], 1.0 / supported.sum(), rtol=1e-9)
-
-
-def test_the_answer_is_the_same_every_time_to_the_last_bit() -> None:
-    mechanism = LocalHashing(1.0, 300)
-    counts = counted(mechanism, 5_000)
-    first, second = (solved(LocalHashing(1.0, 300).channel(300, 0), counts) for _ in range(2))
-    assert first.weights.tobytes() == second.weights.tobytes()
-    assert first.log_likelihoods.tobytes() == second.log_likelihoods.tobytes()
-
-
-def test_categories_without_a_share_are_left_out_and_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    widths: list[int] = []
-    forward = Likelihood.forward
-
-    def watched(likelihood: Likelihood, weights: np.ndarray) -> np.ndarray:
-        widths.append(len(weights))
-        return forward(likelihood, weights)
-
-    monkeypatch.setattr(Likelihood, "forward", watched)
-    mechanism = LocalHashing(1.0, 1_000)
-    channel, counts = mechanism.channel(1_000, 0), counted(mechanism, 10_000)
-    certified(channel, counts, solved(channel, counts))
-    assert widths[0] == widths[-1] == 1_000
-    assert widths.count(1_000) <= 10
-    assert min(widths) <= 500
 
 
 def test_services_and_versions_are_stacked_with_grr_and_with_nothing_else() -> None:

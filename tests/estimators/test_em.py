@@ -27,7 +27,6 @@ from ldpbeam.mechanisms import (
     StochasticRounding,
     build_mechanism,
 )
-from ldpbeam.metrics import wasserstein
 from ldpbeam.statistics import Moments, Statistic, empty
 
 UNIT = Numeric(0.0, 1.0)
@@ -117,19 +116,6 @@ def use_structured_products(monkeypatch: pytest.MonkeyPatch, channel: Channel) -
     return module
 
 
-@pytest.mark.parametrize("name", ["square_wave", "piecewise", "laplace"])
-def test_dense_and_structured_products_stop_at_the_same_estimate(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attribute = one_service(name, [1.0], 64)
-    statistic = expected_statistic(attribute, beta(64), 1e5)
-    dense = estimate("ems", attribute, statistic)
-    use_structured_products(monkeypatch, attribute.channel(0))
-    structured = estimate("ems", attribute, statistic)
-    assert structured.n_iterations == dense.n_iterations > 50
-    np.testing.assert_allclose(structured.distribution, dense.distribution, atol=1e-10)
-
-
 def test_smoothing_weighs_neighbours_and_treats_both_ends_alike() -> None:
     weights = np.array([0.5, 0.1, 0.0, 0.1, 0.3])
     expected = np.array([1.1 / 3, 0.7 / 4, 0.2 / 4, 0.5 / 4, 0.7 / 3])
@@ -189,31 +175,6 @@ def test_running_out_of_iterations_is_said() -> None:
     assert "not converged after 3 iterations" in found.warnings[0]
     assert seen == list(enumerate(found.log_likelihoods.tolist(), start=1))
     assert found.details["tolerance"] == 1e-3
-
-
-@pytest.mark.parametrize("method", ["em", "ems"])
-def test_versions_of_a_service_are_one_population(method: str) -> None:
-    attribute, truth = one_service("square_wave", [0.5, 2.0], 128), beta(128)
-    statistic = expected_statistic(attribute, truth, 1e6)
-    found = estimate(method, attribute, statistic)
-    noisy = one_service("square_wave", [0.5], 128)
-    alone = estimate(method, noisy, expected_statistic(noisy, truth, 1e6))
-    assert found.distribution is not None
-    assert alone.distribution is not None
-    # The version of little noise decides: within half a bucket, and half the other's error.
-    error = wasserstein(found.distribution, truth)
-    assert error < 0.5 * wasserstein(alone.distribution, truth)
-    assert error < 0.5 / 128
-    assert found.reports == sum(int(histogram.sum()) for histogram in statistic.histograms)
-    assert "likelihood" not in found.details
-
-
-def test_several_services_are_called_a_composite_likelihood() -> None:
-    versions = tuple(ServiceVersion(name, "", SquareWave(1.0)) for name in ("a", "b"))
-    attribute = Attribute("x", UNIT, 16, versions)
-    statistic = expected_statistic(attribute, beta(16), 1e4)
-    assert "composite" in estimate("ems", attribute, statistic).details["likelihood"]
-    assert "likelihood" not in estimate("ems", attribute, statistic, ["b"]).details
 
 
 def test_moments_of_a_distribution_are_those_of_uniform_buckets() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.asked import counts_of
 from support.hostile import PATTERNS, asked_of, change_of_plain_update, hostile_counts
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, tally
@@ -35,15 +36,6 @@ from ldpbeam.estimators.products import ChannelProducts, products
 from ldpbeam.statistics import Answers
 
 UNIT = Numeric(0.0, 1.0)
-
-
-def counts_of(name: str, epsilon: float, buckets: int, people: int, seed: int = 1) -> tuple[Channel, Floats]:
-    """A channel, and the counts of reports of Beta(2, 5) people."""
-    rng = np.random.default_rng(seed)
-    mechanism = build_mechanism(name, UNIT, epsilon)
-    cells = mechanism.bucketise(mechanism.perturb(rng.beta(2, 5, people), rng), buckets)
-    counts = np.bincount(cells, minlength=mechanism.cells(buckets)).astype(float)
-    return mechanism.channel(buckets, buckets), counts
 
 
 def update(channel: Channel, counts: Floats, weights: Floats) -> Floats:
@@ -107,11 +99,8 @@ def solved(channel: Channel, counts: Floats) -> tuple[Fit, int]:
     ("name", "epsilon", "buckets", "people"),
     [
         ("square_wave", 0.5, 256, 10_000),
-        ("square_wave", 1.0, 256, 1_000_000),
         ("square_wave", 3.0, 1_024, 10_000),
-        ("piecewise", 0.5, 1_024, 1_000_000),
         ("piecewise", 1.0, 256, 10_000),
-        ("piecewise", 3.0, 256, 1_000_000),
         ("laplace", 1.0, 256, 100_000),
         ("hybrid", 1.0, 128, 100_000),
         ("square_wave", 1.0, 97, 10_000),
@@ -144,23 +133,10 @@ def test_it_is_where_very_many_plain_updates_end(name: str, epsilon: float, buck
 
 
 @pytest.mark.parametrize("estimator", ["ems", "ule"])
-@pytest.mark.parametrize("buckets", [64, 256])
+@pytest.mark.parametrize("buckets", [64, 256, 1_024])
 @pytest.mark.parametrize("name", ["square_wave", "piecewise"])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_hostile_counts_end_at_the_fixed_point(estimator: str, buckets: int, name: str, pattern: str) -> None:
-    _hostile(estimator, name, buckets, pattern)
-
-
-@pytest.mark.parametrize("estimator", ["ems", "ule"])
-@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_hostile_counts_of_many_buckets_end_at_the_fixed_point(
-    estimator: str, name: str, pattern: str
-) -> None:
-    _hostile(estimator, name, 1_024, pattern)
-
-
-def _hostile(estimator: str, name: str, buckets: int, pattern: str) -> None:
     for epsilon in (0.5, 1.0, 3.0):
         counts = hostile_counts(pattern, buckets)
         attribute, statistic = asked_of(name, epsilon, buckets, counts)
@@ -347,29 +323,6 @@ def matrix_of(smoothing: Smoothing) -> Floats:
     return np.diag(smoothing.middle) + np.diag(smoothing.above, 1) + np.diag(smoothing.below, -1)
 
 
-@pytest.mark.parametrize(("buckets", "blocks"), [(3, 1), (4, 2), (10, 3), (37, 18), (64, 32), (101, 7)])
-def test_the_linearised_equation_is_solved_with_the_means_of_blocks(buckets: int, blocks: int) -> None:
-    rng = np.random.default_rng(buckets)
-    smoothing, before = matrix_of(Smoothing(buckets)), rng.dirichlet(np.ones(buckets))
-    total = (smoothing @ before).sum()
-    weights, slopes = smoothing @ before / total, 1.0 + 0.3 * rng.random(buckets)
-    root = rng.random((blocks, 2 * blocks))
-    means, held = root @ root.T, rng.random(buckets) < 0.2
-    right = rng.normal(size=buckets)
-    found = Linearised(before, weights, slopes, means, held).solve(right)
-    matrix = smoothing * before / total
-    block = np.repeat(np.arange(blocks), np.diff(block_starts(buckets, blocks), append=buckets))
-    columns = matrix.sum(axis=0)
-    jacobian = (
-        (1.0 + SHIFT) * np.eye(buckets)
-        - matrix / weights[:, None]
-        + columns
-        + means[np.ix_(block, block)] @ (matrix - np.outer(weights, columns)) / slopes[:, None]
-    )
-    jacobian[held] = np.eye(buckets)[held]
-    np.testing.assert_allclose(jacobian @ found, right, atol=1e-9)
-
-
 @pytest.mark.parametrize("buckets", [3, 4, 7])
 def test_smoothing_is_that_of_the_updates(buckets: int) -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(buckets))
@@ -379,17 +332,25 @@ def test_smoothing_is_that_of_the_updates(buckets: int) -> None:
     assert smoothing.columns @ weights == pytest.approx(unscaled.sum(), rel=1e-14)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 20])
-def test_the_linearised_equation_is_solved_with_a_basis(rows: int) -> None:
-    rng = np.random.default_rng(rows)
-    buckets = 20
+def block_basis(buckets: int, blocks: int) -> Floats:
+    """Which block each bucket lies in, shape (blocks, buckets)."""
+    block = np.repeat(np.arange(blocks), np.diff(block_starts(buckets, blocks), append=buckets))
+    return np.asarray(np.arange(blocks)[:, None] == block, dtype=float)
+
+
+@pytest.mark.parametrize(("buckets", "blocks"), [(3, 1), (4, 2), (10, 3), (37, 18), (64, 32), (101, 7)])
+@pytest.mark.parametrize("in_blocks", [True, False], ids=["blocks", "a basis"])
+def test_the_linearised_equation_is_solved(buckets: int, blocks: int, in_blocks: bool) -> None:
+    rng = np.random.default_rng(buckets)
     smoothing, before = matrix_of(Smoothing(buckets)), rng.dirichlet(np.ones(buckets))
     total = (smoothing @ before).sum()
     weights, slopes = smoothing @ before / total, 1.0 + 0.3 * rng.random(buckets)
-    basis, root = rng.random((rows, buckets)), rng.random((rows, rows))
+    basis = block_basis(buckets, blocks) if in_blocks else rng.random((blocks, buckets))
+    root = rng.random((blocks, 2 * blocks))
     means, held = root @ root.T, rng.random(buckets) < 0.2
     right = rng.normal(size=buckets)
-    solution = Linearised(before, weights, slopes, means, held, basis).solve(right)
+    given = () if in_blocks else (basis,)
+    solution = Linearised(before, weights, slopes, means, held, *given).solve(right)
     matrix = smoothing * before / total
     columns = matrix.sum(axis=0)
     jacobian = (1.0 + SHIFT) * np.eye(buckets) - matrix / weights[:, None] + columns

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from support.asked import attribute_of, statistic_of
 
-from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
+from ldpbeam import Attribute, Numeric, build_mechanism
 from ldpbeam.estimators import Estimate, Question
 from ldpbeam.estimators.admm import admm, check_hierarchy, nearest_distribution
-from ldpbeam.estimators.frequencies import norm_sub
 from ldpbeam.mechanisms import Mechanism, Piecewise
-from ldpbeam.mechanisms.ranges.hierarchy import Hierarchy, constrained_inference
-from ldpbeam.statistics import Answers, Statistic, empty, tally
+from ldpbeam.mechanisms.ranges.hierarchy import Hierarchy
+from ldpbeam.statistics import Statistic, empty
 
 Floats = NDArray[np.float64]
 DOMAIN = Numeric(0.0, 20.0)
@@ -28,20 +28,15 @@ DEFAULTS: dict[str, Any] = {"penalty": 1.0, "tolerance": 1e-8, "max_iterations":
 
 
 def asked(*mechanisms: Mechanism, buckets: int = 256) -> Attribute:
-    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
-    return Attribute("x", DOMAIN, buckets, versions)
+    return attribute_of(DOMAIN, *mechanisms, buckets=buckets)
 
 
 def reported(attribute: Attribute, users: int, seed: int) -> tuple[Statistic, Floats]:
     """The statistic of users who answer every service, and the shares of their true values' buckets."""
     rng = np.random.default_rng(seed)
     x = np.where(rng.random(users) < 0.3, rng.beta(30, 10, users), rng.beta(2, 6, users))
-    answers = [
-        Answers(index, np.arange(users), version.mechanism.perturb(x, rng))
-        for index, version in enumerate(attribute.versions)
-    ]
     truth = np.histogram(x, attribute.buckets, (0.0, 1.0))[0] / users
-    return tally(attribute, users, answers), truth
+    return statistic_of(attribute, x, rng), truth
 
 
 def admm_of(attribute: Attribute, statistic: Statistic, *services: str, **options: Any) -> Estimate:
@@ -137,50 +132,6 @@ def test_no_step_from_where_admm_ends_is_downhill(tree: tuple[int, int], noise: 
     rounding = 2e-8 * sum(w * tree[1] / len(A) for w, A in zip(weights, levels, strict=True))
     assert np.ptp(slope[inside]) <= rounding
     assert slope.min() >= slope[inside].mean() - rounding
-
-
-def papers_algorithm_2(shares: Sequence[Floats], branching: int, iterations: int) -> Floats:
-    """HH-ADMM as the square-wave paper prints it (appendix B): all nodes alike, root included."""
-    levels = [np.ones((1, len(shares[-1]))), *matrices(branching, len(shares[-1]))]
-    given = np.concatenate(([1.0], *shares))
-    ends = np.cumsum([len(A) for A in levels])[:-1]
-    tree = np.vstack(levels)
-    onto_consistent = tree @ np.linalg.pinv(tree)
-    estimate = given.copy()
-    mu, nu, eta = np.zeros((3, len(given)))
-    for _ in range(iterations):
-        y = (estimate - given + mu) / 2.0
-        z = onto_consistent @ (estimate + nu)
-        w = np.concatenate([norm_sub(part) for part in np.split(estimate + eta, ends)])
-        estimate = ((y + given - mu) + (z - nu) + (w - eta)) / 3.0
-        mu, nu, eta = mu + estimate - given - y, nu + estimate - z, eta + estimate - w
-    return estimate[-len(shares[-1]) :]
-
-
-@pytest.mark.parametrize("tree", [(2, 8), (3, 27)])
-def test_equal_weights_are_the_papers_algorithm(tree: tuple[int, int]) -> None:
-    rng = np.random.default_rng(1)
-    levels = matrices(*tree)
-    shares = [A @ rng.dirichlet(np.ones(tree[1])) + rng.normal(0.0, 0.1, len(A)) for A in levels]
-    found = nearest_distribution(shares, np.ones(len(levels)), tree[0], **DEFAULTS)
-    np.testing.assert_allclose(papers_algorithm_2(shares, tree[0], 5000), found.leaves, atol=1e-7)
-    assert (found.leaves == 0.0).any()
-
-
-def test_admm_leaves_a_consistent_distribution_as_it_is() -> None:
-    truth = np.random.default_rng(2).dirichlet(np.ones(64))
-    shares = [A @ truth for A in matrices(4, 64)]
-    found = nearest_distribution(shares, [1.0, 2.0, 3.0], 4, **DEFAULTS)
-    np.testing.assert_allclose(found.leaves, truth, atol=1e-8)
-
-
-def test_where_nothing_is_negative_admm_is_constrained_inference() -> None:
-    rng = np.random.default_rng(3)
-    shares = [1.0 / len(A) + rng.normal(0.0, 0.1 / len(A), len(A)) for A in matrices(4, 64)]
-    expected = constrained_inference(shares, [1.0, 3.0, 0.5], 4)
-    assert expected.min() > 0.0
-    found = nearest_distribution(shares, [1.0, 3.0, 0.5], 4, **DEFAULTS)
-    np.testing.assert_allclose(found.leaves, expected, atol=1e-8)
 
 
 def test_deepest_levels_without_weight_are_split_evenly() -> None:

@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import special
 from support.joint_forms import FORMS, take_form
 from support.joint_users import ask, brute_force, iterate
@@ -25,7 +24,6 @@ from ldpbeam.mechanisms import (
 )
 from ldpbeam.statistics import Answers, tally
 
-Floats = NDArray[np.float64]
 BUCKETS = 8
 UNIT = Numeric(0.0, 1.0)
 FOUR = Attribute(
@@ -125,16 +123,6 @@ def test_products_over_39_services_do_not_underflow(
     # 19 answers "a" against 20 answers "b", so b is exp(40) times likelier.
     expected = special.softmax([20 * log_other, 19 * log_other])
     np.testing.assert_allclose(found.distribution, expected, atol=1e-12)
-
-
-def test_39_services_answered_by_subsets_equal_a_loop() -> None:
-    names = tuple(f"s{i}" for i in range(39))
-    versions = tuple(ServiceVersion(name, "", StochasticRounding(1.0)) for name in names)
-    attribute = Attribute("x", UNIT, BUCKETS, versions, joint_services=names)
-    answers = ask(attribute, 50, 5, answering=0.8)
-    found = iterate(attribute, tally(attribute, 50, answers), names, 10)
-    weights, _ = brute_force(attribute, 50, answers, names, 10, True)
-    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
 
 
 def test_information_kept_rises_with_the_resolution() -> None:

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 import xxhash
 from numpy.typing import NDArray
-from support.joint_forms import FORMS, take_form
 
 from ldpbeam import Attribute, Categories, Estimate, ServiceVersion
 from ldpbeam.estimators import Question, estimate
-from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.ule import ule
 from ldpbeam.mechanisms import (
     HadamardRandomisedResponse,
@@ -23,7 +21,7 @@ from ldpbeam.mechanisms import (
     OptimisedUnaryEncoding,
     RandomisedResponse,
 )
-from ldpbeam.statistics import Answers, Statistic, merge, tally
+from ldpbeam.statistics import Answers, Statistic, tally
 
 Floats = NDArray[np.float64]
 
@@ -125,61 +123,6 @@ def test_ule_equals_a_loop_over_users(services: tuple[str, ...], answering: floa
     assert found.reports == sum(map(len, rows))
     if answering < 1 and len(services) < 3:
         assert found.users < users
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_all_forms_of_the_product_agree(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    users, services = 150, ("olh", "grr", "hadamard")
-    answers = ask(FOUR, users, 2, 0.7)
-    statistic = tally(FOUR, users, answers)
-    take_form(form, SIZE, monkeypatch)
-    kind, off = FORMS[form]
-    assert isinstance(JointLikelihood(Question(FOUR, statistic, services)).products, kind)
-    found = iterate(FOUR, statistic, services, 10)
-    weights, trace = by_loop(FOUR, users, answers, services, 10)
-    np.testing.assert_allclose(found.distribution, weights, atol=off)
-    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=off)
-
-
-def test_statistics_of_parts_of_the_users_merge_to_that_of_all() -> None:
-    users = 200
-    answers = ask(FOUR, users, 3, 0.6)
-    parts = []
-    for start in (0, 50):
-        stop = 50 if start == 0 else users
-        own = [(a, (a.rows >= start) & (a.rows < stop)) for a in answers]
-        parts.append(
-            tally(
-                FOUR,
-                stop - start,
-                [Answers(a.version, a.rows[some] - start, a.payloads[some]) for a, some in own],
-            )
-        )
-    assert merge(parts) == merge(parts[::-1]) == tally(FOUR, users, answers)
-
-
-def test_who_answered_only_some_services_counts_with_those() -> None:
-    # Half of the users told GRR alone, the other half OLH alone: joined, it is both halves' reports.
-    users, seeds = 1000, 60
-    gains = []
-    for seed in range(seeds):
-        whole = ask(FOUR, users, seed, 1.0)
-        parts = []
-        for answer in whole:
-            service = FOUR.versions[answer.version].service
-            if service in ("grr", "olh"):
-                own = answer.rows % 2 == (service == "olh")
-                parts.append(Answers(answer.version, answer.rows[own], answer.payloads[own]))
-        statistic = tally(FOUR, users, parts)
-        found = [
-            estimate("ule", FOUR, statistic, services, {"tolerance": 1e-2})
-            for services in (("grr", "olh"), ("grr",), ("olh",))
-        ]
-        assert [one.users for one in found] == [1000, 500, 500]
-        errors = [np.square(np.asarray(one.distribution) - TRUTH).sum() for one in found]
-        gains.append(np.array(errors[1:]) - errors[0])
-    mean, deviation = np.mean(gains, axis=0), np.std(gains, axis=0, ddof=1) / math.sqrt(seeds)
-    assert (mean > 2 * deviation).all()
 
 
 def test_at_any_resolution_categories_keep_all_of_their_information() -> None:

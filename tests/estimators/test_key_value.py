@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from support.asked import attribute_of, question_of
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.domains import KeyValuePairs, KeyValues
@@ -47,36 +49,34 @@ reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 
 
 def asked(*mechanisms: Mechanism, buckets: int = 8, domain: Any = DOMAIN) -> Attribute:
-    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
-    return Attribute("rating", domain, buckets, versions)
+    return attribute_of(domain, *mechanisms, buckets=buckets)
 
 
-def expected(mechanism: KeyValueMechanism, weights: Floats, reports: int, buckets: int = 8) -> Question:
-    """A question whose counts are as expected of that many reports of a distribution over the columns."""
-    attribute = asked(mechanism, buckets=buckets)
-    slots = mechanism.size if mechanism.composite else 1
-    counts = mechanism.histogram_channel(buckets, buckets).matvec(weights) * reports * slots
+def counted(attribute: Attribute, *histograms: Any, users: int) -> Question:
+    """A question of services with these counts, which the same users answered."""
+    nothing, zeros = np.zeros(0, dtype=np.int64), (0,) * len(histograms)
     statistic = Statistic(
         attribute.fingerprint,
-        reports,
-        reports,
-        (np.rint(counts).astype(np.int64),),
-        {1: Moments(reports, (0,), (0,))},
-        np.zeros(0, dtype=np.int64),
-        np.zeros(0, dtype=np.int64),
+        users * len(histograms),
+        users,
+        tuple(np.asarray(histogram).ravel() for histogram in histograms),
+        {2 ** len(histograms) - 1: Moments(users, zeros, zeros)},
+        nothing,
+        nothing,
     )
     return Question(attribute, statistic, attribute.services)
 
 
-def reported(attribute: Attribute, people: KeyValuePairs, seed: int) -> Question:
-    """What people who answer every service have sent."""
-    rng = np.random.default_rng(seed)
-    rows = np.arange(people.people)
-    answers = [
-        Answers(index, rows, version.mechanism.perturb(people, rng))
-        for index, version in enumerate(attribute.versions)
-    ]
-    return Question(attribute, tally(attribute, people.people, answers), attribute.services)
+def expected(
+    mechanisms: Sequence[KeyValueMechanism], weights: Floats, reports: int, buckets: int = 8
+) -> Question:
+    """A question whose counts are as expected of that many users of a distribution over the columns."""
+    histograms = []
+    for mechanism in mechanisms:
+        slots = mechanism.size if mechanism.composite else 1
+        counts = mechanism.histogram_channel(buckets, buckets).matvec(weights) * reports * slots
+        histograms.append(np.rint(counts).astype(np.int64))
+    return counted(asked(*mechanisms, buckets=buckets), *histograms, users=reports)
 
 
 def one_pair_each(people: int, seed: int) -> KeyValuePairs:
@@ -128,17 +128,7 @@ def test_vectorised_em_is_the_papers_loop_over_reports(epsilon: float, eta: floa
 
 def test_em_of_privkv_warns_where_iterations_run_out_and_of_keys_without_a_report() -> None:
     counts = np.array([[5, 3, 2], [0, 0, 0], [1, 8, 1]])
-    mechanism = PrivKV(1.0, 3)
-    attribute = asked(mechanism)
-    statistic = Statistic(
-        attribute.fingerprint,
-        20,
-        20,
-        (counts.ravel(),),
-        {1: Moments(20, (0,), (0,))},
-        *[np.zeros(0, dtype=int)] * 2,
-    )
-    question = Question(attribute, statistic, attribute.services)
+    question = counted(asked(PrivKV(1.0, 3)), counts, users=20)
     short = privkv_em(question, precision=1e-12, max_iterations=3)
     assert not short.converged
     assert short.n_iterations == 3
@@ -186,47 +176,26 @@ def test_no_frequency_and_mean_are_likelier_than_privkvs_maximum(
         assert log_likelihood(near_f, near_m, observed[0], p1, p2) <= best + rounding
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
-def test_privkvs_maximum_is_where_em_of_three_states_ends(epsilon: float) -> None:
-    """The same likelihood by another road: states (present, +1), (present, -1) and missing."""
-    mechanism = PrivKV(epsilon, 6)
-    counts = np.array([[50, 30, 20], [10, 80, 1], [90, 1, 9], [5, 5, 90], [30, 70, 0], [95, 3, 2]])
-    found = privkv_maximum_likelihood(counts, mechanism)
-    block = np.column_stack((mechanism.block[:, :2], mechanism.block[:, 2:].mean(axis=1)))
-    fit = fit_keys(counts.astype(float), block, precision=1e-13, trace=Trace(400_000))
-    frequencies = fit.theta[:, :2].sum(axis=1)
-    # EM creeps to the boundary: a state that should be zero is still about sqrt(precision).
-    np.testing.assert_allclose(found[0], frequencies, atol=1e-4)
-    real = frequencies > 0.01
-    np.testing.assert_allclose(found[1][real], (fit.theta[:, 0] / frequencies)[real], atol=1e-3)
-
-
 @pytest.mark.parametrize("key_share", [0.3, 0.5])
 def test_privkvs_maximum_of_expected_counts_is_the_truth(key_share: float) -> None:
     mechanism = PrivKV(2.0, 3, key_share=key_share)
     x, f = (MEANS + 1) / 2, FREQUENCIES
     states = np.column_stack((f * x, f * (1 - x), (1 - f) / 2, (1 - f) / 2)) / 3
-    question = expected(mechanism, states.ravel(), 10**12)
+    question = expected([mechanism], states.ravel(), 10**12)
     estimate = privkv_mle(question)
     # Counts are whole numbers of some 1e10: a relative 1e-10, times the inverse of the channel.
     np.testing.assert_allclose(estimate.frequencies, f, atol=1e-8)
     np.testing.assert_allclose(estimate.key_means, 10 * MEANS, atol=1e-6)
-    own = key_value(question)
-    np.testing.assert_allclose(own.frequencies, f, atol=1e-8)
-    lean = f * mechanism.probabilities[0]
-    lean /= lean + (1 - f) * (1 - mechanism.probabilities[0])
-    np.testing.assert_allclose(own.key_means, 10 * lean * MEANS, atol=1e-6)
 
 
+@pytest.mark.parametrize("epsilons", [(1.5,), (0.5, 4.0)], ids=["one service", "two services"])
 @pytest.mark.parametrize("padding", [1, 2])
 @pytest.mark.parametrize("kind", [PCKVGRR, PCKVUE])
-def test_em_and_the_papers_estimate_of_expected_counts_are_the_truth(kind: Any, padding: int) -> None:
+def test_em_of_expected_counts_is_the_truth(kind: Any, padding: int, epsilons: tuple[float, ...]) -> None:
     """EM's maximum is the unbiased estimate wherever that is inside: as many equations as unknowns."""
     pairs = np.column_stack((1 + MEANS, 1 - MEANS)) / 2 * (FREQUENCIES / 2)[:, None] / padding
-    question = expected(kind(1.5, 3, padding=padding), np.append(pairs.ravel(), 1 - pairs.sum()), 10**9)
-    own = key_value(question)
-    np.testing.assert_allclose(own.frequencies, FREQUENCIES / 2, atol=1e-6)
-    np.testing.assert_allclose(own.key_means, 10 * MEANS, atol=1e-4)
+    weights = np.append(pairs.ravel(), 1 - pairs.sum())
+    question = expected([kind(epsilon, 3, padding=padding) for epsilon in epsilons], weights, 10**9)
     # A gain below 1e-6 of 1e9 reports leaves weights at most about sqrt(1e-6 / 1e9) / curvature off: 1e-5.
     estimate = pckv_em(question, tolerance=1e-6, max_iterations=200_000)
     assert estimate.converged
@@ -236,10 +205,19 @@ def test_em_and_the_papers_estimate_of_expected_counts_are_the_truth(kind: Any, 
     assert ("likelihood" in estimate.details) == (kind is PCKVUE)
 
 
+def test_em_of_expected_counts_of_privkv_is_the_truth_whatever_the_services() -> None:
+    states = np.column_stack((FREQUENCIES * (1 + MEANS) / 2, FREQUENCIES * (1 - MEANS) / 2))
+    weights = np.column_stack((states, np.repeat((1 - FREQUENCIES)[:, None] / 2, 2, axis=1))).ravel() / 3
+    question = expected([PrivKV(0.5, 3), PrivKV(4.0, 3)], weights, 10**9)
+    estimate = privkv_em(question, precision=1e-9, max_iterations=200_000)
+    np.testing.assert_allclose(estimate.frequencies, FREQUENCIES, atol=1e-4)
+    np.testing.assert_allclose(estimate.key_means, 10 * MEANS, atol=1e-2)
+
+
 def test_em_and_mixture_reduction_of_pckv_pm_recover_what_people_have() -> None:
     pairs = np.zeros((3, 8))
     pairs[0, 1], pairs[0, 3], pairs[1, 7], pairs[2, 4] = 0.1, 0.15, 0.1, 0.15
-    question = expected(PCKVPM(3.0, 3), np.append(pairs.ravel(), 0.5), 10**9)
+    question = expected([PCKVPM(3.0, 3)], np.append(pairs.ravel(), 0.5), 10**9)
     estimate = pckv_em(question, tolerance=1e-3, max_iterations=50_000)
     means = 20 * np.array([0.1 * 1.5 + 0.15 * 3.5, 0.1 * 7.5, 0.15 * 4.5]) / 8 / pairs.sum(axis=1) - 10
     # The likelihood of buckets is flat: its gain bounds what is left to about 1e-3 of a share.
@@ -253,40 +231,10 @@ def test_em_and_mixture_reduction_of_pckv_pm_recover_what_people_have() -> None:
     assert all(stages[0] == 8 and len(stages) > 1 for stages in reduced.details["components"])
 
 
-def several_pairs_each(people: int, seed: int) -> KeyValuePairs:
-    """People of one to three of four keys, and their values."""
-    rng = np.random.default_rng(seed)
-    many = rng.integers(1, 4, people)
-    order = np.argsort(rng.random((people, 4)) - [0.4, 0.2, 0.1, 0.0], axis=1)
-    person, place = np.nonzero(np.arange(4) < many[:, None])
-    keys = order[person, place]
-    sort = np.lexsort((keys, person))
-    values = np.clip(rng.normal(np.array([0.8, 0.5, 0.2, 0.65])[keys], 0.1), 0.0, 1.0)
-    return KeyValuePairs(np.concatenate(([0], np.cumsum(many))), keys[sort], values[sort])
-
-
-def test_frequencies_of_pckv_pm_are_unbiased_where_people_have_several_keys() -> None:
-    """One likelihood of key step and values overstates them: noise of a histogram looks like its values."""
-    mechanism = PCKVPM(4.0, 4, padding=3)
-    a, b, _ = mechanism.constants
-    people, seeds = 4_000, range(12)
-    off = []
-    for seed in seeds:
-        population = several_pairs_each(people, seed)
-        truth = np.bincount(population.keys, minlength=4) / people
-        assert truth.min() > 0.25
-        question = reported(asked(mechanism, buckets=32, domain=FOUR), population, 100 + seed)
-        off.append(np.mean(pckv_em(question).frequencies - truth))
-    # Slots are nearly independent, so that a mean over the keys has half the deviation of a frequency.
-    deviation = 3 * math.sqrt(0.25 / people) / (a - b) / 2
-    assert np.std(off, ddof=1) < 2 * deviation
-    assert abs(np.mean(off)) < 3 * deviation / math.sqrt(len(off))
-
-
 def test_values_of_pckv_pm_are_those_of_em_with_the_shares_of_the_key_step() -> None:
     """Each key's values, by loops: EM over its reports, whose other part is uniform."""
     mechanism = PCKVPM(2.0, 3, padding=2)
-    question = reported(asked(mechanism, buckets=6), one_pair_each(3_000, 3), 5)
+    question = question_of(asked(mechanism, buckets=6), one_pair_each(3_000, 3), 5)
     found = pckv_em(question, tolerance=1e-9, max_iterations=100_000)
     counts = question.statistic.histograms[0].reshape(3, -1)
     (a, b, _), matrix = mechanism.constants, mechanism.piecewise.channel(6, 6).dense()
@@ -308,44 +256,6 @@ def test_values_of_pckv_pm_are_those_of_em_with_the_shares_of_the_key_step() -> 
         assert found.key_means[key] == pytest.approx(20 * mean - 10, abs=1e-3)
 
 
-def deviations(mechanism: KeyValueMechanism, n: int) -> tuple[Floats, Floats]:
-    """Standard deviations of the unbiased frequencies, and of the means on [-1, 1], these to first order.
-
-    A frequency is (N/n - b) / (a - b) for N reports with the key. A mean is S / (n scale) over it, with S the
-    sum of their signs or piecewise reports y: its deviation is that of (y / scale - m / (a - b)) / f.
-    """
-    f, s = FREQUENCIES / 2, math.exp(mechanism.epsilon / 2)
-    E, C = s**2, (s + 1) / (s - 1)
-    squares: Any = 1.0
-    if isinstance(mechanism, PrivKV):
-        # Each key has a third of the reports.
-        a, b, n = s / (s + 1), 1 / (s + 1), n // 3
-        scale = a * (a - b)
-    elif isinstance(mechanism, PCKVGRR):
-        a, b, p = mechanism.constants
-        scale = a * (2 * p - 1)
-    elif isinstance(mechanism, PCKVUE):
-        a, b = 0.5, 2 / (E + 3)
-        scale = a * (E - 1) / (E + 1)
-    else:
-        a, b = 0.5, 1 / (s + 1)
-        scale = a
-        # Values are even over 1 - |m| to both sides of m.
-        own = MEANS**2 + (1 - np.abs(MEANS)) ** 2 / 3
-        piecewise = own * s / (s - 1) + (s + 3) / (3 * (s - 1) ** 2)
-        squares = (f * a * piecewise + (1 - f) * b * C**2 / 3) / (f * a + (1 - f) * b)
-    present = f * a + (1 - f) * b
-    said = f * scale * MEANS
-    frequency = np.sqrt(present * (1 - present) / n) / (a - b)
-    second = (
-        present * squares / scale**2
-        - 2 * MEANS * said / (scale * (a - b))
-        + MEANS**2 * present / (a - b) ** 2
-    )
-    first = said / scale - MEANS * present / (a - b)
-    return frequency, np.sqrt((second - first**2) / n) / f
-
-
 @pytest.mark.parametrize(
     ("mechanism", "estimators"),
     [
@@ -361,7 +271,7 @@ def test_people_without_any_pair_give_numbers_within_their_ranges(
 ) -> None:
     for people, estimator in itertools.product((1, 5, 1000), estimators):
         nobody = KeyValuePairs(np.zeros(people + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
-        question = reported(asked(mechanism), nobody, seed=3)
+        question = question_of(asked(mechanism), nobody, 3)
         estimate = estimator(question)
         assert estimate.estimator == estimator.__name__
         assert estimate.reports == estimate.users == people
@@ -375,7 +285,7 @@ def test_people_without_any_pair_give_numbers_within_their_ranges(
 
 
 def test_several_services_are_weighted_by_their_precision() -> None:
-    people = one_pair_each(6000, seed=4)
+    people = one_pair_each(6000, 4)
     attribute = asked(PCKVGRR(1.0, 3), PCKVUE(2.0, 3))
     rng = np.random.default_rng(5)
     answers = [
@@ -409,11 +319,9 @@ def test_services_of_privkv_are_weighted_key_by_key() -> None:
     # Of the second key only one service heard, of the third both without a sign by one; of the last neither.
     one = [[60, 20, 25], [0, 0, 0], [40, 0, 0], [0, 0, 0]]
     other = [[3, 4, 2], [5, 9, 4], [6, 3, 1], [0, 0, 0]]
-    histograms = tuple(np.array(counts).ravel() for counts in (one, other))
-    moments = {i + 1: Moments(int(h.sum()), (0, 0), (0, 0)) for i, h in enumerate(histograms)}
-    nothing = np.zeros(0, dtype=np.int64)
-    statistic = Statistic(attribute.fingerprint, 182, 182, histograms, moments, nothing, nothing)
-    found = key_value(Question(attribute, statistic, attribute.services))
+    question = counted(attribute, np.array(one), np.array(other), users=182)
+    statistic = question.statistic
+    found = key_value(question)
     alone = [key_value(Question(attribute, statistic, (name,))) for name in attribute.services]
     for key in range(3):
         precisions = []
@@ -434,62 +342,15 @@ def test_services_of_privkv_are_weighted_key_by_key() -> None:
     assert found.warnings == ("1 keys have no report at all: nothing is known of them",)
 
 
-def test_em_stacks_services_of_one_kind() -> None:
-    people = one_pair_each(40_000, seed=6)
-    for kind, estimator in ((PCKVGRR, pckv_em), (PrivKV, privkv_em)):
-        low, high = kind(0.5, 3), kind(4.0, 3)
-        both = estimator(reported(asked(low, high), people, seed=7))
-        alone = estimator(reported(asked(high), people, seed=8))
-        # The service of epsilon 0.5 says little beside that of 4; taken for one of 4 it would pull the
-        # frequencies off by 0.07 and more. Four deviations of the difference of two draws of reports.
-        deviation, _ = deviations(high, 40_000)
-        assert (np.abs(both.frequencies - alone.frequencies) < 4 * math.sqrt(2) * deviation).all()
-
-
-def test_later_rounds_of_privkvm_take_the_lean_out_of_the_means() -> None:
-    n = 400_000
-    people = one_pair_each(n, seed=9)
-    has = np.bincount(people.keys, minlength=3)
-    truth = 20 * np.bincount(people.keys, people.values, minlength=3) / has - 10
-    mechanisms = [PrivKVM(2.0, 3, round=number) for number in (1, 2, 3)]
-    attribute = asked(*mechanisms)
-    rng, answers, rows = np.random.default_rng(10), [], np.arange(n)
-    means, errors, estimate = None, [], None
-    for number, mechanism in enumerate(mechanisms):
-        reports = (
-            mechanism.perturb(people, rng) if means is None else mechanism.perturb_with(people, means, rng)
-        )
-        answers.append(Answers(number, rows, reports))
-        estimate = privkvm(Question(attribute, tally(attribute, n, answers), attribute.services))
-        means = DOMAIN.values.to_unit(estimate.key_means)
-        errors.append(np.abs(estimate.key_means - truth).max())
-        assert estimate.details["means_of_round"] == number + 1
-    assert estimate is not None
-    p = math.exp(1.0) / (1 + math.exp(1.0))
-    missing = 0.9 * (1 - p) / (0.1 * p + 0.9 * (1 - p))
-    for number, error in enumerate(errors):
-        # The rarest key's mean of 8 is short by its fakes' share to the power of the rounds; a deviation is
-        # sqrt(3 / (n r)) / (2p - 1) = 0.011 on [-1, 1] in the last round, and as much from each before it.
-        assert error == pytest.approx(8 * missing ** (number + 1), abs=4 * 10 * 0.011 * math.sqrt(number + 1))
-    rounds = [privkvm(Question(attribute, tally(attribute, n, answers), (f"s{i}",))) for i in range(3)]
-    average = np.mean([single.frequencies for single in rounds], axis=0)
-    # One epsilon: the weights are the reports of each key in each round, all within 1% of n / 3.
-    np.testing.assert_allclose(estimate.frequencies, average, atol=1e-4)
-    np.testing.assert_array_equal(estimate.key_means, rounds[2].key_means)
-
-
-def test_privkvm_weights_rounds_by_precision() -> None:
+def test_privkvm_weights_frequencies_of_rounds_by_precision_and_takes_the_means_of_the_last() -> None:
     attribute = asked(PrivKVM(1.0, 3), PrivKVM(4.0, 3, round=2))
     counts = np.array([[60, 20, 20], [30, 40, 30], [50, 25, 25]])
-    statistic = Statistic(
-        attribute.fingerprint,
-        600,
-        300,
-        (counts.ravel(), counts[::-1].ravel()),
-        {3: Moments(300, (0, 0), (0, 0))},
-        *[np.zeros(0, dtype=np.int64)] * 2,
-    )
-    estimate = privkvm(Question(attribute, statistic, attribute.services))
+    question = counted(attribute, counts, counts[::-1], users=300)
+    estimate = privkvm(question)
+    # The means are those of the last round alone, whose fakes had the means of the round before.
+    last = privkvm(dataclasses.replace(question, services=("s1",)))
+    np.testing.assert_array_equal(estimate.key_means, last.key_means)
+    assert estimate.details["means_of_round"] == 2
     weights, found = [], []
     for epsilon, (absent, plus, minus) in ((1.0, counts[0]), (4.0, counts[2])):
         p = 1 / (1 + math.exp(-epsilon / 2))

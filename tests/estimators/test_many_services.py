@@ -49,15 +49,6 @@ def test_ule_over_many_services_equals_a_loop_over_users(services: int) -> None:
     np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-12)
 
 
-def test_some_of_many_services_equal_a_loop_over_users() -> None:
-    attribute, users, some = many(16), 60, ("s9", "s1", "s14")
-    answers = ask(attribute, users, 2, answering=0.3)
-    statistic = tally(attribute, users, answers)
-    found = iterate(attribute, statistic, some, 12)
-    weights, _ = brute_force(attribute, users, answers, some, 12, True)
-    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
-
-
 def test_a_row_per_user_has_what_the_user_sent() -> None:
     attribute, users = many(16), 300
     answers = ask(attribute, users, 3)

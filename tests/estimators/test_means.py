@@ -253,15 +253,14 @@ def test_uwa_weighs_each_users_answers_by_their_own_posterior(services: tuple[st
     assert found.standard_error == pytest.approx(error, rel=1e-9)
 
 
-@pytest.mark.parametrize("answering", [1.0, 0.5])
-def test_the_standard_error_is_honest(answering: float) -> None:
+def test_the_standard_error_is_honest() -> None:
     # How far the estimate lies from the mean of those very people, each counted once, in standard errors:
     # over 100 seeds the sum of squares is chi-square with 100 degrees of freedom (1 in 10,000 either way).
     attribute = four_services((0.5, 1.0, 0.7, 1.2), buckets=16)
     scores: dict[str, list[float]] = {"ua": [], "ivw": []}
     for seed in range(100):
         x = np.random.default_rng(seed).beta(2, 5, 400)
-        answers = ask(attribute, x, 1000 + seed, answering)
+        answers = ask(attribute, x, 1000 + seed, answering=0.5)
         statistic = tally(attribute, 400, answers)
         answered = np.unique(np.concatenate([answer.rows for answer in answers]))
         for name, own in scores.items():
@@ -282,50 +281,6 @@ def assert_standard_normal(scores: Sequence[float], name: str) -> None:
     low, high = stats.chi2(len(scores)).ppf([1e-4, 1 - 1e-4])
     assert low < float(np.square(scores).sum()) < high, name
     assert abs(np.mean(scores)) < 4 / math.sqrt(len(scores)), name
-
-
-def test_services_that_asked_different_people_have_honest_standard_errors() -> None:
-    # 400 people at epsilon 6 and 4,000 others at epsilon 0.7 get weights that are far from their numbers.
-    versions = tuple(ServiceVersion(name, "", Piecewise(e)) for name, e in (("few", 6.0), ("many", 0.7)))
-    attribute = Attribute("x", DOMAIN, 16, versions)
-    scores, noise_only = [], []
-    for seed in range(100):
-        rng = np.random.default_rng(seed)
-        x = rng.beta(0.5, 0.5, 4_400)
-        parts = np.split(np.arange(4_400), [400])
-        answers = [
-            Answers(index, rows, mechanism_of(attribute, index).perturb(x[rows], rng))
-            for index, rows in enumerate(parts)
-        ]
-        found = estimate("ivw", attribute, tally(attribute, 4_400, answers))
-        scores.append(standardised(found, x))
-        weights = np.array([found.details["weights"][name] for name in ("few", "many")]) * [400, 4_000]
-        noise = [
-            mechanism_of(attribute, i).variance(x[rows]).mean() / len(rows) for i, rows in enumerate(parts)
-        ]
-        alone = 40 * math.sqrt(float((weights / weights.sum()) ** 2 @ noise))
-        noise_only.append(scores[-1] * found.standard_error / alone)
-    assert_standard_normal(scores, "ivw")
-    # Without the sampling spread that the weights bring in, errors look about twice as large as they should.
-    assert np.square(noise_only).mean() > 3.0
-
-
-@pytest.mark.parametrize("estimator", ["ivw", "ua"])
-@pytest.mark.parametrize("end", [0.0, 1.0])
-def test_people_who_are_all_at_one_end_have_honest_standard_errors(estimator: str, end: float) -> None:
-    attribute = Attribute("x", DOMAIN, 256, (ServiceVersion("sr", "", StochasticRounding(6.0)),))
-    errors = []
-    for seed in range(100):
-        reports = mechanism_of(attribute, 0).perturb(np.full(4_000, end), np.random.default_rng(seed))
-        found = estimate(
-            estimator, attribute, tally(attribute, 4_000, [Answers(0, np.arange(4_000), reports)])
-        )
-        assert found.mean is not None and DOMAIN.low <= found.mean <= DOMAIN.high
-        # The mean that is given lies in the domain; that of the reports lies around the end.
-        found = dataclasses.replace(found, mean=found.details.get("mean_of_reports", found.mean))
-        errors.append(standardised(found, np.full(1, end)))
-    # Ten of 4,000 reports are on the other side, in the mean: squares are near those of a normal.
-    assert 0.5 < np.square(errors).mean() < 2.0
 
 
 def test_reports_that_are_all_alike_leave_the_least_noise_of_the_mechanism() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,17 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.asked import attribute_of, categories, question_of
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam import Numeric
 from ldpbeam.channels import Channel, DenseChannel, ReducedChannel
-from ldpbeam.domains import Domain, Integers, KeyValues
+from ldpbeam.domains import Integers, KeyValues
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.em import em, ems
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.mixture_reduction.merging import (
-    merged_labels,
     reduce_mixture,
-    smallest,
 )
 from ldpbeam.estimators.mixture_reduction.mr import check_mr, mr
 from ldpbeam.estimators.mixture_reduction.neighbours import NeighbourChoice, bootstrap
@@ -37,34 +35,15 @@ from ldpbeam.mechanisms import (
     SymmetricUnaryEncoding,
 )
 from ldpbeam.metrics import mean_absolute_error
-from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
 UNIT = Numeric(0.0, 1.0)
 
 
-def asked(domain: Domain, buckets: int, *mechanisms: Mechanism) -> Attribute:
-    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
-    return Attribute("x", domain, buckets, versions)
-
-
-def categories(size: int) -> Categories:
-    return Categories(tuple(map(str, range(size))))
-
-
-def answered(attribute: Attribute, values: NDArray[np.generic], rng: np.random.Generator) -> Question:
-    """The question of users who answer every service."""
-    answers = [
-        Answers(index, np.arange(len(values)), version.mechanism.perturb(values, rng))
-        for index, version in enumerate(attribute.versions)
-    ]
-    return Question(attribute, tally(attribute, len(values), answers), attribute.services)
-
-
 def of_categories(truth: Floats, mechanism: Mechanism, users: int, seed: int) -> Question:
     rng = np.random.default_rng(seed)
     values = np.repeat(np.arange(len(truth)), rng.multinomial(users, truth))
-    return answered(asked(categories(len(truth)), 0, mechanism), values, rng)
+    return question_of(attribute_of(categories(len(truth)), mechanism), values, rng)
 
 
 def distribution(estimate: Estimate) -> Floats:
@@ -208,44 +187,6 @@ def test_a_merge_that_raises_the_bic_is_undone() -> None:
     np.testing.assert_allclose(found.weights, [0.3, 0.48, 0.2, 0.02], atol=1e-4)
 
 
-def test_the_bic_of_every_stage_that_stands_is_no_higher_than_the_one_before() -> None:
-    mechanism = RandomisedResponse(1.0, size=32)
-    truth = np.random.default_rng(0).dirichlet(np.full(32, 0.5))
-    counts = of_categories(truth, mechanism, 5_000, 1).statistic.histograms[0]
-    threshold = 2 * math.sqrt(mechanism.frequency_variance / 5_000)
-    found = reduce_mixture(
-        mechanism.channel(32, 32),
-        counts,
-        smallest(threshold, "halving"),
-        reports=5_000,
-        least=8,
-        smoothing=False,
-        tolerance=1e-3,
-        max_iterations=10_000,
-    )
-    standing = found.stages[:-1] if found.undone else found.stages
-    bics = [stage.bic for stage in standing]
-    assert len(bics) > 2
-    assert (np.diff(bics) <= 0.0).all()
-    for stage in found.stages:
-        n, likelihood = len(stage.fit.weights), stage.fit.log_likelihoods[-1]
-        assert stage.bic == pytest.approx(-2 * likelihood + (n - 1) * math.log(5_000), rel=1e-15)
-
-
-def test_the_smallest_below_the_threshold_are_chosen() -> None:
-    weights = np.array([0.5, 0.06, 0.03, 0.3, 0.11])
-    sizes = np.array([1, 1, 1, 30, 1])
-    assert smallest(0.2, "greedy")(weights, sizes, 9).tolist() == [2, 1]
-    assert smallest(0.2, "halving")(weights, sizes, 9).tolist() == [2, 1]
-    assert smallest(0.6, "halving")(weights, sizes, 9).tolist() == [2, 1, 4]
-    assert smallest(0.6, "halving")(weights, sizes, 2).tolist() == [2, 1]
-    assert smallest(0.06, "halving")(weights, sizes, 9).tolist() == [2]
-    # 0.3 of 30 categories is 0.01 each.
-    assert smallest(0.2, "pool")(weights, sizes, 9).tolist() == [3, 2]
-    assert smallest(0.6, "pool")(weights, sizes, 9).tolist() == [3, 2, 1]
-    assert merged_labels(5, np.array([3, 1])).tolist() == [0, 1, 2, 1, 3]
-
-
 def test_windows_halve_and_take_the_least_weight_below_two_deviations() -> None:
     weights = np.array([0.02, 0.03, 0.15, 0.1, 0.1, 0.2, 0.25, 0.15])
     # A window of m buckets has draws 0, m and 2m: their deviation is m.
@@ -307,9 +248,9 @@ def smooth_by_loops(weights: list[float]) -> list[float]:
 
 
 def test_a_numeric_range_equals_that_of_loops() -> None:
-    attribute = asked(UNIT, 24, Piecewise(2.0))
+    attribute = attribute_of(UNIT, Piecewise(2.0), buckets=24)
     rng = np.random.default_rng(1)
-    question = answered(attribute, rng.beta(12, 4, 1_000), rng)
+    question = question_of(attribute, rng.beta(12, 4, 1_000), rng)
     counts = question.statistic.histograms[0].astype(float)
     matrix = attribute.channel(0).dense()
 
@@ -350,10 +291,10 @@ def test_a_numeric_range_equals_that_of_loops() -> None:
 
 def test_bootstrap_deviations_are_those_of_repeated_experiments() -> None:
     """The estimates of people drawn anew spread as the bootstrap says."""
-    attribute, truth = asked(UNIT, 64, SquareWave(1.0)), np.full(64, 1 / 64)
+    attribute, truth = attribute_of(UNIT, SquareWave(1.0), buckets=64), np.full(64, 1 / 64)
     rng = np.random.default_rng(0)
     cumulative = [
-        np.cumsum(distribution(ems(answered(attribute, rng.random(2_000), rng)))) for _ in range(60)
+        np.cumsum(distribution(ems(question_of(attribute, rng.random(2_000), rng)))) for _ in range(60)
     ]
     drawn = bootstrap([attribute.channel(0)], [2_000], truth, 1e-3)
     assert drawn.shape == (65, 32)
@@ -370,6 +311,7 @@ CHANNELS: dict[str, Channel] = {
     "grr": RandomisedResponse(1.0, size=12).channel(12, 12),
     "hadamard": HadamardRandomisedResponse(1.0, size=12).channel(12, 12),
     "square wave": SquareWave(1.0).channel(12, 20),
+    "no structure": DenseChannel(np.random.default_rng(0).dirichlet(np.ones(7), 12).T),
 }
 
 
@@ -394,8 +336,8 @@ def test_structured_products_give_the_dense_estimate(kind: str, monkeypatch: pyt
         question = of_categories(truth, HadamardRandomisedResponse(2.0, size=32), 5_000, 0)
     else:
         rng = np.random.default_rng(1)
-        attribute = asked(UNIT, 48, Piecewise(2.0), SquareWave(2.0))
-        question = answered(attribute, rng.beta(12, 4, 300), rng)
+        attribute = attribute_of(UNIT, Piecewise(2.0), SquareWave(2.0), buckets=48)
+        question = question_of(attribute, rng.beta(12, 4, 300), rng)
     dense = mr(question)
     module = importlib.import_module("ldpbeam.estimators.products")
     monkeypatch.setattr(module, "DENSE_ENTRIES", 0)
@@ -410,42 +352,6 @@ def test_structured_products_give_the_dense_estimate(kind: str, monkeypatch: pyt
     assert len(dense.details["components"]) > 2
     assert structured.n_iterations == dense.n_iterations
     np.testing.assert_allclose(distribution(structured), distribution(dense), atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["categories", "numbers"])
-def test_the_estimate_is_a_distribution_of_at_least_a_quarter_of_the_components(kind: str) -> None:
-    seen: list[int] = []
-    published: Any = {"strategy": "halving"} if kind == "categories" else {}
-    for seed in range(4):
-        if kind == "categories":
-            size = 30  # a quarter is 7.5
-            truth = np.random.default_rng(seed).dirichlet(np.full(size, 0.3))
-            question = of_categories(truth, RandomisedResponse(0.5, size=size), 3_000, seed)
-        else:
-            size = 50
-            rng = np.random.default_rng(seed)
-            question = answered(asked(UNIT, size, Piecewise(0.5)), rng.beta(2, 8, 1_000), rng)
-        watched = dataclasses.replace(question, progress=lambda iteration, _: seen.append(iteration))
-        found = mr(watched, **published)
-        weights = distribution(found)
-        assert weights.min() >= 0.0
-        assert weights.sum() == pytest.approx(1.0, abs=1e-12)
-        components = found.details["components"]
-        assert components[0] == size
-        assert all(before > after for before, after in itertools.pairwise(components))
-        assert components[-1] >= size / 4
-        assert len(np.unique(weights)) <= components[-2 if found.details["undone"] else -1]
-        again = mr(question, **published)
-        np.testing.assert_array_equal(distribution(again), weights)
-        # Iterations are counted, and told, over all stages; plain EM never loses within one.
-        stages = found.details["stage_iterations"]
-        assert len(stages) == len(components) > 1
-        assert sum(stages) == found.n_iterations == len(found.log_likelihoods)
-        assert seen == list(range(1, found.n_iterations + 1))
-        seen.clear()
-        if kind == "categories":
-            for trace in np.split(found.log_likelihoods, np.cumsum(stages)[:-1]):
-                assert (np.diff(trace) >= -1e-9).all()
 
 
 def test_a_smaller_least_share_merges_on() -> None:
@@ -482,7 +388,7 @@ def test_without_merges_it_is_em_and_ems() -> None:
     question = of_categories(TRUTH, RandomisedResponse(2.0, size=12), 5_000, 0)
     np.testing.assert_allclose(distribution(mr(question, keep=1.0)), distribution(em(question)), atol=1e-12)
     rng = np.random.default_rng(0)
-    numbers = answered(asked(UNIT, 32, SquareWave(1.0)), rng.beta(2, 5, 2_000), rng)
+    numbers = question_of(attribute_of(UNIT, SquareWave(1.0), buckets=32), rng.beta(2, 5, 2_000), rng)
     np.testing.assert_allclose(distribution(mr(numbers, keep=1.0)), distribution(ems(numbers)), atol=1e-12)
 
 
@@ -490,10 +396,10 @@ def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
     rng = np.random.default_rng(0)
     truth = np.r_[0.5, np.full(10, 0.05)]
     values = rng.choice(11, 5_000, p=truth)
-    attribute = asked(
-        categories(11), 0, RandomisedResponse(1.0, size=11), HadamardRandomisedResponse(2.0, size=11)
+    attribute = attribute_of(
+        categories(11), RandomisedResponse(1.0, size=11), HadamardRandomisedResponse(2.0, size=11)
     )
-    question = answered(attribute, values, rng)
+    question = question_of(attribute, values, rng)
     found = mr(question)
     assert "composite" in found.details["likelihood"]
     precision = sum(5_000 / v.mechanism.frequency_variance for v in attribute.versions)  # type: ignore[attr-defined]
@@ -531,43 +437,20 @@ def test_merging_unary_encodings_as_published_says_to_use_em(mechanism: Mechanis
     assert mr(question, accelerated=not composite).n_iterations != found.n_iterations
 
 
-def test_of_numbers_the_tolerance_is_that_of_ems() -> None:
-    rng = np.random.default_rng(0)
-    for mechanism in (SquareWave(2.0), Piecewise(2.0)):
-        question = answered(asked(UNIT, 32, mechanism), rng.beta(2, 5, 2_000), rng)
-        found = mr(question)
-        assert found.details["tolerance"] == ems(question).details["tolerance"] == 1e-3
-        assert found.warnings == ()
-
-
 def test_running_out_of_iterations_is_said() -> None:
     question = of_categories(TRUTH, RandomisedResponse(1.0, size=12), 5_000, 0)
-    found = mr(question, max_iterations=3)
+    seen: list[int] = []
+    found = mr(dataclasses.replace(question, progress=lambda place, _: seen.append(place)), max_iterations=3)
+    assert seen == list(range(1, found.n_iterations + 1))
+    assert sum(found.details["stage_iterations"]) == found.n_iterations == len(found.log_likelihoods)
     assert not found.converged
     assert "not converged after 3 iterations" in found.warnings[0]
     assert max(found.details["stage_iterations"]) == 3
 
 
-def test_acceleration_ends_at_the_same_fixed_point() -> None:
-    question = of_categories(TRUTH, RandomisedResponse(2.0, size=12), 5_000, 0)
-    plain = mr(question, tolerance=1e-11, max_iterations=100_000, accelerated=False)
-    fast = mr(question, tolerance=1e-11, max_iterations=100_000, accelerated=True)
-    assert fast.converged
-    assert plain.converged
-    assert fast.n_iterations < 0.5 * plain.n_iterations
-    assert fast.details["components"] == plain.details["components"]
-    np.testing.assert_allclose(distribution(fast), distribution(plain), atol=1e-5)
-
-
 def test_what_it_cannot_answer_is_refused() -> None:
-    attribute = asked(UNIT, 8, SquareWave(1.0))
+    attribute = attribute_of(UNIT, SquareWave(1.0), buckets=8)
     check_mr(attribute, attribute.services)
     pairs = dataclasses.replace(attribute, domain=KeyValues(("a", "b"), UNIT))
     with pytest.raises(ValueError, match="of categories or of a numeric range"):
         check_mr(pairs, pairs.services)
-
-
-def test_a_channel_without_structure_is_reduced_too() -> None:
-    matrix = np.random.default_rng(0).dirichlet(np.ones(7), 5).T
-    reduced = ReducedChannel(DenseChannel(matrix), np.array([0, 1, 0, 1, 1]))
-    np.testing.assert_allclose(reduced.dense(), reduced.matmat(np.eye(2)), atol=1e-15)

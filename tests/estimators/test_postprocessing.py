@@ -13,8 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize, stats
+from support import asked
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, build_mechanism
+from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
 from ldpbeam.channels import DenseChannel
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.conjugate import most_likely
@@ -58,13 +59,8 @@ some_shares = st.builds(shares_of, st.integers(0, 2**32 - 1), st.integers(2, 40)
 any_shares = st.one_of(sixteenths, some_shares.map(lambda values: values.tolist()))
 
 
-def names_of(size: int) -> Categories:
-    return Categories(tuple(f"c{i}" for i in range(size)))
-
-
 def attribute_of(*mechanisms: Any) -> Attribute:
-    versions = tuple(ServiceVersion(f"s{i}", "", m) for i, m in enumerate(mechanisms))
-    return Attribute("colour", names_of(mechanisms[0].bins), 0, versions)
+    return asked.attribute_of(asked.categories(mechanisms[0].bins), *mechanisms)
 
 
 def counted(attribute: Attribute, histogram: Any, reports: int) -> Statistic:
@@ -102,14 +98,6 @@ def test_norm_cut_drops_the_smallest_shares_one_by_one(shares: list[float]) -> N
         assert not cut.any() or found.sum() + cut.max() > 1.0
 
 
-def test_norm_cut_by_hand() -> None:
-    assert norm_cut([0.5, 0.25, 0.25, -0.5]).tolist() == [0.5, 0.25, 0.25, 0.0]
-    assert norm_cut([0.25, 0.625, 0.5, 0.125]).tolist() == [0.0, 0.625, 0.0, 0.0]
-    assert norm_cut([0.25, -0.1, 0.5]).tolist() == [0.25, 0.0, 0.5]
-    assert norm_cut([0.25, 1.5, -0.75]).tolist() == [0.0, 1.5, 0.0]
-    assert norm_cut([-0.5, 0.0]).tolist() == [0.0, 0.0]
-
-
 @reproducibly
 @given(shares=any_shares)
 def test_norm_mul_keeps_the_ratios_of_positive_shares(shares: list[float]) -> None:
@@ -129,47 +117,6 @@ def test_norm_mul_of_nothing_positive_is_the_uniform_guess_with_a_warning() -> N
     assert found.warnings == ("no share is above zero",)
     usual = estimate("norm_mul", attribute, counted(attribute, [1, 9, 7, 3, 7, 3, 7, 3], 10))
     assert usual.warnings == ()
-
-
-MECHANISMS = (
-    RandomisedResponse(1.0, size=20),
-    OptimisedUnaryEncoding(1.0, size=20),
-    LocalHashing(1.0, size=20, seeds="any"),
-)
-
-
-def rare_counts(mechanism: FrequencyMechanism, n: int, rng: np.random.Generator) -> Floats:
-    """What n reports of the first category count: exactly for GRR and OUE, category by category for OLH."""
-    if isinstance(mechanism, RandomisedResponse):
-        p, q = mechanism.support_probabilities
-        return rng.multinomial(n, [p, *[q] * 19])
-    own, other = mechanism.support_probabilities  # type: ignore[attr-defined]
-    present = np.concatenate(([rng.binomial(n, own)], rng.binomial(n, other, 19)))
-    return np.column_stack((n - present, present)).ravel()
-
-
-@pytest.mark.parametrize(("mechanism", "significance"), list(zip(MECHANISMS, (0.05, 0.5, 0.05), strict=True)))
-def test_a_category_nobody_has_is_kept_as_often_as_the_significance_says(
-    mechanism: FrequencyMechanism, significance: float
-) -> None:
-    attribute, rng, runs, n = attribute_of(mechanism), np.random.default_rng(1), 1500, 200_000
-    falsely, any_falsely = 0, 0
-    for _ in range(runs):
-        statistic = counted(attribute, rare_counts(mechanism, n, rng), n)
-        kept = estimate(
-            "threshold", attribute, statistic, options={"significance": significance}
-        ).distribution
-        assert kept is not None
-        assert kept[0] > 0.9
-        falsely += int((kept[1:] > 0).sum())
-        any_falsely += bool((kept[1:] > 0).any())
-    # One of 20 bins: significance / 20 each, over 19 rare ones; four binomial standard errors.
-    rate, trials = significance / 20, 19 * runs
-    assert abs(falsely / trials - rate) < 4 * math.sqrt(rate * (1 - rate) / trials)
-    # In any of them: at most what was asked for, and nearly that.
-    any_rate = 1 - (1 - rate) ** 19
-    assert abs(any_falsely / runs - any_rate) < 4 * math.sqrt(any_rate * (1 - any_rate) / runs)
-    assert any_rate < significance
 
 
 def test_what_is_kept_of_a_threshold_is_unbiased_as_it_was() -> None:
@@ -228,17 +175,6 @@ def test_shares_and_chances_above_one_or_not_above_zero_are_refused() -> None:
             assert estimate(name, attribute, statistic, options={option: good}).estimator == name
 
 
-def test_several_services_share_one_threshold() -> None:
-    one, other = RandomisedResponse(0.5, size=5), OptimisedUnaryEncoding(2.0, size=5)
-    attribute, rng = attribute_of(one, other), np.random.default_rng(2)
-    values = rng.choice(5, 4000, p=[0.6, 0.3, 0.1, 0.0, 0.0])
-    answers = [Answers(i, np.arange(4000), m.perturb(values, rng)) for i, m in enumerate((one, other))]
-    found = estimate("base_cut", attribute, tally(attribute, 4000, answers))
-    # Weights are inverse variances, so the variance is one over their sum.
-    weights = [4000 / one.frequency_variance, 4000 / other.frequency_variance]
-    assert found.details["threshold"] == pytest.approx(2 / math.sqrt(sum(weights)))
-
-
 # Shares of a category weigh less by what few people say of everybody, as far as they are others.
 GRR, OUE = RandomisedResponse(8.0, size=10), OptimisedUnaryEncoding(4.0, size=10)
 
@@ -258,30 +194,25 @@ def of_two(others: int, seed: int, few: int = 1000, many: int = 40_000) -> tuple
 HALVING = 0.5 ** np.arange(10) / (0.5 ** np.arange(10)).sum()
 
 
-@pytest.mark.parametrize("others", [0, 250, 1000])
-def test_services_are_weighted_by_perturbation_and_as_far_as_apart_by_sampling(others: int) -> None:
-    attribute, statistic = of_two(others, 1, many=1500)
+# Where the same 1,000 people answer both, perturbation alone counts.
+@pytest.mark.parametrize(("others", "many"), [(0, 1000), (0, 1500), (250, 1500), (1000, 1500)])
+def test_services_are_weighted_by_perturbation_and_as_far_as_apart_by_sampling(
+    others: int, many: int
+) -> None:
+    attribute, statistic = of_two(others, 1, many=many)
     # So many of both services' reports are of people who answered no other.
-    apart = (others + 1500 - (1000 - others)) / 2500
+    apart = (others + many - (1000 - others)) / (1000 + many)
     E, F = math.exp(8.0), math.exp(4.0)
     noise = (8 + E) / (E - 1) ** 2, 4 * F / (F - 1) ** 2
-    weights = [n / (own + apart * 0.09) for n, own in zip((1000, 1500), noise, strict=True)]
+    weights = [n / (own + apart * 0.09) for n, own in zip((1000, many), noise, strict=True)]
     alone = [estimate("inversion", attribute, statistic, (name,)).distribution for name in ("s0", "s1")]
     found = estimate("inversion", attribute, statistic)
     np.testing.assert_allclose(found.distribution, np.average(alone, axis=0, weights=weights), rtol=1e-9)
     # What a threshold is in is the perturbation alone: a category that nobody has has no sampling error.
-    variance = sum(w**2 * own / n for w, own, n in zip(weights, noise, (1000, 1500), strict=True))
+    variance = sum(w**2 * own / n for w, own, n in zip(weights, noise, (1000, many), strict=True))
     expected = 2 * math.sqrt(variance) / sum(weights)
     cut = estimate("base_cut", attribute, statistic)
     assert cut.details["threshold"] == pytest.approx(expected, rel=1e-9)
-
-
-def test_where_the_same_people_answer_services_are_weighted_by_perturbation_alone() -> None:
-    attribute, statistic = of_two(0, 2, few=1000, many=1000)
-    alone = [estimate("inversion", attribute, statistic, (name,)).distribution for name in ("s0", "s1")]
-    weights = [1 / GRR.frequency_variance, 1 / OUE.frequency_variance]
-    found = estimate("inversion", attribute, statistic)
-    np.testing.assert_allclose(found.distribution, np.average(alone, axis=0, weights=weights), rtol=1e-9)
 
 
 BINNED = Attribute("x", UNIT, 16, (ServiceVersion("s", "", Binned(1.0, bins=4, oracle="grr")),))
@@ -402,19 +333,6 @@ def test_repairing_many_leaves_one_by_one_warns(tree: str) -> None:
         assert told(name) == 0
 
 
-def test_thresholds_of_bins_are_those_of_one_bin() -> None:
-    # Just above and just below: the limit is the bin's, not its buckets'.
-    mechanism = Binned(1.0, bins=4, oracle="grr")
-    p, q = math.e / (math.e + 3), 1 / (math.e + 3)
-    limit = 2 * math.sqrt(mechanism.frequency_variance / 1_000_000)
-    for share, kept in ((limit * 1.01, True), (limit * 0.99, False)):
-        count = round(1_000_000 * (q + share * (p - q)))
-        histogram = [1_000_000 - 3 * count, count, count, count]
-        found = estimate("base_cut", BINNED, counted(BINNED, histogram, 1_000_000)).distribution
-        assert found is not None
-        assert (found[4:] > 0).tolist() == [kept] * 12
-
-
 def of_set_bits(set_bits: Sequence[int], reports: int) -> list[int]:
     """The histogram of reports that have these bits set so often."""
     return [count for present in set_bits for count in (reports - present, present)]
@@ -425,7 +343,7 @@ def of_set_bits(set_bits: Sequence[int], reports: int) -> list[int]:
 def test_the_closed_form_of_unary_encodings_is_where_em_of_their_set_bits_ends(
     name: str, counts: list[int]
 ) -> None:
-    mechanism = build_mechanism(name, names_of(5), 1.0)
+    mechanism = build_mechanism(name, asked.categories(5), 1.0)
     closed = estimate(
         "mle", attribute_of(mechanism), counted(attribute_of(mechanism), of_set_bits(counts, 1500), 1500)
     )
@@ -454,7 +372,7 @@ def test_em_of_unary_encodings_ends_at_the_maximum_of_its_own_likelihood(
         mechanism: Any = LocalHashing(1.0, size=5, seeds="any")
         p, q = math.e / (math.e + 3), 1 / 4
     else:
-        mechanism = build_mechanism(name, names_of(5), 1.0)
+        mechanism = build_mechanism(name, asked.categories(5), 1.0)
         p, q = mechanism.support_probabilities  # type: ignore[attr-defined]
     attribute = attribute_of(mechanism)
     statistic = counted(attribute, of_set_bits(counts, 1500), 1500)
@@ -528,7 +446,7 @@ class Problem:
         if name in ("square_wave", "piecewise"):
             mechanism, values = build_mechanism(name, UNIT, epsilon), rng.beta(2, 5, 2000)
         else:
-            mechanism = build_mechanism(name, names_of(buckets), epsilon)
+            mechanism = build_mechanism(name, asked.categories(buckets), epsilon)
             values = rng.choice(buckets, 2000, p=rng.dirichlet(np.ones(buckets)))
         cells = mechanism.bucketise(mechanism.perturb(values, rng), buckets)
         every = np.bincount(cells, minlength=mechanism.cells(buckets)).astype(float)
@@ -626,21 +544,6 @@ def test_iterations_are_counted_and_limited() -> None:
     more = problem.run(accelerate, False, 1e-12, 5)
     np.testing.assert_array_equal(more.log_likelihoods[:4], fit.log_likelihoods)
     assert more.log_likelihoods[4] == pytest.approx(problem.likelihood(fit.weights), abs=1e-9)
-
-
-def test_acceleration_stops_at_once_where_the_start_is_the_fixed_point() -> None:
-    mechanism = RandomisedResponse(1.0, size=4)
-    fit = fit_channel(
-        mechanism.channel(4, 4),
-        [25] * 4,
-        smoothing=False,
-        tolerance=1e-9,
-        trace=Trace(50),
-        accelerated=True,
-    )
-    assert fit.converged
-    assert len(fit.log_likelihoods) == 2
-    np.testing.assert_allclose(fit.weights, 0.25, atol=1e-15)
 
 
 @pytest.mark.parametrize("accelerated", [None, True, False])

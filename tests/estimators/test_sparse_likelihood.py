@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
+from support.asked import counts_of
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import estimate
-from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.iteration import Fit, Trace
 from ldpbeam.estimators.products import ChannelProducts, products
 from ldpbeam.estimators.sparse_likelihood import is_of_bands, sparsest
 from ldpbeam.statistics import Answers
 
 UNIT = Numeric(0.0, 1.0)
-
-
-def counts_of(name: str, epsilon: float, buckets: int, people: int) -> tuple[Channel, Floats]:
-    """A channel, and the counts of reports of Beta(2, 5) people."""
-    rng = np.random.default_rng(1)
-    mechanism = build_mechanism(name, UNIT, epsilon)
-    cells = mechanism.bucketise(mechanism.perturb(rng.beta(2, 5, people), rng), buckets)
-    counts = np.bincount(cells, minlength=mechanism.cells(buckets)).astype(float)
-    return mechanism.channel(buckets, buckets), counts
 
 
 def solved(channel: Channel, counts: Floats, tolerance: float = 1e-3, most: int = 200) -> tuple[Fit, int]:
@@ -73,17 +62,6 @@ def test_nothing_is_more_likely_and_an_update_changes_nothing(
     assert evaluations < 1_000
 
 
-def test_it_is_as_likely_as_very_many_plain_updates_with_a_tenth_of_the_products() -> None:
-    channel, counts = counts_of("square_wave", 1.0, 64, 10_000)
-    fit, products_ = solved(channel, counts, 1e-6)
-    plain = fit_channel(channel, counts, smoothing=False, tolerance=-math.inf, trace=Trace(20_000))
-    best, below, _ = certified(channel, counts, fit.weights)
-    reached, missing, _ = certified(channel, counts, plain.weights)
-    assert below < 1e-5 < missing
-    assert reached < best + 1e-5
-    assert products_ < 2 * 20_000 / 10
-
-
 @pytest.mark.parametrize("name", ["square_wave", "piecewise"])
 @pytest.mark.parametrize("epsilon", [0.01, 10.0])
 @pytest.mark.parametrize("kind", ["one report", "one bucket", "ends", "thousand million"])
@@ -110,11 +88,6 @@ def test_too_few_iterations_are_not_converged() -> None:
     fit, _ = solved(channel, counts, most=2)
     assert not fit.converged
     assert len(fit.log_likelihoods) == 2
-
-
-def test_the_same_bits_again() -> None:
-    channel, counts = counts_of("piecewise", 1.0, 128, 10_000)
-    np.testing.assert_array_equal(solved(channel, counts)[0].weights, solved(channel, counts)[0].weights)
 
 
 def test_em_takes_it_for_bands_alone() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,11 +20,9 @@ from ldpbeam import (
     registered_estimators,
     tally,
 )
-from ldpbeam.domains import bucket_midpoints
-from ldpbeam.estimators import check, estimate, starts_warm
+from ldpbeam.estimators import estimate, starts_warm
 from ldpbeam.estimators.em import above_zero, fit_channel
-from ldpbeam.estimators.iteration import Trace, maximise, smooth
-from ldpbeam.estimators.products import ChannelProducts
+from ldpbeam.estimators.iteration import Trace, smooth
 from ldpbeam.mechanisms import RandomisedResponse, build_mechanism
 from ldpbeam.statistics import Answers, empty
 
@@ -121,33 +118,6 @@ def test_from_the_previous_estimate_the_answer_is_the_same_in_fewer_iterations(c
     assert spent["warm"] < spent["cold"]
 
 
-def test_it_is_the_start_that_saves_iterations_not_only_that_every_larger_step_is_kept() -> None:
-    spent = {"previous": 0, "uniform": 0}
-    for case in CASES:
-        for seed in SEEDS:
-            uniform = np.full(panes(case)[0].value_buckets, 1.0)
-            spent["previous"] += started(case, seed, previous(case, seed).distribution).n_iterations
-            spent["uniform"] += started(case, seed, uniform / len(uniform)).n_iterations
-    assert spent["previous"] < 0.95 * spent["uniform"]
-
-
-@pytest.mark.parametrize("case", ["square wave", "binned"])
-def test_the_fixed_point_is_the_same_from_every_start(case: str) -> None:
-    buckets = panes(case)[0].value_buckets
-    rng = np.random.default_rng(3)
-    starts = {
-        "anything": rng.dirichlet(np.ones(buckets)),
-        "one bucket": np.eye(buckets)[-1],
-        "half of them": np.repeat([0.0, 2.0 / buckets], buckets // 2),
-        "below zero": rng.normal(1.0 / buckets, 2.0 / buckets, buckets),
-        "nothing": np.zeros(buckets),
-    }
-    for name, start in starts.items():
-        found = started(case, 11, start)
-        assert found.converged, name
-        assert far(found, fixed(case)) < 1e-6, name
-
-
 def test_no_weight_starts_at_zero() -> None:
     start = above_zero(np.array([0.5, 0.0, 0.5, -0.1]), 4)
     np.testing.assert_allclose(start * (1.0 + 2 * 0.00025), [0.5, 0.00025, 0.5, 0.00025], rtol=1e-12)
@@ -176,33 +146,6 @@ def test_the_first_weights_are_those_of_the_start() -> None:
     probabilities = attribute.channel(0).dense() @ smooth(above_zero(start, len(start)))
     expected = everything.histograms[0] @ np.log(probabilities)
     assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("em", {}), ("em", {"tolerance": 1e-9}), ("ems", {}), ("ems", {"tolerance": 1e-9})],
-)
-def test_without_a_start_nothing_has_changed(name: str, options: Mapping[str, Any]) -> None:
-    attribute, _, everything = panes("square wave")
-    given = {"max_iterations": 200, **options}
-    found = estimate(name, attribute, everything, options=given)
-    matrix = attribute.channel(0).dense()
-    assert everything.histograms[0].all()
-    fit = maximise(
-        ChannelProducts(matrix.__matmul__, np.ascontiguousarray(matrix.T).__matmul__),
-        everything.histograms[0].astype(np.float64),
-        np.full(64, 1.0 / 64),
-        Trace(200),
-        smoothing=name == "ems",
-        tolerance=given.get("tolerance", 1e-3 * (np.e if name == "em" else 1.0)),
-    )
-    np.testing.assert_array_equal(found.distribution, fit.weights)
-    np.testing.assert_array_equal(found.log_likelihoods, fit.log_likelihoods)
-    assert "start" not in found.details
-    again = estimate(name, attribute, everything, options=given, start=None)
-    np.testing.assert_array_equal(again.distribution, found.distribution)
-    np.testing.assert_array_equal(again.log_likelihoods, found.log_likelihoods)
-    assert again.details == found.details
 
 
 def test_only_ems_at_its_fixed_point_starts_warm() -> None:
@@ -250,31 +193,8 @@ def test_a_start_of_something_else_is_refused(start: Any, told: str) -> None:
         estimate("ems", attribute, first, options=FIXED, start=start)
 
 
-def test_a_study_cannot_name_a_start() -> None:
-    attribute, _, _ = panes("square wave")
-    with pytest.raises(ValueError, match="has no option 'start'"):
-        check("ems", attribute, attribute.services, {**FIXED, "start": [1.0] * 64})
-
-
 def test_without_reports_there_is_nothing_to_start() -> None:
     attribute, _, _ = panes("square wave")
     found = estimate("ems", attribute, empty(attribute), options=FIXED, start=np.full(64, 1.0 / 64))
     assert found.distribution is None
     assert found.warnings == ("no reports from these services",)
-
-
-def test_an_answer_that_ran_out_of_iterations_says_so() -> None:
-    attribute, _, everything = panes("square wave")
-    before = previous("square wave")
-    options = {**FIXED, "max_iterations": 1}
-    found = estimate("ems", attribute, everything, options=options, start=before.distribution)
-    assert not found.converged
-    assert found.n_iterations == 1
-    assert "not converged after 1 iterations" in found.warnings[0]
-
-
-def test_the_answer_of_larger_steps_can_be_written() -> None:
-    found = fixed("square wave")
-    assert json.dumps([found.converged, found.n_iterations, dict(found.details)])
-    x = bucket_midpoints(64)
-    assert found.mean == pytest.approx(MINUTES.width * float(shares(found) @ x), rel=1e-12)

@@ -5,33 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.asked import attribute_of, categories, question_of
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.frequencies import norm_sub, unbiased_shares
 from ldpbeam.estimators.wiener import iiw, iterative_wiener
-from ldpbeam.mechanisms import Mechanism, RandomisedResponse
+from ldpbeam.mechanisms import RandomisedResponse
 from ldpbeam.mechanisms.ranges.binned import Binned
 from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
 
 
-def asked(*mechanisms: Mechanism) -> Attribute:
-    names = Categories(tuple(map(str, range(mechanisms[0].size))))  # type: ignore[attr-defined]
-    versions = tuple(ServiceVersion(f"s{i}", "", mechanism) for i, mechanism in enumerate(mechanisms))
-    return Attribute("c", names, 0, versions)
+def asked(*mechanisms: RandomisedResponse) -> Attribute:
+    return attribute_of(categories(mechanisms[0].size), *mechanisms)
 
 
 def answered(attribute: Attribute, truth: Floats, users: int, seed: int) -> Question:
-    """The question of users who answer every service."""
+    """The question of users of these shares who answer every service."""
     rng = np.random.default_rng(seed)
-    values = np.repeat(np.arange(len(truth)), rng.multinomial(users, truth))
-    answers = [
-        Answers(index, np.arange(users), version.mechanism.perturb(values, rng))
-        for index, version in enumerate(attribute.versions)
-    ]
-    return Question(attribute, tally(attribute, users, answers), attribute.services)
+    return question_of(attribute, np.repeat(np.arange(len(truth)), rng.multinomial(users, truth)), rng)
 
 
 def filtered_by_loops(shares: Floats, variance: float, correction: bool, iterations: int) -> Floats:

@@ -9,7 +9,7 @@ import pytest
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.domains import Floats
-from ldpbeam.fit import FitTest, fit_tests, flagged, not_tested
+from ldpbeam.fit import fit_tests, flagged, not_tested
 from ldpbeam.fit.histograms import _noise, _noise_p_value
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
@@ -69,7 +69,6 @@ def true_values(reports: Floats, values: Floats) -> Floats:
     return values
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
     ("mechanism", "wrong"),
     [
@@ -80,10 +79,10 @@ def true_values(reports: Floats, values: Floats) -> Floats:
     ],
 )
 def test_reports_that_are_not_as_claimed_are_seen(
-    mechanism: Mechanism, wrong: Callable[[Floats, Floats], Floats], seed: int
+    mechanism: Mechanism, wrong: Callable[[Floats, Floats], Floats]
 ) -> None:
-    values = people(USERS, seed)
-    reports = wrong(mechanism.perturb(values, np.random.default_rng(seed)), values)
+    values = people(USERS, 1)
+    reports = wrong(mechanism.perturb(values, np.random.default_rng(1)), values)
     assert p_values(attribute_of(mechanism), reports)["s0",] < NEVER
 
 
@@ -204,8 +203,7 @@ def test_a_test_gives_the_same_bits_every_time() -> None:
     # Borderline, so that the p-value comes from draws.
     reports[0][:25] = 0.4
     statistic = statistic_of(attribute, *reports)
-    first: list[FitTest] = list(fit_tests(attribute, statistic))
-    assert first == list(fit_tests(attribute, statistic))
+    assert list(fit_tests(attribute, statistic)) == list(fit_tests(attribute, statistic))
 
 
 def test_holm_flags_each_p_value_below_the_limit_of_those_left() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from support.asked import statistic_of
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
@@ -38,12 +39,6 @@ def people(n: int, rng: np.random.Generator) -> KeyValuePairs:
     return KeyValuePairs(starts, keys, np.clip(rng.normal(CENTRES[keys], 0.1), 0.0, 1.0))
 
 
-def sent(attribute: Attribute, pairs: KeyValuePairs, rng: np.random.Generator) -> Statistic:
-    rows = np.arange(pairs.people)
-    answers = [Answers(i, rows, v.mechanism.perturb(pairs, rng)) for i, v in enumerate(attribute.versions)]
-    return tally(attribute, pairs.people, answers)
-
-
 def found(attribute: Attribute, statistic: Statistic) -> Intervals:
     nothing = np.full(5, np.nan)
     estimate = Estimate("none", attribute.services, 0, None, frequencies=nothing, key_means=nothing)
@@ -70,7 +65,7 @@ def test_intervals_hold_the_frequencies_and_means_of_the_people_who_reported(
     have = np.bincount(pairs.keys, minlength=5)
     truth = have / pairs.people, -10.0 + 20.0 * np.bincount(pairs.keys, pairs.values, 5) / have
     for _ in range(150):
-        intervals = found(attribute, sent(attribute, pairs, rng))
+        intervals = found(attribute, statistic_of(attribute, pairs, rng))
         for ends, true, held in (
             (intervals.frequencies, truth[0], shares),
             (intervals.key_means, truth[1], means),
@@ -106,7 +101,7 @@ def test_fiellers_interval_has_the_ratios_that_are_not_refused() -> None:
 def test_a_key_without_reports_has_every_value() -> None:
     attribute = asked(("privkv", 1.0, {}))
     pairs = KeyValuePairs(np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    intervals = found(attribute, sent(attribute, pairs, np.random.default_rng(1)))
+    intervals = found(attribute, statistic_of(attribute, pairs, np.random.default_rng(1)))
     assert intervals.frequencies is not None and intervals.key_means is not None
     assert (intervals.frequencies == [0.0, 1.0]).all(axis=1).sum() >= 4
     assert (intervals.key_means == [-10.0, 10.0]).all(axis=1).sum() >= 4

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.asked import statistic_of
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.density.averaging import Family, weigh
@@ -22,7 +23,7 @@ from ldpbeam.intervals import Intervals, WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.numbers import whole_buckets
 from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
-from ldpbeam.statistics import Answers, Statistic, tally
+from ldpbeam.statistics import Statistic
 
 MINUTES = Numeric(0.0, 60.0)
 WANTED = WantedIntervals(0.95, False, (0.1, 0.5, 0.9), ((0.0, 15.0), (10.0, 50.0)))
@@ -36,12 +37,6 @@ def asked(*services: tuple[str, float], buckets: int = 64, joined: bool = False,
     return Attribute(
         "x", MINUTES, buckets, versions, tuple(v.service for v in versions) if joined else (), 16
     )
-
-
-def sent(attribute: Attribute, values: Floats, rng: np.random.Generator) -> Statistic:
-    rows = np.arange(len(values))
-    answers = [Answers(i, rows, v.mechanism.perturb(values, rng)) for i, v in enumerate(attribute.versions)]
-    return tally(attribute, len(values), answers)
 
 
 def found(attribute: Attribute, statistic: Statistic, wanted: WantedIntervals = WANTED) -> Intervals:
@@ -77,7 +72,7 @@ def test_intervals_hold_the_truth_of_a_smooth_population_at_about_their_level(
     rng, held = np.random.default_rng(3), {name: list[float]() for name in truths(np.zeros(1), 2)}
     for _ in range(12):
         values = rng.beta(2.0, 4.0, people)
-        told = found(attribute, sent(attribute, values, rng))
+        told = found(attribute, statistic_of(attribute, values, rng))
         for name, truth in truths(values, attribute.buckets).items():
             low, high = np.asarray(getattr(told, name)).reshape(-1, 2).T
             held[name].append(float(((low <= truth) & (truth <= high)).mean()))
@@ -91,7 +86,7 @@ def test_simultaneous_bands_hold_a_smooth_population_whole() -> None:
     wanted = WantedIntervals(0.9, simultaneous=True)
     for _ in range(12):
         values = rng.beta(3.0, 3.0, 5_000)
-        ends = found(attribute, sent(attribute, values, rng), wanted).distribution
+        ends = found(attribute, statistic_of(attribute, values, rng), wanted).distribution
         truth = truths(values, 32)["distribution"]
         assert ends is not None
         whole.append(bool(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()))
@@ -154,7 +149,7 @@ def test_ends_of_quantiles_in_spikes_and_at_the_ends_of_the_range_take_whole_buc
 
 def test_the_same_statistic_gives_the_same_bits() -> None:
     attribute = asked(("square_wave", 1.0))
-    statistic = sent(attribute, np.random.default_rng(9).random(500), np.random.default_rng(9))
+    statistic = statistic_of(attribute, np.random.default_rng(9).random(500), 9)
     one, other = found(attribute, statistic), found(attribute, statistic)
     for name in ("mean", "variance", "quantiles", "ranges", "distribution"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
@@ -162,17 +157,17 @@ def test_the_same_statistic_gives_the_same_bits() -> None:
 
 def test_reports_that_say_little_of_the_shape_are_flagged_and_many_are_not() -> None:
     attribute = asked(("square_wave", 0.3))
-    few = found(attribute, sent(attribute, np.random.default_rng(1).random(300), np.random.default_rng(2)))
+    few = found(attribute, statistic_of(attribute, np.random.default_rng(1).random(300), 2))
     assert "rest on its being smooth" in few.flags["quantiles"]
     attribute = asked(("square_wave", 2.0))
     values = np.random.default_rng(1).beta(2.0, 5.0, 50_000)
-    assert not found(attribute, sent(attribute, values, np.random.default_rng(2))).flags
+    assert not found(attribute, statistic_of(attribute, values, 2)).flags
 
 
 def test_spikes_that_the_reports_show_are_flagged() -> None:
     attribute = asked(("square_wave", 4.0))
     values = np.random.default_rng(1).choice([0.2, 0.4, 0.41, 0.9], 100_000)
-    told = found(attribute, sent(attribute, values, np.random.default_rng(2)))
+    told = found(attribute, statistic_of(attribute, values, 2))
     assert "spikes" in told.flags["distribution"]
     assert "mean" not in told.flags and "variance" not in told.flags
 
@@ -181,7 +176,7 @@ def test_signs_say_nothing_of_the_variance() -> None:
     """The variance then comes from the prior alone, and its interval is wide and flagged."""
     attribute = asked(("stochastic_rounding", 4.0))
     values = np.full(50_000, 0.5)
-    told = found(attribute, sent(attribute, values, np.random.default_rng(2)))
+    told = found(attribute, statistic_of(attribute, values, 2))
     assert "posterior" in told.methods["variance"]
     assert "variance" in told.flags
 
@@ -189,7 +184,7 @@ def test_signs_say_nothing_of_the_variance() -> None:
 def test_many_value_buckets_are_put_together() -> None:
     attribute = asked(("square_wave", 1.0), buckets=2048)
     values = np.random.default_rng(1).beta(2.0, 5.0, 5_000)
-    told = found(attribute, sent(attribute, values, np.random.default_rng(2)))
+    told = found(attribute, statistic_of(attribute, values, 2))
     assert told.distribution is not None and told.distribution.shape == (2048, 2)
     assert (told.distribution.reshape(-1, 2, 2) == told.distribution.reshape(-1, 2, 2)[:, :1]).all()
     middle = (told.distribution[:, 0] + told.distribution[:, 1]) / 2.0
@@ -209,7 +204,7 @@ def test_every_mechanism_has_intervals_that_are_ordered_and_within_the_domain(
     attribute = asked((name, epsilon), buckets=256, **options)
     rng = np.random.default_rng(people)
     for values in (np.zeros(people), np.ones(people), rng.random(people)):
-        told = found(attribute, sent(attribute, values, rng))
+        told = found(attribute, statistic_of(attribute, values, rng))
         if told.distribution is None:
             assert "likelihood" in told.flags["distribution"]
         else:
@@ -229,7 +224,7 @@ def test_every_mechanism_has_intervals_that_are_ordered_and_within_the_domain(
 @pytest.mark.parametrize("buckets", [2, 3, 4, 5, 31, 33])
 def test_any_number_of_buckets_will_do(buckets: int) -> None:
     attribute = asked(("square_wave", 1.0), buckets=buckets)
-    told = found(attribute, sent(attribute, np.random.default_rng(1).random(200), np.random.default_rng(2)))
+    told = found(attribute, statistic_of(attribute, np.random.default_rng(1).random(200), 2))
     assert told.mean is not None
     assert told.distribution is not None and told.distribution.shape == (buckets, 2)
 
@@ -247,7 +242,7 @@ def test_intervals_hold_what_is_not_smooth_in_most_runs(
     for seed in range(8):
         rng = np.random.default_rng(seed)
         values = draw(rng)
-        told, truth = found(attribute, sent(attribute, values, rng)), truths(values, 256)
+        told, truth = found(attribute, statistic_of(attribute, values, rng)), truths(values, 256)
         assert not told.flags
         for name in ("quantiles", "ranges"):
             low, high = np.asarray(getattr(told, name)).reshape(-1, 2).T
@@ -259,7 +254,7 @@ def test_intervals_hold_what_is_not_smooth_in_most_runs(
 def test_flags_do_not_depend_on_the_estimator_but_for_what_lies_outside() -> None:
     attribute, rng = asked(("square_wave", 3.0), buckets=64), np.random.default_rng(3)
     values = with_a_gap(rng)
-    statistic = sent(attribute, values, rng)
+    statistic = statistic_of(attribute, values, rng)
     shared = StatisticIntervals(attribute, statistic)
     auto, uniform = (
         shared.of(Estimate(name, attribute.services, 1, 1, distribution=shares), WANTED)

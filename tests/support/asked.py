@@ -1,0 +1,49 @@
+"""What people send who answer every service of an attribute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, build_mechanism, tally
+from ldpbeam.channels import Channel
+from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs
+from ldpbeam.estimators import Question
+from ldpbeam.mechanisms import Mechanism
+
+
+def categories(size: int) -> Categories:
+    """So many categories, named by their numbers."""
+    return Categories(tuple(map(str, range(size))))
+
+
+def attribute_of(domain: Domain, *mechanisms: Mechanism, buckets: int = 1) -> Attribute:
+    """An attribute with a service for each mechanism, s0, s1 and so on."""
+    versions = tuple(ServiceVersion(f"s{at}", "", mechanism) for at, mechanism in enumerate(mechanisms))
+    return Attribute("x", domain, buckets, versions)
+
+
+def statistic_of(attribute: Attribute, values: Any, seed: int | np.random.Generator) -> Statistic:
+    """The statistic of people with these values, who answer every channel."""
+    rng = np.random.default_rng(seed)
+    people = values.people if isinstance(values, KeyValuePairs) else len(values)
+    answers = [
+        Answers(index, np.arange(people), version.mechanism.perturb(values, rng))
+        for index, version in enumerate(attribute.versions)
+    ]
+    return tally(attribute, people, answers)
+
+
+def question_of(attribute: Attribute, values: Any, seed: int | np.random.Generator) -> Question:
+    """The question of all services about the same people."""
+    return Question(attribute, statistic_of(attribute, values, seed), attribute.services)
+
+
+def counts_of(name: str, epsilon: float, buckets: int, people: int, seed: int = 1) -> tuple[Channel, Floats]:
+    """A channel on [0, 1], and the counts of reports of Beta(2, 5) people."""
+    rng = np.random.default_rng(seed)
+    mechanism = build_mechanism(name, Numeric(0.0, 1.0), epsilon)
+    cells = mechanism.bucketise(mechanism.perturb(rng.beta(2, 5, people), rng), buckets)
+    counts = np.bincount(cells, minlength=mechanism.cells(buckets)).astype(float)
+    return mechanism.channel(buckets, buckets), counts
