@@ -120,24 +120,6 @@ def test_equally_many_draws_lead_to_each_report_of_the_own_half_and_the_rest_to_
         assert mechanism.perturb([category] * len(rest), Whole(rest)).tolist() == turns
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("size", SIZES)
-def test_the_estimator_is_the_papers(epsilon: float, size: int) -> None:
-    mechanism = BlockHadamardResponse(epsilon, size=size)
-    E, B, b = math.exp(epsilon), mechanism.blocks, mechanism.order
-    histogram = np.random.default_rng(1).integers(0, 50, B * b)
-    reports = int(histogram.sum())
-    expected = []
-    for category in range(size):
-        block = category // (b - 1)
-        in_half = histogram[sorted(own_half(mechanism, category))].sum() / reports
-        in_block = histogram[block * b : (block + 1) * b].sum() / reports
-        of_block = ((2 * B - 1 + E) * in_block - 2) / (E - 1)
-        expected.append(2 * ((2 * B - 1 + E) * in_half - 1) / (E - 1) - of_block)
-    found = mechanism.unbiased_frequencies(histogram, reports)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 / (E - 1))
-
-
 def shares_of_one_report(mechanism: CategoricalMechanism) -> Floats:
     """The unbiased shares from each single report that there is, shape (cells, size)."""
     every = np.eye(mechanism.cells(0), dtype=np.int64)
@@ -160,13 +142,6 @@ def test_a_transform_of_blocks_is_that_of_each_block() -> None:
     blocks = [hadamard(8) @ part for part in vector.reshape(3, 8)]
     np.testing.assert_allclose(walsh_hadamard(vector, 8), np.concatenate(blocks), atol=1e-12)
     np.testing.assert_array_equal(walsh_hadamard(vector[:8], 8), walsh_hadamard(vector[:8]))
-
-
-def test_integers_that_are_no_reports_are_refused() -> None:
-    mechanism = BlockHadamardResponse(1.0, size=5)
-    payloads = np.array([0, 7, 8, -1, 0.5, np.nan, np.inf])
-    assert mechanism.is_report(payloads).tolist() == [True, True, False, False, False, False, False]
-    assert mechanism.output() == "4 times one of 2 blocks, plus one of its 4 reports, 0 to 7"
 
 
 def test_the_guides_variances_relative_to_hrr_and_oue_are_those_of_the_formulas() -> None:

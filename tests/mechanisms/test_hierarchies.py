@@ -66,10 +66,7 @@ def expected_histogram(mechanism: BinMechanism, truth: Floats, reports: int) -> 
     ("name", "options", "epsilon", "repetitions"),
     [
         ("haar", {"leaves": 32}, 0.5, 1000),
-        ("haar", {"leaves": 2}, 1.5, 4000),
-        ("hierarchy", {"branching": 2, "leaves": 32, "oracle": "grr"}, 1.5, 1000),
         ("hierarchy", {"branching": 2, "leaves": 32, "oracle": "hadamard"}, 0.5, 1000),
-        ("hierarchy", {"branching": 4, "leaves": 64, "oracle": "grr"}, 0.5, 1000),
         ("hierarchy", {"branching": 3, "leaves": 27, "oracle": "hadamard"}, 1.5, 1000),
         ("hierarchy", {"branching": 4, "leaves": 16, "oracle": "auto"}, 1.5, 300),
     ],

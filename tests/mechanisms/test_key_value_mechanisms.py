@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import ldpbeam.mechanisms.key_values.pckv_slots as pckv_slots
-from ldpbeam.domains import KeyValues, Numeric
-from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
 from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
@@ -168,20 +166,6 @@ def test_clients_written_from_the_documents_send_the_same(person: Person) -> Non
             )
 
 
-def test_reports_of_any_number_of_keys_and_people_are_accepted() -> None:
-    # Eight bits fill a byte; nobody sends nothing.
-    crowds: list[list[Person]] = [[{}, {0: 0.0, 1: 1.0}] * 100, []]
-    for make, size, people in itertools.product((PCKVUE, PCKVPM), (2, 8, 9), crowds):
-        mechanism = make(1.0, size)
-        reports = mechanism.perturb(pairs_of(people), np.random.default_rng(5))
-        assert reports.dtype == mechanism.payload_dtype
-        assert reports.shape == (len(people),)
-        assert mechanism.is_report(reports).all()
-        histogram = mechanism.histogram(reports, 5)
-        assert histogram.shape == (mechanism.histogram_cells(5),)
-        assert histogram.sum() == len(people) * size
-
-
 def test_exactly_the_reports_of_pckv_ue_are_accepted() -> None:
     mechanism = PCKVUE(1.0, 3)
     every = np.arange(2**16, dtype="<u2").view(mechanism.payload_dtype)
@@ -298,17 +282,6 @@ def test_a_key_without_a_report_is_absent_with_the_middle_as_mean() -> None:
         # As published: a frequency is clipped to one person.
         assert frequencies.tolist() == [0.1, 0.1]
         assert means.tolist() == [0.5, 0.5]
-
-
-def test_study_files_can_ask_for_them() -> None:
-    domain = KeyValues(("a", "b", "c"), Numeric(0.0, 5.0))
-    assert build_mechanism("privkv", domain, 1.0, key_share=0.25) == PrivKV(1.0, 3, key_share=0.25)
-    assert build_mechanism("privkvm", domain, 1.0, round=2) == PrivKVM(1.0, 3, round=2)
-    assert build_mechanism("pckv_grr", domain, 1.0) == PCKVGRR(1.0, 3)
-    assert build_mechanism("pckv_ue", domain, 1.0, padding=4) == PCKVUE(1.0, 3, padding=4)
-    assert build_mechanism("pckv_pm", domain, 1.0).parameters["mechanism"] == "pckv_pm"
-    with pytest.raises(ValueError, match="keys with values"):
-        build_mechanism("pckv_pm", Numeric(0.0, 1.0), 1.0)
 
 
 def test_a_later_round_says_that_it_needs_means() -> None:

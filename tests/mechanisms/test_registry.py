@@ -11,7 +11,7 @@ import pytest
 from support.registries import fresh
 
 from ldpbeam import Categories, Numeric, build_mechanism, plugins, registered_mechanisms
-from ldpbeam.mechanisms import RandomisedResponse, SquareWave, register
+from ldpbeam.mechanisms import RandomisedResponse, SquareWave
 
 UNIT = Numeric(0.0, 1.0)
 COLOURS = Categories(("red", "green", "blue"))
@@ -41,17 +41,6 @@ def test_our_mechanisms_are_registered_under_their_own_names() -> None:
     for name, mechanism in known.items():
         assert mechanism.name == name
         assert mechanism.summary
-
-
-def test_changing_the_returned_table_changes_nothing() -> None:
-    registered_mechanisms().clear()
-    assert registered_mechanisms()
-
-
-def test_two_mechanisms_of_one_name_are_refused(registry: ModuleType) -> None:
-    register(Widened)
-    with pytest.raises(ValueError, match="two mechanisms are called 'widened'"):
-        register(Widened)
 
 
 def test_a_package_can_ship_a_mechanism(registry: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,16 +27,10 @@ def test_at_least_that_of_the_matrix(case: Case) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("name", ["grr", "hadamard", "block_hadamard"])
-def test_exact_for_categories(name: str, epsilon: float) -> None:
-    mechanism = build_mechanism(name, categories(6), epsilon)
-    chances = mechanism.channel(6, 0).dense()
-    apart = max(0.5 * np.abs(chances - one[:, None]).sum(axis=0).max() for one in chances.T)
-    assert mechanism.total_variation == pytest.approx(apart, abs=1e-9)
-
-
-def test_exact_for_haar() -> None:
-    mechanism = build_mechanism("haar", RANGE, 1.0, leaves=16)
-    chances = mechanism.channel(16, 0).dense()
+@pytest.mark.parametrize("name", ["grr", "hadamard", "block_hadamard", "haar"])
+def test_exact_for_categories_and_haar(name: str, epsilon: float) -> None:
+    domain, options = (RANGE, {"leaves": 16}) if name == "haar" else (categories(6), {})
+    mechanism = build_mechanism(name, domain, epsilon, **options)
+    chances = mechanism.channel(16 if name == "haar" else 6, 0).dense()
     apart = max(0.5 * np.abs(chances - one[:, None]).sum(axis=0).max() for one in chances.T)
     assert mechanism.total_variation == pytest.approx(apart, abs=1e-9)
