@@ -56,24 +56,3 @@ def test_one_window_is_read_as_that_of_the_plain_mechanism_bit_for_bit(name: str
         other.intervals.methods,
     )
     assert tests == others
-
-
-@pytest.mark.parametrize("name", FLEETS)
-def test_reports_of_a_client_written_from_the_formulas_are_unbiased_and_fit(name: str) -> None:
-    """Of 9 fleets, a fit below 1e-4 comes by chance in one of a thousand seeds."""
-    fleet, rng = FLEETS[name], np.random.default_rng(11)
-    values = values_of(fleet.size, rng)
-    (snapshot,) = fleet.tally(fleet.service, fleet.payloads(values, rng)).snapshots
-    attribute = fleet.study.attribute("x")
-    mechanism, (histogram,) = attribute.versions[0].mechanism, snapshot.statistic.histograms
-    (test,) = fit_tests(attribute, snapshot.statistic)
-    assert test.p_value > 1e-4
-    if fleet.size:
-        truth = np.bincount(values.ravel(), minlength=fleet.size) / PEOPLE
-        shares = mechanism.unbiased_frequencies(histogram, PEOPLE)  # type: ignore[attr-defined]
-        errors = np.sqrt(mechanism.share_variances(truth, histogram) / PEOPLE)  # type: ignore[attr-defined]
-        assert np.abs((shares - truth) / errors).max() < 4.5
-        return
-    cells = mechanism.unbiased(mechanism.representatives(32))  # type: ignore[attr-defined]
-    error = np.sqrt(mechanism.variance(values).mean() / PEOPLE)  # type: ignore[attr-defined]
-    assert abs(histogram @ cells / PEOPLE - values.mean()) < 4.5 * error
