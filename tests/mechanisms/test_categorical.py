@@ -26,6 +26,7 @@ from ldpbeam.mechanisms import (
     LocalHashing,
     OptimisedUnaryEncoding,
     Piecewise,
+    RandomisedResponse,
     SampledCoordinate,
     SymmetricUnaryEncoding,
 )
@@ -224,7 +225,9 @@ class Undeclared(HadamardRandomisedResponse):
     share_variances = CategoricalMechanism.share_variances  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("kind", [HadamardRandomisedResponse, BlockHadamardResponse, Undeclared])
+@pytest.mark.parametrize(
+    "kind", [RandomisedResponse, HadamardRandomisedResponse, BlockHadamardResponse, Undeclared]
+)
 @pytest.mark.parametrize("noise", [0.0, 2.0])
 def test_the_variance_of_a_share_is_that_of_its_reports_whatever_the_other_shares_are_taken_for(
     kind: type[CategoricalMechanism], noise: float

@@ -89,10 +89,10 @@ def test_nothing_is_decompressed_before_it_is_asked_for(codec: str) -> None:
     compressor = {"bzip2": bz2.BZ2Compressor(), "xz": lzma.LZMACompressor(preset=0)}.get(codec)
     part = bytes(2**24)
     if compressor is None:
-        packed = PACK[codec](bytes(2**28))
+        packed = PACK[codec](bytes(2**26))
     else:
-        packed = b"".join([*(compressor.compress(part) for _ in range(16)), compressor.flush()])
-    # Decompressed as a whole, the hundred blocks would be 25 GB.
+        packed = b"".join([*(compressor.compress(part) for _ in range(4)), compressor.flush()])
+    # Decompressed as a whole, the hundred blocks would be 6 GB.
     taken = sum(
         len(piece) for _ in range(100) for piece in itertools.islice(compression.pieces(codec, packed), 3)
     )
