@@ -11,9 +11,10 @@ import pytest
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.domains import Categories
-from ldpbeam.estimators import estimate
+from ldpbeam.estimators import conjugate, estimate
 from ldpbeam.estimators.conjugate import Likelihood, is_nearly_orthogonal, most_likely, nearest_shares
 from ldpbeam.estimators.iteration import Fit, Trace
+from ldpbeam.estimators.products import ChannelProducts
 from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, RandomisedResponse
 from ldpbeam.statistics import Answers, tally
 
@@ -37,14 +38,20 @@ class Evaluations:
     """The products of all likelihoods, counted; two are one evaluation, which is what EM's update takes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.products = 0
-        for name in ("forward", "ratios", "renew"):
+        self.products, plain = 0, conjugate.products
+
+        def counted_products(channel: Channel, seen: np.ndarray) -> ChannelProducts:
+            forward, backward = plain(channel, seen)
+            return ChannelProducts(self.counting(forward), backward)
+
+        monkeypatch.setattr(conjugate, "products", counted_products)
+        for name in ("ratios", "renew"):
             monkeypatch.setattr(Likelihood, name, self.counting(getattr(Likelihood, name)))
 
     def counting(self, product: Any) -> Any:
-        def call(likelihood: Likelihood, *numbers: np.ndarray) -> Any:
+        def call(*given: Any) -> Any:
             self.products += 1
-            return product(likelihood, *numbers)
+            return product(*given)
 
         return call
 

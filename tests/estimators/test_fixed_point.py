@@ -338,15 +338,20 @@ def block_basis(buckets: int, blocks: int) -> Floats:
     return np.asarray(np.arange(blocks)[:, None] == block, dtype=float)
 
 
-@pytest.mark.parametrize(("buckets", "blocks"), [(3, 1), (4, 2), (10, 3), (37, 18), (64, 32), (101, 7)])
-@pytest.mark.parametrize("in_blocks", [True, False], ids=["blocks", "a basis"])
+BLOCKS = [(3, 1), (4, 2), (10, 3), (37, 18), (64, 32), (101, 7)]
+
+
+@pytest.mark.parametrize(
+    ("buckets", "blocks", "in_blocks"),
+    [*((*sizes, True) for sizes in BLOCKS), *((20, rows, False) for rows in (1, 4, 20))],
+)
 def test_the_linearised_equation_is_solved(buckets: int, blocks: int, in_blocks: bool) -> None:
     rng = np.random.default_rng(buckets)
     smoothing, before = matrix_of(Smoothing(buckets)), rng.dirichlet(np.ones(buckets))
     total = (smoothing @ before).sum()
     weights, slopes = smoothing @ before / total, 1.0 + 0.3 * rng.random(buckets)
     basis = block_basis(buckets, blocks) if in_blocks else rng.random((blocks, buckets))
-    root = rng.random((blocks, 2 * blocks))
+    root = rng.random((blocks, 2 * blocks if in_blocks else blocks))
     means, held = root @ root.T, rng.random(buckets) < 0.2
     right = rng.normal(size=buckets)
     given = () if in_blocks else (basis,)
