@@ -112,6 +112,9 @@ def test_a_day_of_clients_that_remember_is_joined_by_user_or_says_whose_interval
     (day,) = (hour for hour in hours if hour.get("joined"))
     assert len(hours) == 25 and not any("warnings" in hour for hour in hours)
     assert (day["reports"], day["users"]) == (24 * 400, 400)
+    (period,) = json.loads((tmp_path / "run" / "ledger_periods.json").read_text())
+    # 24 reports at epsilon 1, and the lifetime epsilon of five drinks.
+    assert (period["about_values"], period["users_over_cap"]) == ([{"at_most": 10.0, "users": 400}], 0)
 
 
 def test_a_device_that_keeps_a_key_alone_remembers_its_answer(

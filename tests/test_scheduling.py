@@ -232,8 +232,6 @@ def test_the_files_the_page_names_are_those_a_run_leaves(place: Place, command: 
     assert ran.code == 0, ran.err
     found = {str(path.relative_to(place.folder / "out")) for path in (place.folder / "out").rglob("*.*")}
     table = set(re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE))
-    # Only a study with a ledger over periods leaves it, which has tests of its own.
-    table.remove("ledger/received-FROM-TO.arrow")
     for name in table:
         shown = name.replace("STUDY-ATTRIBUTE-START-END", window(20, 10))
         shown = shown.replace("FROM-TO", window(20, 10).removeprefix("commute-minutes-"))

@@ -93,6 +93,8 @@ class Draft:
                 f"windows: {{size: {self.windows}}}",
                 "# Each window spends its epsilon again. The ledger adds up what users spend over periods:",
                 "# ledger: {period: 30d, cap: 100}",
+                "# With a panel, users answer one window in 24, and spend the epsilon of one in that time:",
+                "# panel: {windows: 24}",
             ]
         else:
             lines += ["# One estimate for each window of event time:", "# windows: {size: 1h}"]
