@@ -176,16 +176,13 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("bad", BAD_LINES.values(), ids=BAD_LINES)
-@pytest.mark.parametrize("place", [77])
-def test_one_bad_line_among_many_costs_only_itself(bad: bytes, place: int) -> None:
-    lines = [LINE] * 200
-    lines[place] = bad
-    found = read(b"\n".join(lines) + b"\n")
-    position = place * (len(LINE) + 1)
-    assert found.bad == {position: bad}
-    after = [position + len(bad) + 1 + n * (len(LINE) + 1) for n in range(199 - place)]
-    expected = [n * (len(LINE) + 1) for n in range(place)] + after
-    assert found.rows == dict.fromkeys(expected, ANN)
+def test_one_bad_line_among_many_costs_only_itself(bad: bytes) -> None:
+    lines = [*[LINE] * 77, bad, *[LINE] * 122]
+    decoded = read(b"\n".join(lines) + b"\n")
+    position = 77 * (len(LINE) + 1)
+    assert decoded.bad == {position: bad}
+    after = [position + len(bad) + 1 + n * (len(LINE) + 1) for n in range(122)]
+    assert decoded.rows == dict.fromkeys([*range(0, position, len(LINE) + 1), *after], ANN)
 
 
 def test_records_that_are_broken_over_lines_do_not_hide_behind_two_on_one() -> None:

@@ -264,12 +264,11 @@ PARQUET = {
 }
 
 
-@pytest.mark.parametrize("batch", [2])
 @pytest.mark.parametrize("name", PARQUET)
 def test_parquet_has_them_as_fixed_as_binary_and_as_digits(
-    name: str, batch: int, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "BATCH_REPORTS", batch)
+    monkeypatch.setattr(parquet, "BATCH_REPORTS", 2)
     users = pa.array([f"u{i}" for i in range(5)])
     stream = io.BytesIO()
     pq.write_table(pa.table({"user_id": users, "payload": PARQUET[name]}), stream, row_group_size=3)
@@ -278,7 +277,7 @@ def test_parquet_has_them_as_fixed_as_binary_and_as_digits(
     assert groups == [3, 2]
     for group in range(2):
         for part in parquet.decode_row_group(stream, group, Columns()):
-            assert part.num_rows <= batch
+            assert part.num_rows <= 2
             payloads = found_in(part.column("payload"))
             places = zip(part.column("position").to_pylist(), part.column("row").to_pylist(), strict=True)
             found |= dict(zip(places, payloads, strict=True))
