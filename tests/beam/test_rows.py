@@ -62,6 +62,8 @@ def test_a_row_as_a_dict_is_json_that_fits_its_table(row: Any) -> None:
     """Beam's own translation of a table's schema to Avro, and fastavro, say whether a dict fits a table."""
     table = bigquery_schema(type(row))
     record = json.loads(json.dumps(as_dict(row), allow_nan=False))
+    in_bytes = {name: value for name, value in row._asdict().items() if isinstance(value, bytes)}
+    assert {name: bytes.fromhex(record[name]) for name in in_bytes} == in_bytes
     times = {field["name"] for field in table["fields"] if field["type"] == "TIMESTAMP"}
     empty = {field["name"]: None for field in table["fields"] if field["mode"] == "NULLABLE"}
     # BigQuery reads times from text; Avro has numbers.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -67,10 +67,3 @@ def _channel() -> grpc.Channel:
 
 def bodies(received: list[Any]) -> list[bytes]:
     return [message.message.data for message in received]
-
-
-def eventually(truth: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not truth():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.01)

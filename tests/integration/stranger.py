@@ -197,7 +197,7 @@ def main() -> None:
         }
 
     worked: dict[str, list[Any]] = {"jobs": [], "artifacts": [], "options": [], "work": [], "lent": []}
-    with ThreadPoolExecutor(16) as threads:
+    with ThreadPoolExecutor(64) as threads:
         for target, found in zip(targets, threads.map(knock, targets), strict=True):
             for kind, what in found.items():
                 worked[kind] += [f"{target}: {what}"] if what else []

@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +125,11 @@ def pulled(subscription: str, count: int) -> list[Any]:
                     receipts = [one.ack_id for one in received]
                     subscriber.acknowledge(request={"subscription": subscription, "ack_ids": receipts})
     return found
+
+
+def eventually(truth: Callable[[], bool]) -> None:
+    """Wait for something that comes true."""
+    end = time.monotonic() + PATIENCE
+    while not truth():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)

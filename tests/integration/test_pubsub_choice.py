@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 
-from pubsub_clients import Clients, bodies, eventually
+from pubsub_clients import Clients, bodies
+from stream_messages import eventually
 
 
 def put_gcloud(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:

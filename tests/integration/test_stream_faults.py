@@ -6,7 +6,7 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from stream_messages import (
     MINUTE,
-    PATIENCE,
     WEEK_AGO,
     client,
     evenly,
+    eventually,
     in_batches,
     one_by_one,
     publish,
@@ -57,13 +57,6 @@ def window(number: int) -> tuple[int, int]:
 
 def count(sent: Sequence[Any]) -> int:
     return sum(len(part.times) for part in sent)
-
-
-def eventually(truth: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not truth():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.05)
 
 
 def timings(left: Left) -> dict[tuple[int, int], tuple[str, bool]]:

@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 import flink as jobs
 import pytest
 from stream_messages import HOUR, WEEK_AGO, evenly, reports_of, rides
+from support.output_folders import contents
 
 from ldpbeam.runners.flink.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
 STUDY = rides("size: 6h")
-FILES, PEOPLE = 24, 50_000  # people a file, who each send two reports
+FILES, PEOPLE = 24, 20_000  # people a file, who each send two reports
 MIDNIGHT = WEEK_AGO // (24 * HOUR) * 24 * HOUR
 
 
@@ -47,11 +48,6 @@ def files(tmp_path_factory: pytest.TempPathFactory, write_reports: Any) -> list[
             reports_of(STUDY, f"hour {hour}", evenly(MIDNIGHT + hour * HOUR, HOUR, PEOPLE), seed=hour),
         )
     ]
-
-
-def contents(output: Path) -> dict[str, bytes]:
-    """All that lies in an output folder, temporary files too."""
-    return {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ import ldpbeam as ldp
 from ldpbeam.library.tally import Tally
 from ldpbeam.pipelines.estimates.tables import print_estimates
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.statistics import empty
 from ldpbeam.times import rfc3339
 from ldpbeam.windows import Span
 
@@ -148,31 +147,3 @@ def test_a_version_may_begin_or_end_at_time_zero() -> None:
     found = tallied(text, [report(f"u{t}", event_time=t) for t in (-1, 0, 1)], Span(start=-HOUR))
     assert counted(found) == [1, 2, 0]
     assert found.accounting["dead_letters"] == 0
-
-
-def test_a_report_of_no_version_is_a_dead_letter() -> None:
-    records = [
-        report("u1", app="1.0"),
-        report("u2", app="1.1"),
-        report("u3", app="new"),
-        report("u4", app="2"),
-    ]
-    # Neither the name of a version that lists its values, nor no version at all.
-    records += [report("u5", app="old"), report("u6"), report("u7", service="b")]
-    # At epsilon 4 reports lie within 1.313: 3.0 is one of epsilon 0.5 alone.
-    records += [report("u8", app="1.0", payload=3.0), report("u9", app="new", payload=3.0)]
-    found = tallied(BY_FIELD, records)
-    assert found.accounting["dead_letters_by_reason"] == {
-        "payload_outside_mechanism": 1,
-        "unknown_version": 3,
-    }
-    assert counted(found) == [3, 1, 1]
-
-
-@pytest.mark.parametrize("text", [BY_FIELD, BY_TIME])
-def test_statistics_of_another_epsilon_of_a_version_have_another_fingerprint(text: str) -> None:
-    one, same, other = (
-        empty(parse_study(own).attribute("x"))
-        for own in (text, text, text.replace("epsilon: 4.0", "epsilon: 3.0"))
-    )
-    assert one.fingerprint == same.fingerprint != other.fingerprint

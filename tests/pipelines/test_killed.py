@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.output_folders import contents
 
-KILLS = int(os.environ.get("LDPBEAM_KILLS", "4"))
+KILLS = int(os.environ.get("LDPBEAM_KILLS", "2"))
 STUDY = """\
 study: small
 attributes:
@@ -75,10 +76,6 @@ def given(tmp_path: Path, write_lines: Callable[..., Path]) -> list[str]:
 def start(given: list[str], pause: float) -> subprocess.Popen[str]:
     arguments = [sys.executable, "-c", SLOW, str(pause), *given]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.slow

@@ -277,9 +277,9 @@ def refused(line: str) -> str:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (f"{name} {GIVEN.get(name, '')} {row}".strip(), said)
+        pytest.param(f"{name} {GIVEN.get(name, '')} {row}".strip(), sentence, id=f"{name} {row}"[:60].strip())
         for name, rows in ROWS.items()
-        for row, said in rows
+        for row, sentence in rows
     ],
 )
 def test_a_command_line_that_cannot_be_is_refused_with_a_sentence(line: str, sentence: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.output_folders import contents
 
 from ldpbeam import tally
 from ldpbeam.pipelines.errors import UserError
@@ -58,10 +59,6 @@ def claim_for_stream(own: StreamJob) -> None:
         pass
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def window(hour: int, attribute: str = "x") -> OpenWindow:
     return OpenWindow(attribute, hour * HOUR, (hour + 1) * HOUR)
 
@@ -75,7 +72,7 @@ def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> Non
     if there:
         output.mkdir()
     claim_for_stream(job(output))
-    found = {name: json.loads(data) for name, data in files(output).items()}
+    found = {name: json.loads(data) for name, data in contents(output).items()}
     about = {"kind": "stream", "study": "commute", "study_fingerprint": STUDY.fingerprint, "format": 1}
     assert found.pop("study.json") == json.loads(STUDY.text)
     assert found == {"run.json": about, "runs/run-1/run.json": {**about, "run": "run-1", "reads": "in/*"}}
@@ -83,11 +80,11 @@ def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> Non
 
 def test_further_runs_of_the_study_share_it(tmp_path: Path) -> None:
     claim_for_stream(job(tmp_path))
-    before = files(tmp_path)
+    before = contents(tmp_path)
     (tmp_path / "estimates").mkdir()
     (tmp_path / "estimates" / "of run-1.jsonl").write_text("{}")
     claim_for_stream(job(tmp_path, "run-2"))
-    after = files(tmp_path)
+    after = contents(tmp_path)
     assert {name: after[name] for name in before} == before
     assert after.keys() - before.keys() == {"estimates/of run-1.jsonl", "runs/run-2/run.json"}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.output_folders import contents
 from support.studies import SMALL
 
 from ldpbeam import tally
@@ -91,11 +92,6 @@ def make(own: Scheduled, sent: Hours, letters: int = 0) -> list[EstimateRecord]:
     for name in (ACCOUNTING, FIT, LEDGER):
         write_json(own.made.path(name), sorted(sent.items()))
     return estimates
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file, hidden ones too."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def run(

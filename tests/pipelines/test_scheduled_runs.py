@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.output_folders import contents
 
 from ldpbeam.times import milliseconds, rfc3339
 
@@ -53,11 +54,6 @@ def span(start: float, stop: float) -> tuple[str, ...]:
     """The options for some hours after START."""
     ends = [rfc3339(START + round(hour * HOUR)) for hour in (start, stop)]
     return "--from", ends[0], "--to", ends[1]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file, hidden ones too."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def of_windows(found: dict[str, bytes]) -> dict[str, bytes]:

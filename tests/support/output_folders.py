@@ -153,3 +153,8 @@ def stream_folder(folder: Path) -> Path:
                 job.of_run("accounting.json"), [*counts, ("dead_letters_by_reason/no_user_id", 1)]
             )
     return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder by its path there, hidden ones too."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
