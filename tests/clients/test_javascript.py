@@ -19,7 +19,7 @@ import ldpbeam
 from ldpbeam import build_mechanism, registered_mechanisms
 from ldpbeam.domains import Categories, KeyValues, Vector
 from ldpbeam.library.values import scaled_means
-from ldpbeam.mechanisms import Piecewise, PrivKVM
+from ldpbeam.mechanisms import PrivKVM
 from ldpbeam.mechanisms.options import options_of
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
@@ -294,33 +294,3 @@ def test_it_refuses_the_texts_that_readers_refuse(
     driver = Path(__file__).with_name("reports.mjs")
     ran = subprocess.run([node, driver], input=json.dumps(asked), capture_output=True, text=True)
     assert ran.returncode and f"TypeError: {field} must be text of" in ran.stderr
-
-
-def test_an_estimate_from_its_lines_is_within_four_standard_errors(
-    tmp_path: Path, lines: Callable[[Any], bytes], run_estimate: Callable[..., Any]
-) -> None:
-    random = np.random.default_rng(17)
-    values = 180 * random.beta(2, 5, 2_000)
-    service = {"mechanism": "piecewise", "epsilon": 1.5, "domain": {"numeric": [0, 180]}}
-    people = [
-        {
-            "user_id": f"user {k}",
-            "attribute": "minutes",
-            "service": "maps",
-            "event_time": "2026-11-20T11:30:00+01:00",
-            "value": value,
-            "draws": [random.random()],
-        }
-        for k, value in enumerate(values)
-    ]
-    path = tmp_path / "reports.jsonl"
-    path.write_bytes(lines([{"service": service, "people": people}]))
-    run = run_estimate(tmp_path, STUDY, [path])
-    assert run.code == 0, run.err
-    assert not run.dead_letters
-    (estimate,) = run.estimates
-    assert estimate["window_start"] == "2026-11-20T10:00:00Z"
-    assert (estimate["reports"], estimate["users"]) == (2_000, 2_000)
-    noise = Piecewise(1.5).variance(values / 180)
-    error = 180 * np.sqrt(noise.mean() / len(values))
-    assert abs(estimate["mean"] - values.mean()) < 4 * error

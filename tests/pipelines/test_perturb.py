@@ -16,7 +16,6 @@ from ldpbeam.pipelines.simulated.report_files import make_room
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.study import Study
 
 COLOURS = """
 study: colours
@@ -214,19 +213,3 @@ def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], co
     assert np.mean(early) > 0.3
     assert not any(late)
     assert len(early) + len(late) == 2000
-
-
-@pytest.mark.parametrize("service", ["maps", "taxi", "survey"])
-def test_reports_are_distributed_as_the_channel_says(
-    service: str, commute: Study, simulate: Callable[..., Any]
-) -> None:
-    # 40,000 values in the middles of 8 buckets, reports in 16: chi-square against n times the channel of
-    # buckets so narrow that a value at the middle is as good as uniform inside (their width is 1/1024).
-    rng = np.random.default_rng(3)
-    attribute = commute.attribute("minutes")
-    wanted = rng.integers(0, 1024, 40_000)
-    (sent,) = simulate(commute, "minutes", (wanted + 0.5) / 1024 * 180, seed=4, services=[service])
-    mechanism = attribute.versions[attribute.versions_of([service])[0]].mechanism
-    found = np.bincount(mechanism.bucketise(sent.payloads, 16), minlength=mechanism.cells(16))
-    expected = mechanism.channel(1024, 16).matvec(np.bincount(wanted, minlength=1024).astype(float))
-    assert stats.chisquare(found, expected).pvalue > 1e-4

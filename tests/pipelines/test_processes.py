@@ -83,7 +83,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "together"), [(1, 1), (2, 4), (3, 2)])
+@pytest.mark.parametrize(("number", "together"), [(1, 1), (2, 4)])
 def test_the_estimates_and_their_order_are_those_of_one_process(number: int, together: int) -> None:
     here = compute_all(STUDY, SNAPSHOTS, lambda: 15, 1)
     there = in_processes(STUDY, wanted_of(STUDY, SNAPSHOTS), number, together)

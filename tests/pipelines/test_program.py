@@ -24,7 +24,7 @@ def test_the_version_is_the_packages(command: Any) -> None:
     assert command("--version") == (0, f"ldpbeam {version}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["estimators"], ["estimate"], ["estimat"], []])
+@pytest.mark.parametrize("arguments", [["estimators"], ["estimat"]])
 def test_the_module_does_what_the_program_does(arguments: list[str]) -> None:
     module, program = run(*MODULE, *arguments), run(*PROGRAM, *arguments)
     assert (module.returncode, module.stdout, module.stderr) == (
