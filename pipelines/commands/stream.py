@@ -46,7 +46,7 @@ from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.records import fields_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import NOT_BEGUN
+from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.untrusted import shown
 
@@ -132,6 +132,7 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
             partitions=request.partitions,
             native=not engine.own_source,
             stop_when_idle=request.stop_when_idle,
+            readers=min(engine.slots, max(1, len(opened.starts))),
             stays=engine.ended_when_past,
             disclosure=request.disclosure,
             ledger_key=request.ledger_key,
@@ -139,6 +140,7 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
             incomplete=incomplete_windows(request.study, request.output, name) | lost.windows,
             earlier_runs=earlier_runs(request.output, name),
             replay=beginning(continues, opened.starts) if _reads_again(request, engine) else None,
+            lost=bool(opened.removed),
             lost_before=lost.before,
         )
         pipeline = engine.pipeline(request.beam_arguments)
@@ -250,6 +252,13 @@ def _finished(job: StreamJob) -> int:
         tables.print_reasons(Console(), counts)
     for sentence in warnings_of(job.study, counts):
         warn(sentence)
+    if job.lost:
+        missing = counts["in"] - sum(counts[name] for name in FATES)
+        warn(
+            f"retention has removed messages that this run needed: {missing:,} reports that were read are in "
+            "no estimate, and of messages that were never read nobody knows the reports"
+        )
+        return WITH_CARE
     if counts["damaged_files"]:
         line = tables.damage_line(counts["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)

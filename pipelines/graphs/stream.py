@@ -63,6 +63,7 @@ class StreamJob(Output):
         incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
         earlier_runs: the names of the runs of the stream before this one.
         replay: what an earlier process of this run left, if the next process can read the feed again.
+        lost: whether retention has removed messages that this run needs.
         lost_before: windows that begin before this time are incomplete, because messages are lost; None for
             none.
     """
@@ -80,6 +81,7 @@ class StreamJob(Output):
     incomplete: frozenset[OpenWindow] = frozenset()
     earlier_runs: tuple[str, ...] = ()
     replay: Replay | None = None
+    lost: bool = False
     lost_before: int | None = None
 
     @property

@@ -31,6 +31,16 @@ def add_partitions(address: str, topic: str, partitions: int) -> None:
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE)
 
 
+def remove_before(address: str, topic: str, offset: int, partition: int = 0) -> None:
+    """Remove the messages before an offset, as retention does."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    place = TopicPartition(topic, partition, offset)
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.delete_records([place])[place].result(PATIENCE)
+
+
 def produce(
     address: str, topic: str, messages: Sequence[Any], partitions: int = 1, chosen: Chosen | None = None
 ) -> None:

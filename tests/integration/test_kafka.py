@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_messages import committed, ends, new_topic, produce
+from kafka_messages import committed, ends, new_topic, produce, remove_before
 from stream_messages import MINUTE, WEEK_AGO, client, evenly, in_batches, one_by_one, reports_of, rides
 from stream_runs import answers, closes, statistics_of, streaming
 
@@ -61,3 +62,47 @@ def test_a_topic_gives_the_estimates_of_a_batch_run(
         assert again.wait() == 0, again.said
     assert again.left.statistics == statistics_of(batch_of(more).snapshots)
     assert again.left.accounting["in"] == again.left.accounting["used"] == 200
+
+
+def test_a_second_run_on_the_folder_is_refused_and_a_group_of_others_is_warned_of(
+    kafka: Any, prism: str, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka.address, 2)
+    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, SIZE, 100), seed=1)
+    produce(kafka.address, topic, in_batches(sent), 2)
+    options = ["--kafka", kafka.address, "--topic", topic, "--group", topic]
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until(lambda: max(committed(kafka.address, topic, topic, 2)) > 0)
+        with streaming(tmp_path, STUDY, prism, *options) as second:
+            assert second.wait() == 2
+        assert "is running" in second.said or "in use" in second.said, second.said
+        with streaming(tmp_path / "other", STUDY, prism, *options, *IDLE) as other:
+            assert other.wait() == 0, other.said
+        assert f"--group {topic}: somebody else has committed" in other.said
+        assert stream.process.poll() is None
+
+
+def test_windows_that_lack_what_retention_has_removed_are_incomplete_and_said(
+    kafka: Any, prism: str, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka.address, 1)
+    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 3 * SIZE, 3_000), seed=1)
+    options = ["--kafka", kafka.address, "--topic", topic, "--group", topic, "--max-disorder", "1h"]
+    produce(kafka.address, topic, in_batches(sent[:1]))
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until(lambda: stream.left.accounting.get("in") == 3_000)
+        stream.wait_until(lambda: committed(kafka.address, topic, topic, 1) == [30])
+        stream.end(signal.SIGKILL)
+    # The first window needs the first ten messages, the second those after.
+    remove_before(kafka.address, topic, 5)
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+        assert stream.wait() == 3, stream.said
+        left = stream.left
+    assert "retention has removed the messages from offset 0 to 4, which this run needs" in stream.said
+    assert "500 reports that were read are in no estimate" in stream.said
+    assert left.accounting["in"] == 3_000
+    assert left.accounting["used"] == 2_500
+    complete = {s.window: s.complete for s in left.snapshots.values()}
+    assert complete == {
+        (WEEK_AGO + number * SIZE, WEEK_AGO + (number + 1) * SIZE): number > 0 for number in range(3)
+    }

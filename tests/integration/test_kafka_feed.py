@@ -1,0 +1,174 @@
+"""The feed of a topic on a real broker, without an engine: partitions, positions, a broker that is away."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_messages import add_partitions, new_topic, produce, remove_before
+from stream_messages import PATIENCE, WEEK_AGO, client, evenly, one_by_one, reports_of, rides
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.kafka import LATEST, KafkaTopic, reach
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources import kafka as feed_of_kafka
+from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share
+from ldpbeam.transforms.sources.kafka import KafkaFeed
+
+pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+pytestmark = pytest.mark.slow
+
+STUDY = rides("size: 10m")
+
+
+def messages(number: int, seed: int = 1) -> list[Any]:
+    """So many messages of one report."""
+    return one_by_one(reports_of(STUDY, f"s{seed}", evenly(WEEK_AGO, 1_000, number), seed)[:1])
+
+
+@contextlib.contextmanager
+def opened(address: str, topic: str, folder: Path, share: Share | None = None, **given: Any) -> Iterator[Any]:
+    starts = given.pop("starts", None)
+    if starts is None:
+        starts = tuple(sorted(reach(KafkaTopic(address, topic), {}).starts.items()))
+    feed = KafkaFeed(address, topic, Columns(), str(folder), starts, **given)
+    reading = feed.open(share or Share())
+    try:
+        yield reading
+    finally:
+        reading.close()
+
+
+def take(reading: OpenFeed, reports: int) -> list[FeedBatch]:
+    """The batches of so many reports, however long they take to come."""
+    batches: list[FeedBatch] = []
+    wait_until(lambda: _take_one(reading, batches) >= reports)
+    return batches
+
+
+def _take_one(reading: OpenFeed, batches: list[FeedBatch]) -> int:
+    batch = reading.take()
+    if batch is not None:
+        batches.append(batch)
+    return sum(each.num_rows for batch in batches for each in batch.batches)
+
+
+def wait_until(truth: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not truth():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)
+
+
+def spans(batches: list[FeedBatch]) -> dict[int, list[tuple[int, int]]]:
+    """By partition, the offsets of its batches in their order."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for batch in batches:
+        assert batch.offsets is not None
+        found.setdefault(batch.partition, []).append((batch.offsets.first, batch.offsets.after))
+    return found
+
+
+def test_batches_of_a_partition_follow_each_other_and_end_at_cuts(kafka: Any, tmp_path: Path) -> None:
+    topic = new_topic(kafka.address, 2)
+    produce(kafka.address, topic, messages(100), 2)
+    with opened(kafka.address, topic, tmp_path, cuts=((0, (10, 25)),)) as reading:
+        found = spans(take(reading, 100))
+    assert [after for _, after in found[0]][:2] == [10, 25]
+    for of_partition in found.values():
+        assert of_partition[0][0] == 0
+        assert of_partition[-1][1] == 50
+        assert [first for first, _ in of_partition[1:]] == [after for _, after in of_partition[:-1]]
+
+
+def test_another_reader_continues_at_the_positions_of_a_mark(kafka: Any, tmp_path: Path) -> None:
+    topic = new_topic(kafka.address, 3)
+    produce(kafka.address, topic, messages(90), 3)
+    # Partition 2 is another reader's.
+    share = Share(0, 2, {0: 20})
+    with opened(kafka.address, topic, tmp_path, share) as reading:
+        assert set(reading.silences) == {0, 2}
+        found = spans(take(reading, 10 + 30))
+    assert found[0][0][0] == 20
+    assert found[2][0][0] == 0
+
+
+def test_a_partition_that_is_added_is_found_and_read_from_its_beginning(
+    kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_of_kafka, "FINDING_SECONDS", 0.2)
+    topic = new_topic(kafka.address, 1)
+    produce(kafka.address, topic, messages(10))
+    with opened(kafka.address, topic, tmp_path) as reading:
+        take(reading, 10)
+        add_partitions(kafka.address, topic, 2)
+        produce(kafka.address, topic, messages(20), chosen=lambda number, message: 1)
+        found = spans(take(reading, 20))
+        assert found[1][0][0] == 0
+        wait_until(lambda: all(silent is not None for silent in reading.silences.values()))
+    assert set(reading.silences) == {0, 1}
+
+
+def test_a_broker_that_is_away_is_waited_for_and_nothing_is_read_twice(
+    own_kafka: Any, tmp_path: Path
+) -> None:
+    broker = own_kafka()
+    topic = new_topic(broker.address, 1)
+    produce(broker.address, topic, messages(50))
+    with opened(broker.address, topic, tmp_path) as reading:
+        before = take(reading, 50)
+        silent = reading.silences[0]
+        broker.kill()
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            assert reading.take() is None
+        broker.start()
+        produce(broker.address, topic, messages(30, seed=2))
+        found = spans([*before, *take(reading, 30)])
+        wait_until(lambda: reading.silences[0] is not None and reading.silences[0] != silent)
+    assert found[0][0][0] == 0
+    assert found[0][-1][1] == 80
+    assert [first for first, _ in found[0][1:]] == [after for _, after in found[0][:-1]]
+
+
+def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path) -> None:
+    topic = new_topic(kafka.address, 1)
+    produce(kafka.address, topic, messages(500))
+    remove_before(kafka.address, topic, 300)
+    reached = reach(KafkaTopic(kafka.address, topic), {0: 100})
+    assert (reached.starts, reached.removed) == ({0: 300}, {0: (100, 300)})
+    with (
+        opened(kafka.address, topic, tmp_path, starts=((0, 100),)) as reading,
+        pytest.raises(OSError, match="retention has removed the message at offset 100 before it was read"),
+    ):
+        take(reading, 500)
+
+
+def test_where_a_first_run_begins(kafka: Any) -> None:
+    topic = new_topic(kafka.address, 2)
+    produce(kafka.address, topic, messages(20), 2)
+    between = int(time.time() * 1000) + 50
+    time.sleep(0.1)
+    produce(kafka.address, topic, messages(6), 2)
+    address = kafka.address
+    assert reach(KafkaTopic(address, topic), {}).starts == {0: 0, 1: 0}
+    assert reach(KafkaTopic(address, topic, LATEST), {}).starts == {0: 13, 1: 13}
+    assert reach(KafkaTopic(address, topic, between), {}).starts == {0: 10, 1: 10}
+    # An earlier run decides, and a partition that it did not know is read from its beginning.
+    assert reach(KafkaTopic(address, topic, LATEST), {0: 5}).starts == {0: 5, 1: 0}
+    with pytest.raises(UserError, match="Unknown topic"):
+        reach(KafkaTopic(address, "no-such-topic"), {})
+
+
+def test_a_poison_message_is_a_dead_letter_with_its_place(kafka: Any, tmp_path: Path) -> None:
+    topic = new_topic(kafka.address, 2)
+    bad = [client.Outgoing(b"\xff\x00", "application/avro", 1), client.Outgoing(b"{", "application/json", 1)]
+    produce(kafka.address, topic, [*messages(3), *bad], chosen=lambda number, message: 1)
+    with opened(kafka.address, topic, tmp_path) as reading:
+        batches = take(reading, 3)
+    letters = [letter for batch in batches for letter in batch.letters]
+    assert {(letter.file, letter.position) for letter in letters} == {(f"{topic}/1", 3), (f"{topic}/1", 4)}

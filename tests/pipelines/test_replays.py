@@ -1,0 +1,97 @@
+"""Which run of a stream goes on after a kill, from which offsets, and what retention took from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.replays import begin, beginning, continued, lost_to
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.outputs.running import RunningAccounting
+from ldpbeam.transforms.reports.counts import USED, of_window, with_origin
+from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.sources.journal import Journal, OpenWindow
+from ldpbeam.transforms.sources.replay import Step
+
+STUDY = parse_study(
+    "study: s\nattributes:\n  x:\n    domain: {numeric: [0, 1]}\n    buckets: 4\n"
+    "    services: {a: {mechanism: square_wave, epsilon: 1.0}}\nwindows: {size: 1m}\n"
+)
+MINUTE, RUN = 60_000, "20260101T000000Z-1"
+
+
+def window(number: int) -> OpenWindow:
+    return OpenWindow("x", number * MINUTE, (number + 1) * MINUTE)
+
+
+def killed(output: Path, settled: int | None = None) -> Journal:
+    """A run of which two batches were committed, in windows 1 and 2, and one of them is counted."""
+    assert STUDY.windows is not None
+    journal = Journal(str(output), RUN, 0, 10**9)
+    (output / "runs" / RUN).mkdir(parents=True)
+    (output / "runs" / RUN / "run.json").write_text(json.dumps({"reads": "reports at localhost:9092"}))
+    read = [(Offsets(0, 10, 20), {window(1)}), (Offsets(0, 20, 30), {window(1), window(2)})]
+    journal.name({window(1), window(2)}, 70_000, read, {0: [Step(10, None, 5)]})
+    running = RunningAccounting(STUDY.windows, positions={0: 20, 1: 4})
+    running.add({with_origin(USED, of_window((MINUTE, 2 * MINUTE))): 7})
+    if settled is not None:
+        running.settle(settled)
+    (output / "runs" / RUN / "counted.json").write_bytes(running.to_json())
+    return journal
+
+
+def test_it_is_read_again_from_the_lowest_offset_that_an_open_window_needs(tmp_path: Path) -> None:
+    killed(tmp_path)
+    run = continued(STUDY, str(tmp_path), "reports")
+    assert run is not None
+    assert run.run == RUN
+    assert run.positions == {0: 10, 1: 4}
+    assert run.replay.counted == ((0, 20), (1, 4))
+    assert run.replay.taken == ((0, 30), (1, 4))
+    assert run.replay.steps == ((0, (Step(10, None, 5),)),)
+    assert run.replay.watermark == 70_000
+
+
+def test_windows_that_have_settled_need_no_offset(tmp_path: Path) -> None:
+    killed(tmp_path, settled=2 * MINUTE + 2)
+    run = continued(STUDY, str(tmp_path), "reports")
+    assert run is not None
+    assert run.positions == {0: 20, 1: 4}
+    replay = beginning(run, ((0, 20), (1, 4)))
+    path = tmp_path / "runs" / RUN / "counted.json"
+    begin(str(path), STUDY, replay)
+    assert STUDY.windows is not None
+    left = RunningAccounting.of_json(STUDY.windows, path.read_bytes())
+    assert dict(left.counts()) == {USED: 7}
+
+
+def test_a_run_that_finished_does_not_go_on_and_one_that_was_stopped_does(tmp_path: Path) -> None:
+    journal = killed(tmp_path)
+    journal.end(10**12)
+    assert continued(STUDY, str(tmp_path), "reports") is None
+    journal.stop(70_000)
+    assert continued(STUDY, str(tmp_path), "reports") is not None
+
+
+def test_another_topic_needs_another_folder(tmp_path: Path) -> None:
+    assert continued(STUDY, str(tmp_path), "others") is None
+    killed(tmp_path)
+    with pytest.raises(UserError, match=f"--topic others: run {RUN} into .* reads reports at localhost:9092"):
+        continued(STUDY, str(tmp_path), "others")
+
+
+def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> None:
+    killed(tmp_path)
+    run = continued(STUDY, str(tmp_path), "reports")
+    assert run is not None
+    assert lost_to(run, STUDY, {}, 99).windows == frozenset()
+    # What is gone was counted; the window that needs it is not whole.
+    lost = lost_to(run, STUDY, {0: (10, 15)}, 99)
+    assert (lost.windows, lost.before) == ({window(1)}, None)
+    # What is gone was never counted: nobody knows the windows of its reports.
+    lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
+    assert (lost.windows, lost.before) == ({window(1), window(2)}, 99)
+    assert beginning(run, ((0, 25), (1, 4))).counted == ((0, 25), (1, 4))
