@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -201,12 +202,25 @@ def _reached(
             begin[each] = max(offset, ends[each][0])
     others = None
     if asked.group is not None:
-        committed = consumer.committed(
-            [kafka.TopicPartition(asked.topic, each) for each in partitions], timeout=BROKER_SECONDS
+        committed = _committed(
+            kafka, consumer, [kafka.TopicPartition(asked.topic, each) for each in partitions]
         )
         if any(each.offset >= 0 for each in committed) and not positions:
             others = asked.group
     return Reached(begin, removed, others)
+
+
+def _committed(kafka: Any, consumer: Any, asked: list[Any]) -> list[Any]:
+    """The offsets that the consumer's group has committed; brokers may need time to find its coordinator."""
+    end = time.monotonic() + BROKER_SECONDS
+    while True:
+        try:
+            committed: list[Any] = consumer.committed(asked, timeout=BROKER_SECONDS)
+            return committed
+        except kafka.KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > end:
+                raise
+            time.sleep(0.1)
 
 
 def _ends(topic: str, kafka: Any, consumer: Any, partitions: list[int]) -> dict[int, tuple[int, int]]:

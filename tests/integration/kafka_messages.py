@@ -83,12 +83,14 @@ def ends(address: str, topic: str, partitions: int) -> list[int]:
 
 
 def committed(address: str, topic: str, group: str, partitions: int) -> list[int]:
-    """The offsets that a group has committed."""
-    from confluent_kafka import Consumer, TopicPartition
+    """The offsets that a group has committed; below 0 of partitions without any."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": address, "group.id": group})
     try:
         asked = [TopicPartition(topic, number) for number in range(partitions)]
         return [each.offset for each in consumer.committed(asked, timeout=PATIENCE)]
+    except KafkaException:  # a new broker has no coordinator of groups at first
+        return [-1] * partitions
     finally:
         consumer.close()

@@ -75,7 +75,7 @@ def test_a_second_run_on_the_folder_is_refused_and_a_group_of_others_is_warned_o
         stream.wait_until(lambda: max(committed(kafka.address, topic, topic, 2)) > 0)
         with streaming(tmp_path, STUDY, prism, *options) as second:
             assert second.wait() == 2
-        assert "is running" in second.said or "in use" in second.said, second.said
+        assert "another run is writing there now" in second.said
         with streaming(tmp_path / "other", STUDY, prism, *options, *IDLE) as other:
             assert other.wait() == 0, other.said
         assert f"--group {topic}: somebody else has committed" in other.said
@@ -90,6 +90,7 @@ def test_windows_that_lack_what_retention_has_removed_are_incomplete_and_said(
     options = ["--kafka", kafka.address, "--topic", topic, "--group", topic, "--max-disorder", "1h"]
     produce(kafka.address, topic, in_batches(sent[:1]))
     with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
         stream.wait_until(lambda: stream.left.accounting.get("in") == 3_000)
         stream.wait_until(lambda: committed(kafka.address, topic, topic, 1) == [30])
         stream.end(signal.SIGKILL)
@@ -99,8 +100,10 @@ def test_windows_that_lack_what_retention_has_removed_are_incomplete_and_said(
         assert stream.wait() == 3, stream.said
         left = stream.left
     assert "retention has removed the messages from offset 0 to 4, which this run needs" in stream.said
-    assert "500 reports that were read are in no estimate" in stream.said
-    assert left.accounting["in"] == 3_000
+    # How much of what is gone had been counted depends on when the first process was killed.
+    missing = left.accounting["in"] - 2_500
+    assert 0 <= missing <= 500
+    assert f"{missing:,} reports that were read are in no estimate" in stream.said
     assert left.accounting["used"] == 2_500
     complete = {s.window: s.complete for s in left.snapshots.values()}
     assert complete == {

@@ -1,8 +1,8 @@
 """A record of the messages that are being decoded, written before decoding begins.
 
 A message that crashes the process is not acknowledged, so the server delivers it again, and every restart
-would crash too. A restart therefore looks for messages that are still on record. A message that was decoded
-alone becomes a dead letter; the others are decoded alone.
+would crash too. A restart therefore looks for messages that are still on record, and decodes these alone. A
+message becomes a dead letter when two processes ended while they decoded it alone: one may have been killed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from ldpbeam.transforms.storage import literal, make_folder, read_json, replacin
 #: The reason of the dead letter of a message that crashed the process alone.
 DEFEATED = "defeated_decoder"
 PROBLEM = "the process that decoded this message ended before it had finished"
+#: So many processes that ended while they decoded a message alone prove that it was the message.
+ENDS = 2
 _NAME = "decoding-{}.json"
 
 
 def left_on_record(folder: str) -> dict[str, bool]:
-    """The ids of messages whose decoding did not finish, and whether each was decoded alone.
+    """The ids of messages whose decoding did not finish, and whether :data:`ENDS` processes ended with it.
 
     Args:
         folder: the folder of a run, or a Beam pattern that matches the folders of several runs.
@@ -31,12 +33,12 @@ def left_on_record(folder: str) -> dict[str, bool]:
     Raises:
         ValueError: if a record is damaged.
     """
-    recorded: dict[str, bool] = {}
+    alone: dict[str, int] = {}
     for entry in FileSystems.match([FileSystems.join(folder, _NAME.format("*"))])[0].metadata_list:
         ids = read_json(entry.path)["messages"]
         for message in ids:
-            recorded[message] = recorded.get(message, False) or len(ids) == 1
-    return recorded
+            alone[message] = alone.get(message, 0) + (len(ids) == 1)
+    return {message: ends >= ENDS for message, ends in alone.items()}
 
 
 class Record:
