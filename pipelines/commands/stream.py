@@ -132,7 +132,6 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
             partitions=request.partitions,
             native=not engine.own_source,
             stop_when_idle=request.stop_when_idle,
-            readers=min(engine.slots, max(1, len(opened.starts))),
             stays=engine.ended_when_past,
             disclosure=request.disclosure,
             ledger_key=request.ledger_key,

@@ -66,7 +66,6 @@ class Engine:
         own_source: whether it can run our own unbounded source; if not, Beam's Pub/Sub transform reads.
         ended_when_past: whether this process ends a stream when its watermark has passed all windows.
         here: whether its workers are in this process.
-        slots: how many readers of a feed it runs at once.
     """
 
     runner: PipelineRunner
@@ -74,7 +73,6 @@ class Engine:
     own_source: bool = True
     ended_when_past: bool = False
     here: bool = False
-    slots: int = 1
 
     def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
         """An empty pipeline on this engine, with further options as Beam spells them.
@@ -201,11 +199,9 @@ def _flink(asked: EngineRequest, streaming: bool) -> Engine:
     reached = flink.open_ports(master, workers)
     if reached is not None:
         only_with_open_ports_allowed(asked, reached)
-    named = [argument.partition("=") for argument in arguments]
     return Engine(
         flink.runner(),
         tuple(arguments),
-        slots=next((int(value) for name, _, value in named if name == "--parallelism"), 1),
         ended_when_past=streaming,
         here=(workers or flink.default_workers(master)) == "loopback",
     )
