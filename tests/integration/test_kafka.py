@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_messages import committed, ends, new_topic, produce, remove_before
+from kafka_messages import committed, ends, new_topic, produce
 from stream_messages import MINUTE, WEEK_AGO, client, evenly, in_batches, one_by_one, reports_of, rides
 from stream_runs import answers, closes, statistics_of, streaming
 
@@ -64,9 +63,7 @@ def test_a_topic_gives_the_estimates_of_a_batch_run(
     assert again.left.accounting["in"] == again.left.accounting["used"] == 200
 
 
-def test_a_second_run_on_the_folder_is_refused_and_a_group_of_others_is_warned_of(
-    kafka: Any, prism: str, tmp_path: Path
-) -> None:
+def test_a_second_run_on_the_folder_is_refused(kafka: Any, prism: str, tmp_path: Path) -> None:
     topic = new_topic(kafka.address, 2)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, SIZE, 100), seed=1)
     produce(kafka.address, topic, in_batches(sent), 2)
@@ -76,36 +73,4 @@ def test_a_second_run_on_the_folder_is_refused_and_a_group_of_others_is_warned_o
         with streaming(tmp_path, STUDY, prism, *options) as second:
             assert second.wait() == 2
         assert "another run is writing there now" in second.said
-        with streaming(tmp_path / "other", STUDY, prism, *options, *IDLE) as other:
-            assert other.wait() == 0, other.said
-        assert f"--group {topic}: somebody else has committed" in other.said
         assert stream.process.poll() is None
-
-
-def test_windows_that_lack_what_retention_has_removed_are_incomplete_and_said(
-    kafka: Any, prism: str, tmp_path: Path
-) -> None:
-    topic = new_topic(kafka.address, 1)
-    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 3 * SIZE, 3_000), seed=1)
-    options = ["--kafka", kafka.address, "--topic", topic, "--group", topic, "--max-disorder", "1h"]
-    produce(kafka.address, topic, in_batches(sent[:1]))
-    with streaming(tmp_path, STUDY, prism, *options) as stream:
-        stream.wait_until_said("^run .* reading ")
-        stream.wait_until(lambda: stream.left.accounting.get("in") == 3_000)
-        stream.wait_until(lambda: committed(kafka.address, topic, topic, 1) == [30])
-        stream.end(signal.SIGKILL)
-    # The first window needs the first ten messages, the second those after.
-    remove_before(kafka.address, topic, 5)
-    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
-        assert stream.wait() == 3, stream.said
-        left = stream.left
-    assert "retention has removed the messages from offset 0 to 4, which this run needs" in stream.said
-    # How much of what is gone had been counted depends on when the first process was killed.
-    missing = left.accounting["in"] - 2_500
-    assert 0 <= missing <= 500
-    assert f"{missing:,} reports that were read are in no estimate" in stream.said
-    assert left.accounting["used"] == 2_500
-    complete = {s.window: s.complete for s in left.snapshots.values()}
-    assert complete == {
-        (WEEK_AGO + number * SIZE, WEEK_AGO + (number + 1) * SIZE): number > 0 for number in range(3)
-    }
