@@ -171,6 +171,7 @@ class _Recount(beam.DoFn):
     """Adds up the counts of all bundles with their origins; a window's become final when it has settled."""
 
     RUNNING = ReadModifyWriteStateSpec("running", beam.coders.BytesCoder())
+    SOON = TimerSpec("soon", TimeDomain.REAL_TIME)
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
     def __init__(self, path: str, recounting: Recounting) -> None:
@@ -182,6 +183,7 @@ class _Recount(beam.DoFn):
         self,
         element: tuple[str, bytes],
         running: Any = beam.DoFn.StateParam(RUNNING),
+        soon: RuntimeTimer = beam.DoFn.TimerParam(SOON),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> None:
         total = self._read(running)
@@ -190,6 +192,14 @@ class _Recount(beam.DoFn):
         due.set(_next(total))
         if time.monotonic() - self._written >= ACCOUNTING_SECONDS:
             self._write(total)
+        else:
+            soon.set(Timestamp.now() + ACCOUNTING_SECONDS)
+
+    @on_timer(SOON)
+    def on_soon(self, running: Any = beam.DoFn.StateParam(RUNNING)) -> None:
+        """Write the counts that came less than a second after the last write, though none follow."""
+        if running.read() is not None:
+            self._write(self._read(running))
 
     @on_timer(DUE)
     def on_due(
