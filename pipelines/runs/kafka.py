@@ -136,9 +136,16 @@ def parts_of(option: str, text: str) -> tuple[str, str]:
     """The brokers and the topic that ``kafka://BROKERS/TOPIC`` names.
 
     Raises:
-        UserError: if the text has another form.
+        UserError: if the text has another form. Its text has nothing of what precedes an @, as that may be
+            secret.
     """
     brokers, _, topic = text.removeprefix(SCHEME).partition("/")
+    if "@" in brokers:
+        shown = f"{SCHEME}...@{text.rpartition('@')[2]}"
+        raise UserError(
+            f"{option} {shown}: write it as {SCHEME}HOST:PORT/TOPIC, and users and passwords into the file "
+            "of --kafka-config"
+        )
     if not text.startswith(SCHEME) or not _BROKERS.fullmatch(brokers) or not _TOPIC.fullmatch(topic):
         raise UserError(f"{option} {text}: write it as {SCHEME}HOST:PORT/TOPIC")
     return brokers, topic
