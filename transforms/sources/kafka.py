@@ -111,6 +111,8 @@ class _Consumed(OpenFeed):
         self._afters: dict[int, int] = {}
         #: The same; at the end of a partition that of the end, before which there may be no message.
         self._positions: dict[int, int] = {}
+        #: The offset at which librdkafka last came to the end, by partition. It says so once for each end.
+        self._reached: dict[int, int] = {}
         self._silences: dict[int, int | None] = {}
         self._ends: dict[int, Ends] = {}
         self._lock = threading.Lock()
@@ -173,6 +175,7 @@ class _Consumed(OpenFeed):
         with self._lock:
             waiting.extendleft(reversed(rest))
             self._positions[partition] = self._afters[partition] = after
+            self._pass_end(partition)
         return batch._replace(receipts=[f"{partition}:{after}"], offsets=Offsets(partition, first, after))
 
     def _longest(self) -> tuple[int, deque[Received]]:
@@ -190,10 +193,9 @@ class _Consumed(OpenFeed):
                 with self._lock:
                     self._waiting[partition].append(self._received(message, now))
             elif error.code() == self._errors._PARTITION_EOF:
-                # Offsets before the end may have no message.
-                if not self._waiting[partition]:
-                    with self._lock:
-                        self._positions[partition] = max(self._positions[partition], message.offset())
+                with self._lock:
+                    self._reached[partition] = message.offset()
+                    self._pass_end(partition)
             elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
                 self._problem = (
                     f"partition {partition}: retention has removed the message at offset "
@@ -204,6 +206,12 @@ class _Consumed(OpenFeed):
                 self._problem = f"partition {partition}: {error.str()}"
             else:
                 self._remember_error(error)
+
+    def _pass_end(self, partition: int) -> None:
+        """Go to the end of a partition of which no message waits: offsets before it may have no message."""
+        if not self._waiting[partition]:
+            end = self._reached.get(partition, 0)
+            self._positions[partition] = max(self._positions[partition], end)
 
     def _received(self, message: Any, now: int) -> Received:
         """Convert a message that librdkafka delivered."""

@@ -1,0 +1,100 @@
+"""The feed of a topic without a broker: what librdkafka delivers, and what is known of its partitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources import kafka as feed_of_kafka
+from ldpbeam.transforms.sources.feeds import WHOLE, Share
+from ldpbeam.transforms.sources.kafka import KafkaFeed
+
+kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+
+REPORT = {"user_id": "u", "attribute": "x", "service": "a", "payload": 0.5, "event_time": 1_700_000_000_000}
+END = kafka.KafkaError._PARTITION_EOF
+
+
+def message(offset: int, error: int | None = None) -> Any:
+    """A message of partition 0 as librdkafka delivers it."""
+    return SimpleNamespace(
+        topic=lambda: "t", partition=lambda: 0, offset=lambda: offset,
+        value=lambda: json.dumps(REPORT).encode(),
+        headers=lambda: [("content-type", b"application/json")],
+        timestamp=lambda: (kafka.TIMESTAMP_CREATE_TIME, 0),
+        error=lambda: None if error is None else kafka.KafkaError(error),
+    )  # fmt: skip
+
+
+class Topic:
+    """A topic of which a client delivers some messages, call by call, and says the end of every partition."""
+
+    def __init__(self, calls: Sequence[Sequence[Any]], end: int) -> None:
+        self.calls = list(calls)
+        self.end = end
+        self.assigned: dict[int, int] = {}
+
+    def consume(self, most: int, seconds: float) -> Sequence[Any]:
+        return self.calls.pop(0) if self.calls else []
+
+    def incremental_assign(self, partitions: Sequence[Any]) -> None:
+        self.assigned |= {each.partition: each.offset for each in partitions}
+
+    def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
+        return 0, self.end
+
+    def unassign(self) -> None:
+        """Deliver no more."""
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """Opens a feed of partition 0 on a topic; the test looks at ends in place of its thread."""
+    monkeypatch.setattr(feed_of_kafka, "LOOKING_SECONDS", 3600.0)
+    readings: list[Any] = []
+
+    def open_on(topic: Topic, share: Share = WHOLE) -> Any:
+        monkeypatch.setattr(feed_of_kafka, "client", lambda *_: topic)
+        readings.append(KafkaFeed("localhost:1", "t", Columns(), str(tmp_path), ((0, 0),)).open(share))
+        return readings[-1]
+
+    yield open_on
+    for reading in readings:
+        reading.close()
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [[message(0), message(1), message(3, END)]],
+        [[message(0), message(1)], [message(3, END)]],
+    ],
+)
+def test_a_partition_whose_last_offset_has_no_message_is_read_to_its_end(
+    calls: list[list[Any]], opened: Any
+) -> None:
+    # The last offset is the marker of a transaction. librdkafka says once that the partition ends.
+    reading = opened(Topic(calls, 3))
+    batch = reading.take()
+    assert batch.offsets == (0, 0, 2)
+    assert reading.take() is None
+    reading._look(0)
+    assert reading.silences[0] is not None
+    assert reading.lag.messages == 0
+
+
+def test_a_partition_of_which_messages_wait_is_not_at_its_end(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 1)
+    reading = opened(Topic([[message(0), message(1), message(3, END)]], 3))
+    assert reading.take().offsets == (0, 0, 1)
+    reading._look(0)
+    assert reading.silences[0] is None
+    assert reading.lag.messages == 2
