@@ -138,6 +138,14 @@ def test_a_range_that_is_not_to_be_had_is_an_error_and_no_short_result(
         delivered(calls)
 
 
+def test_the_time_that_a_batch_takes_is_not_the_brokers(
+    delivered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With no patience at all, brokers that answer every call are still waited for.
+    monkeypatch.setattr(kafka_span, "PATIENCE", 0.0)
+    assert delivered([ALL[:4], ALL[4:]]) == [f"u{offset}" for offset in range(10, 20)]
+
+
 def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch, delivered: Any) -> None:
     delivered([ALL])
     monkeypatch.setattr(

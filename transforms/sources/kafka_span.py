@@ -140,12 +140,13 @@ def _messages(errors: Any, consumer: Any, offsets: Offsets, problems: list[str])
     Raises:
         OSError: if they are not to be had.
     """
-    answered = time.monotonic()
+    quiet_since = time.monotonic()
     while True:
+        answered = False
         for message in consumer.consume(BATCH_MESSAGES, 1.0):
             error = message.error()
             if error is None or error.code() == errors._PARTITION_EOF:
-                answered = time.monotonic()
+                answered = True
                 # Offsets before the end may have no message.
                 if message.offset() >= offsets.after:
                     return
@@ -159,6 +160,9 @@ def _messages(errors: Any, consumer: Any, offsets: Offsets, problems: list[str])
                 raise OSError(error.str())
             else:
                 problems.append(error.str())
-        if time.monotonic() - answered >= PATIENCE:
+        if answered:
+            # The time that the messages took from here on is not the brokers'.
+            quiet_since = time.monotonic()
+        elif time.monotonic() - quiet_since >= PATIENCE:
             why = problems[-1] if problems else "no message"
             raise OSError(f"offset {offsets.after - 1:,} did not come for {PATIENCE:.0f} seconds: {why}")
