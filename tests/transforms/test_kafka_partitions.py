@@ -98,3 +98,11 @@ def test_a_partition_of_which_messages_wait_is_not_at_its_end(
     reading._look(0)
     assert reading.silences[0] is None
     assert reading.lag.messages == 2
+
+
+def test_a_reader_continues_at_once_with_the_partitions_that_an_earlier_one_found(opened: Any) -> None:
+    topic = Topic([], 0)
+    reading = opened(topic, Share(0, 2, {0: 5, 2: 7, 3: 9}))
+    # Partition 3 is the other reader's. Without partition 2 the watermark would pass its messages.
+    assert topic.assigned == {0: 5, 2: 7}
+    assert set(reading.silences) == {0, 2}

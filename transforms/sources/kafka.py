@@ -119,8 +119,8 @@ class _Consumed(OpenFeed):
         self._closing = threading.Event()
         self._problem: str | None = None
         self._error = ""
-        # Partitions that come later have a thread to find them; of the first ones all are known.
-        self._assign({partition for partition, _ in feed.starts})
+        # Partitions that come later have a thread to find them. Those that an earlier reader found are known.
+        self._assign({partition for partition, _ in feed.starts} | share.positions.keys())
         self._looker = threading.Thread(target=self._look_on, daemon=True)
         self._looker.start()
 
