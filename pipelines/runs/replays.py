@@ -25,16 +25,27 @@ class Continued:
         run: its name.
         replay: what the earlier process left.
         needs: the lowest offset with a report of a window that has not settled, by window and partition.
+        committed: the offset after the last message that the journal has, by partition.
     """
 
     run: str
     replay: Replay
     needs: Mapping[Bounds, Mapping[int, int]]
+    committed: Mapping[int, int]
+
+    @property
+    def complete(self) -> dict[int, int]:
+        """By partition, the offset up to which batches are counted, and the journal has their windows.
+
+        Counts may be in their file before the journal is written.
+        """
+        counted = dict(self.replay.counted)
+        return {each: min(offset, self.committed.get(each, offset)) for each, offset in counted.items()}
 
     @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset from which the feed is read again."""
-        return lowest(dict(self.replay.counted), self.needs)
+        return lowest(self.complete, self.needs)
 
 
 @dataclass(frozen=True)
@@ -80,11 +91,14 @@ def continued(study: Study, output: str, topic: str) -> Continued | None:
         left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False, ended=False)
     if left.ended and not left.stopped:
         return None
+    taken = dict(counted.positions)
+    for partition, offset in left.positions.items():
+        taken[partition] = max(offset, taken.get(partition, 0))
     return Continued(
         runs[-1],
         Replay(
             counted=tuple(sorted(counted.positions.items())),
-            taken=tuple(sorted({**counted.positions, **left.positions}.items())),
+            taken=tuple(sorted(taken.items())),
             steps=tuple((partition, tuple(Step(*step) for step in steps)) for partition, steps in left.steps),
             settled=counted.settled,
             watermark=left.watermark,
@@ -94,6 +108,7 @@ def continued(study: Study, output: str, topic: str) -> Continued | None:
             for window, needs in left.needs.items()
             if counted.settled is None or study.windows.settles(window) > counted.settled
         },
+        left.positions,
     )
 
 
@@ -106,14 +121,14 @@ def lost_to(run: Continued, study: Study, removed: Mapping[int, tuple[int, int]]
         removed: by partition, (the offset from which it is to be read, the first that there is).
         now: the clock, in epoch milliseconds.
     """
-    counted = dict(run.replay.counted)
+    complete = run.complete
     windows = frozenset(
         OpenWindow(attribute, *window)
         for window, needs in run.needs.items()
         for attribute in study.attributes
         if any(partition in removed and offset < removed[partition][1] for partition, offset in needs.items())
     )
-    unread = any(counted.get(partition, 0) < first for partition, (_, first) in removed.items())
+    unread = any(complete.get(partition, 0) < first for partition, (_, first) in removed.items())
     return Lost(windows, now if unread else None)
 
 

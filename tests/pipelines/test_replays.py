@@ -14,7 +14,7 @@ from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import USED, of_window, with_origin
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow
-from ldpbeam.transforms.sources.replay import Step
+from ldpbeam.transforms.sources.replay import Arrivals, Step
 
 STUDY = parse_study(
     "study: s\nattributes:\n  x:\n    domain: {numeric: [0, 1]}\n    buckets: 4\n"
@@ -53,6 +53,23 @@ def test_it_is_read_again_from_the_lowest_offset_that_an_open_window_needs(tmp_p
     assert run.replay.taken == ((0, 30), (1, 4))
     assert run.replay.steps == ((0, (Step(10, None, 5),)),)
     assert run.replay.watermark == 70_000
+
+
+def test_counts_that_are_written_before_the_journal_hide_no_report(tmp_path: Path) -> None:
+    killed(tmp_path)
+    assert STUDY.windows is not None
+    path = tmp_path / "runs" / RUN / "counted.json"
+    # The process was killed between the two: windows of the messages from 30 to 50 are in no file.
+    path.write_bytes(RunningAccounting(STUDY.windows, positions={0: 50, 1: 4}, settled=4 * MINUTE).to_json())
+    run = continued(STUDY, str(tmp_path), "reports")
+    assert run is not None
+    assert run.positions == {0: 30, 1: 4}
+    assert lost_to(run, STUDY, {0: (30, 40)}, now=10 * MINUTE).before == 10 * MINUTE
+    # What is read again makes its windows, and its batches are not counted twice.
+    again = Arrivals(beginning(run, ((0, 30), (1, 4))), STUDY.windows)
+    assert again.reads_again({0: 40})
+    assert again.of(Offsets(0, 30, 50), 4 * MINUTE, 10**12)[1].counted
+    assert not again.of(Offsets(0, 50, 60), 4 * MINUTE, 10**12)[1].counted
 
 
 def test_windows_that_have_settled_need_no_offset(tmp_path: Path) -> None:
