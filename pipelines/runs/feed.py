@@ -190,11 +190,19 @@ def _kafka(
     """The feed of a topic of Kafka, which begins where it must so that nothing is lost.
 
     Raises:
-        UserError: if the brokers cannot be reached.
+        UserError: if the brokers cannot be reached, or runs have read messages that the topic does not have.
     """
     with named_in_errors(output):
         positions = positions_before(output) if run is None else run.positions
     reached = reach(asked, positions)
+    for partition, offset in positions.items() if run is None else run.replay.taken:
+        end = reached.ends.get(partition, 0)
+        if offset > end:
+            raise UserError(
+                f"--topic {asked.topic}: runs into {output} have read partition {partition} up to offset "
+                f"{offset:,}, and it ends at {end:,}: the topic was made anew or has lost messages, and its "
+                "offsets say nothing of those that were read; name another folder"
+            )
     for partition, (needed, first) in sorted(reached.removed.items()):
         warn(
             f"{asked.topic}, partition {partition}: retention has removed the messages from offset "

@@ -71,6 +71,7 @@ class Reached:
 
     starts: Mapping[int, int]
     removed: Mapping[int, tuple[int, int]]
+    ends: Mapping[int, int]
     others: str | None
 
 
@@ -214,7 +215,7 @@ def _reached(
         )
         if any(each.offset >= 0 for each in committed) and not positions:
             others = asked.group
-    return Reached(begin, removed, others)
+    return Reached(begin, removed, {each: after for each, (_, after) in ends.items()}, others)
 
 
 def _committed(kafka: Any, consumer: Any, asked: list[Any]) -> list[Any]:

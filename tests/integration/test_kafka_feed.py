@@ -140,7 +140,7 @@ def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path)
     produce(kafka.address, topic, messages(500))
     remove_before(kafka.address, topic, 300)
     reached = reach(KafkaTopic(kafka.address, topic), {0: 100})
-    assert (reached.starts, reached.removed) == ({0: 300}, {0: (100, 300)})
+    assert (reached.starts, reached.removed, reached.ends) == ({0: 300}, {0: (100, 300)}, {0: 500})
     with (
         opened(kafka.address, topic, tmp_path, starts=((0, 100),)) as reading,
         pytest.raises(OSError, match="retention has removed the message at offset 100 before it was read"),

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs import feed
+from ldpbeam.pipelines.runs.feed import FeedRequest
+from ldpbeam.pipelines.runs.kafka import KafkaTopic, Reached
 from ldpbeam.pipelines.runs.replays import begin, beginning, continued, lost_to
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import USED, of_window, with_origin
@@ -98,6 +102,22 @@ def test_another_topic_needs_another_folder(tmp_path: Path) -> None:
     killed(tmp_path)
     with pytest.raises(UserError, match=f"--topic others: run {RUN} into .* reads reports at localhost:9092"):
         continued(STUDY, str(tmp_path), "others")
+
+
+@pytest.mark.parametrize(("ends", "last"), [({0: 29, 1: 4}, 29), ({1: 4}, 0)])
+def test_a_topic_that_was_made_anew_needs_another_folder(
+    ends: dict[int, int], last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(tmp_path)
+    run = continued(STUDY, str(tmp_path), "reports")
+    monkeypatch.setattr(feed, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None))
+    asked = FeedRequest(kafka=KafkaTopic("localhost:1", "reports"))
+    for continues in (run, None):
+        with (
+            pytest.raises(UserError, match=f"partition 0 up to offset 30, and it ends at {last}: the topic"),
+            feed.open_feed(asked, Columns(), str(tmp_path), RUN, continues),
+        ):
+            pass
 
 
 def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> None:
