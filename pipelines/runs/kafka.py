@@ -65,8 +65,7 @@ class Reached:
         starts: by partition, the offset at which a run begins.
         removed: by partition, (the offset that was asked for, the first that there is), if retention has
             removed the former.
-        others: who committed offsets of the group before, in words; None if nobody did but runs named
-            ``mine``.
+        others: the group, if somebody else has committed offsets for it; None if nobody has.
     """
 
     starts: Mapping[int, int]
