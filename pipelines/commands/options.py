@@ -127,8 +127,13 @@ def renamed_of(options: argparse.Namespace, study: Study) -> dict[str, str]:
     return renamed
 
 
-def time_of(option: str, text: str | None) -> int | None:
+def time_of(option: str, text: str | None, words: str = "") -> int | None:
     """An option's time in epoch milliseconds; None if the option is not given.
+
+    Args:
+        option: its name.
+        text: what was given.
+        words: what else the option takes, as the end of a sentence.
 
     Raises:
         UserError: if the text is neither RFC 3339 nor epoch milliseconds, or the time is out of range.
@@ -138,7 +143,9 @@ def time_of(option: str, text: str | None) -> int | None:
     try:
         time = int(text) if text.isascii() and text.isdigit() else TypeAdapter(Time).validate_python(text)
     except ValidationError:
-        raise UserError(f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z") from None
+        raise UserError(
+            f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z{words}"
+        ) from None
     problem = int(event_times.problems(np.array([time]))[0])
     if problem > event_times.BEFORE_1990:
         raise UserError(f"{option} {text}: {event_times.PROBLEMS[problem - 1][1]}")
@@ -153,7 +160,7 @@ def offset_of(option: str, text: str | None, default: str) -> str | int:
     """
     if text is None or text in (EARLIEST, LATEST):
         return text or default
-    time = time_of(option, text)
+    time = time_of(option, text, f", or {EARLIEST}, or {LATEST}")
     assert time is not None
     return time
 

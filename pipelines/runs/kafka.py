@@ -22,7 +22,7 @@ BROKER_SECONDS = 10.0
 SCHEME = "kafka://"
 EARLIEST, LATEST = "earliest", "latest"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_BROKERS = re.compile(r"[^\s,:/]+:[0-9]+(,[^\s,:/]+:[0-9]+)*")
+_BROKERS = re.compile(r"[^\s,:/@]+:[0-9]+(,[^\s,:/@]+:[0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class KafkaTopic:
     config: str | None = None
 
     def __post_init__(self) -> None:
+        if "@" in self.brokers:
+            raise UserError(
+                f"--kafka {_without_users(self.brokers)}: write it as HOST:PORT, and users and passwords "
+                "into the file of --kafka-config"
+            )
         if not _BROKERS.fullmatch(self.brokers):
             raise UserError(f"--kafka {self.brokers}: write it as HOST:PORT, or HOST:PORT,HOST:PORT")
         if not _TOPIC.fullmatch(self.topic):
@@ -140,15 +145,19 @@ def parts_of(option: str, text: str) -> tuple[str, str]:
             secret.
     """
     brokers, _, topic = text.removeprefix(SCHEME).partition("/")
-    if "@" in brokers:
-        shown = f"{SCHEME}...@{text.rpartition('@')[2]}"
+    if "@" in text:
         raise UserError(
-            f"{option} {shown}: write it as {SCHEME}HOST:PORT/TOPIC, and users and passwords into the file "
-            "of --kafka-config"
+            f"{option} {SCHEME}{_without_users(text)}: write it as {SCHEME}HOST:PORT/TOPIC, and users and "
+            "passwords into the file of --kafka-config"
         )
     if not text.startswith(SCHEME) or not _BROKERS.fullmatch(brokers) or not _TOPIC.fullmatch(topic):
         raise UserError(f"{option} {text}: write it as {SCHEME}HOST:PORT/TOPIC")
     return brokers, topic
+
+
+def _without_users(text: str) -> str:
+    """A text that has an @, without what precedes it."""
+    return f"...@{text.rpartition('@')[2]}"
 
 
 def _check_settings(config: str | None) -> None:
