@@ -34,7 +34,7 @@ from ldpbeam.pipelines.runs.output import (
     TABLE_FOLDERS,
     sweep,
 )
-from ldpbeam.pipelines.runs.replays import Continued, Lost, begin, beginning, continued, lost_to
+from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, lost_to
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
@@ -120,9 +120,7 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
     if request.resume:
         resume(request.output, request.resume)
     with open_feed(request.feed, request.columns, request.output, name, continues) as opened:
-        feed, lost = opened.feed, Lost()
-        if continues is not None:
-            lost = lost_to(continues, request.study, opened.removed, int(time.time() * 1000))
+        feed, lost = opened.feed, lost_to(continues, request.study, opened.removed, int(time.time() * 1000))
         job = StreamJob(
             study=request.study,
             output=request.output,

@@ -112,15 +112,17 @@ def continued(study: Study, output: str, topic: str) -> Continued | None:
     )
 
 
-def lost_to(run: Continued, study: Study, removed: Mapping[int, tuple[int, int]], now: int) -> Lost:
+def lost_to(run: Continued | None, study: Study, removed: Mapping[int, tuple[int, int]], now: int) -> Lost:
     """What a run lacks whose messages retention has removed.
 
     Args:
-        run: the run.
+        run: the run that goes on; None if a new one begins where earlier runs ended.
         study: its study.
         removed: by partition, (the offset from which it is to be read, the first that there is).
         now: the clock, in epoch milliseconds.
     """
+    if run is None:
+        return Lost(before=now if removed else None)
     complete = run.complete
     windows = frozenset(
         OpenWindow(attribute, *window)

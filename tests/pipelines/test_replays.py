@@ -132,3 +132,9 @@ def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> N
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
     assert (lost.windows, lost.before) == ({window(1), window(2)}, 99)
     assert beginning(run, ((0, 25), (1, 4))).counted == ((0, 25), (1, 4))
+
+
+def test_a_new_run_whose_messages_retention_removed_knows_no_window_that_is_whole() -> None:
+    # Earlier runs ended at offset 10, and messages up to 15 were never read.
+    assert lost_to(None, STUDY, {0: (10, 15)}, 99).before == 99
+    assert lost_to(None, STUDY, {}, 99).before is None
