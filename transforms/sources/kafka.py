@@ -159,8 +159,8 @@ class _Consumed(OpenFeed):
         received: list[Received] = []
         size, first = 0, self._afters[partition]
         cuts = self._cuts.get(partition, ())
-        place = bisect.bisect_right(cuts, int(waiting[0].receipt))
-        cut = cuts[place] if place < len(cuts) else FAR
+        index = bisect.bisect_right(cuts, int(waiting[0].receipt))
+        cut = cuts[index] if index < len(cuts) else FAR
         while (
             waiting
             and int(waiting[0].receipt) < cut
@@ -221,14 +221,14 @@ class _Consumed(OpenFeed):
 
     def _look_on(self) -> None:
         """Ask again and again where partitions end, and sometimes whether there are new ones."""
-        found = answered = time.monotonic()
+        searched = answered = time.monotonic()
         while not self._closing.wait(LOOKING_SECONDS):
             try:
                 for partition in list(self._positions):
                     self._look(partition)
-                if time.monotonic() - found >= FINDING_SECONDS:
+                if time.monotonic() - searched >= FINDING_SECONDS:
                     self._find()
-                    found = time.monotonic()
+                    searched = time.monotonic()
                 answered = time.monotonic()
             except self._kafka.KafkaException as error:
                 # Brokers may come back, and keep their messages until then.

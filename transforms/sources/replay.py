@@ -91,8 +91,8 @@ class Arrivals:
         partition, first, after = offsets
         steps = self.steps.setdefault(partition, [])
         if first < self._taken.get(partition, 0):
-            place = bisect.bisect_right(steps, first, key=lambda step: step.offset) - 1
-            step = steps[place] if place >= 0 else Step(first, None, now)
+            index = bisect.bisect_right(steps, first, key=lambda step: step.offset) - 1
+            step = steps[index] if index >= 0 else Step(first, None, now)
             counted = after <= self._counted.get(partition, 0)
             return step.watermark, Arrival(of_batch(*offsets), step.clock, self._settled, counted)
         if not steps or self._is_over(steps[-1], watermark, now):

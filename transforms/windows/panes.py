@@ -193,17 +193,17 @@ class _Window(beam.DoFn):
         )
         if not left:
             return
-        index, found = before.panes, snapshots(self.study, key, left)
-        again = self._written_before(key, found, timing)
+        index, present = before.panes, snapshots(self.study, key, left)
+        again = self._written_before(key, present, timing)
         if again is not None:
             index, timing = again.pane_index, again.pane_timing
         if fired is not None:
             reports = sum(statistic.reports for statistic in left.values())
             fired.write(_Fired(index + 1, int(timing != EARLY), reports))
-        pane = [replace(snapshot, pane_index=index, pane_timing=timing) for snapshot in found]
+        pane = [replace(snapshot, pane_index=index, pane_timing=timing) for snapshot in present]
         yield key.attribute, pane
 
-    def _written_before(self, key: WindowKey, found: list[Snapshot], timing: str) -> Snapshot | None:
+    def _written_before(self, key: WindowKey, present: list[Snapshot], timing: str) -> Snapshot | None:
         """A snapshot of the same pane, if an earlier process wrote it: it may not have been published."""
         if self.earlier is None or timing == EARLY:
             return None
@@ -212,7 +212,7 @@ class _Window(beam.DoFn):
         if not written or written[0].pane_timing == EARLY:
             return None
         same = [replace(one, pane_index=0, pane_timing="", complete=True) for one in written]
-        here = [replace(one, pane_index=0, pane_timing="", complete=True) for one in found]
+        here = [replace(one, pane_index=0, pane_timing="", complete=True) for one in present]
         return written[0] if sorted(same, key=_group) == sorted(here, key=_group) else None
 
 
