@@ -40,12 +40,15 @@ def ledger_command(options: argparse.Namespace) -> int:
         study = _with_ledger(study_of(options.study, options.attribute), options.study)
         entries, accounting = _of_reports(study, options)
     else:
-        study = _with_ledger(read_study(options.folders[0]), options.folders[0])
+        # A folder that is none would be missing from the sums.
+        study, *_ = [_with_ledger(read_study(folder), folder) for folder in options.folders]
         entries = write_periods(study, options.folders)
     periods = {"periods": [fields_of(entry) for entry in entries]}
     if document(periods if accounting is None else {**periods, "accounting": accounting}):
         return DONE
     print_periods(entries)
+    if not entries:
+        print("no user sent a report that the ledger counts")
     if accounting and accounting["dead_letters"]:
         print("dead letters are not counted: nobody can say who spent what")
         tables.print_reasons(Console(), accounting)

@@ -250,6 +250,17 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     assert (again.code, "--user-id-key-file is missing" in again.err) == (2, True)
     alone = run_estimate(tmp_path / "alone", TEXT, [lines_])
     assert json.loads((alone.path / "ledger_periods.json").read_text()) == entries[0]
+    nowhere = command("ledger", whole.path, tmp_path / "nowhere")
+    assert (nowhere.code, nowhere.out, "nowhere: there is no such folder" in nowhere.err) == (2, "", True)
+
+
+def test_a_ledger_without_users_says_so(tmp_path: Path, command: Any, write_lines: Any) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(TEXT)
+    early = report(("x", "app"), 0, 0, 0, "n") | {"event_time": 0}
+    ran = command("ledger", "--study", study, "--input", write_lines(tmp_path / "reports.jsonl", [early]))
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("no user sent a report that the ledger counts")
 
 
 def test_reports_out_of_turn_count(tmp_path: Path) -> None:
