@@ -32,6 +32,7 @@ NOT_RUN = {
     "projects/P/": "needs a subscription of Google Cloud",
     "gs://": "needs a bucket of Google Cloud",
     "host:8081": "needs a Flink cluster",
+    "localhost:9092": "needs a Kafka broker; tests/integration/test_kafka.py runs streams with one",
     "ldpbeam evaluate": "takes minutes; tests/pipelines/test_evaluate.py runs smaller ones",
     "$((": "is the body of a loop; the same command with times runs at the top of its page",
 }
