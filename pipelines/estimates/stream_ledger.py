@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.ledger_files import write_periods
 from ldpbeam.pipelines.estimates.periods import sentences
 from ldpbeam.pipelines.estimates.read import read_periods
@@ -43,28 +44,43 @@ def _add_up_until(output: str, done: threading.Event) -> None:
     wait, said = LEAST_SECONDS, list[str]()
     while not done.wait(wait):
         began = time.monotonic()
-        # A process of its own takes no time from workers in this one, and can be ended at once.
-        child = subprocess.Popen(
-            [sys.executable, "-m", "ldpbeam", "ledger", output, "--quiet"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        while child.poll() is None:
-            if done.wait(0.2):
-                child.terminate()
-                break
-        problem = child.communicate()[1]
-        if child.returncode == 0:
-            new = list(sentences(read_periods(output)))
-            for sentence in new:
-                if sentence not in said:
-                    note(sentence)
-            said = new
-        elif not done.is_set():
-            warn(f"the ledger was not added up: {problem.strip()}")
+        try:
+            new = _added_up(output, done)
+        except (OSError, UserError) as error:
+            warn(f"the ledger was not added up: {error}")
+            new = said
+        for sentence in new:
+            if sentence not in said:
+                note(sentence)
+        said = new
         wait = max(LEAST_SECONDS, (time.monotonic() - began) / LARGEST_SHARE)
+
+
+def _added_up(output: str, done: threading.Event) -> list[str]:
+    """What the ledger says after ``ldpbeam ledger``; nothing if the stream is done first.
+
+    Raises:
+        OSError: if the command could not start, or failed.
+        UserError: if what it wrote is damaged.
+    """
+    # A process of its own takes no time from workers in this one, and can be ended at once.
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ldpbeam", "ledger", output, "--quiet"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while child.poll() is None:
+        if done.wait(0.2):
+            child.terminate()
+            break
+    problem = child.communicate()[1]
+    if done.is_set():
+        return []
+    if child.returncode:
+        raise OSError(problem.strip())
+    return list(sentences(read_periods(output)))
 
 
 def add_up_at_end(job: StreamJob) -> list[PeriodEntry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,3 +77,22 @@ def test_the_end_of_a_stream_leaves_many_reports_to_the_command(
         monkeypatch.setattr(stream_ledger, "ROWS_AT_END", 26)
         assert add_up_at_end(job) == []
     assert f"the ledger has 27 reports: ldpbeam ledger {tmp_path} adds them up" in capsys.readouterr().err
+
+
+def test_sums_that_fail_are_warned_of_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: list[str] = []
+
+    def fails_once(output: str, done: threading.Event) -> list[str]:
+        tried.append(output)
+        if len(tried) == 1:
+            raise OSError("no process could start")
+        done.set()
+        return []
+
+    monkeypatch.setattr(stream_ledger, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(stream_ledger, "_added_up", fails_once)
+    stream_ledger._add_up_until(str(tmp_path), threading.Event())
+    assert len(tried) == 2
+    assert "the ledger was not added up: no process could start" in capsys.readouterr().err

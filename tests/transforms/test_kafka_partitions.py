@@ -39,6 +39,7 @@ class Topic:
         self.calls = list(calls)
         self.end = end
         self.assigned: dict[int, int] = {}
+        self.refusal = kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
 
     def consume(self, most: int, seconds: float) -> Sequence[Any]:
         return self.calls.pop(0) if self.calls else []
@@ -48,6 +49,9 @@ class Topic:
 
     def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
         return 0, self.end
+
+    def commit(self, offsets: Sequence[Any], asynchronous: bool) -> None:
+        raise kafka.KafkaException(kafka.KafkaError(self.refusal))
 
     def unassign(self) -> None:
         """Deliver no more."""
@@ -59,9 +63,10 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     monkeypatch.setattr(feed_of_kafka, "LOOKING_SECONDS", 3600.0)
     readings: list[Any] = []
 
-    def open_on(topic: Topic, share: Share = WHOLE) -> Any:
+    def open_on(topic: Topic, share: Share = WHOLE, group: str | None = None) -> Any:
         monkeypatch.setattr(feed_of_kafka, "client", lambda *_: topic)
-        readings.append(KafkaFeed("localhost:1", "t", Columns(), str(tmp_path), ((0, 0),)).open(share))
+        feed = KafkaFeed("localhost:1", "t", Columns(), str(tmp_path), ((0, 0),), group=group)
+        readings.append(feed.open(share))
         return readings[-1]
 
     yield open_on
@@ -106,3 +111,17 @@ def test_a_reader_continues_at_once_with_the_partitions_that_an_earlier_one_foun
     # Partition 3 is the other reader's. Without partition 2 the watermark would pass its messages.
     assert topic.assigned == {0: 5, 2: 7}
     assert set(reading.silences) == {0, 2}
+
+
+def test_offsets_that_a_broker_refuses_to_commit_hold_up_no_stream_and_are_warned_of_once(
+    opened: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = Topic([], 0)
+    reading = opened(topic, group="watched")
+    reading.acknowledge(["0:1"])
+    reading.acknowledge(["0:2"])
+    (warning,) = caplog.messages
+    assert "offsets are not committed for group watched: " in warning
+    topic.refusal = kafka.KafkaError._TRANSPORT
+    with pytest.raises(OSError):
+        reading.acknowledge(["0:3"])

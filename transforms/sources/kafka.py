@@ -119,6 +119,8 @@ class _Consumed(OpenFeed):
         self._closing = threading.Event()
         self._problem: str | None = None
         self._error = ""
+        #: Why offsets were not committed, the last time that a broker refused it.
+        self._refusal = ""
         # Partitions that come later have a thread to find them. Those that an earlier reader found are known.
         self._assign({partition for partition, _ in feed.starts} | share.positions.keys())
         self._looker = threading.Thread(target=self._look_on, daemon=True)
@@ -281,7 +283,18 @@ class _Consumed(OpenFeed):
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except self._kafka.KafkaException as error:
-            raise OSError(error.args[0].str()) from None
+            refusal = error.args[0]
+            if refusal.retriable() or refusal.code() < 0:
+                raise OSError(refusal.str()) from None
+            # Nothing is read from these offsets, so a broker that refuses them does not hold up the stream.
+            if refusal.str() != self._refusal:
+                self._refusal = refusal.str()
+                FEEDS.warning(
+                    "%s: offsets are not committed for group %s: %s",
+                    self.feed.name,
+                    self.feed.group,
+                    self._refusal,
+                )
 
     def close(self) -> None:
         self._closing.set()
