@@ -157,7 +157,7 @@ def test_accounting_closes_and_the_ledger_adds_up_services(case: Case) -> None:
     assert run.accounting["dead_letters"] == run.accounting["duplicates"] == 0
     spent = {entry["attribute"]: entry["spent"] for entry in run.json("ledger.json")}
     epsilons = {"colour": 8.0, "size": 2.0, "v": 2.0, "basket": 4.0}
-    assert spent == {name: [{"epsilon": total, "users": N}] for name, total in epsilons.items()}
+    assert spent == {name: [{"epsilon": total, "users": N, "delta": 0.0}] for name, total in epsilons.items()}
 
 
 # ldpbeam perturb, of keys with values.
