@@ -43,7 +43,8 @@ def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[None]:
         wait: whether to wait until others release the lock; ignored on object stores.
 
     Raises:
-        UserError: if another run holds the lock.
+        UserError: if another run holds the lock; after the block, if the folder was deleted or moved
+            meanwhile, so that outputs are missing.
         OSError: if the folder cannot be created or written to.
     """
     make_folder(folder)
@@ -73,6 +74,8 @@ def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[None]:
         os.close(file)
     try:
         yield
+        if not _is_there(path, file):
+            raise UserError(_gone(folder))
     finally:
         with contextlib.suppress(OSError):
             # The last holder deletes the file; this fails while others share the lock.
@@ -87,6 +90,10 @@ def _taken(folder: str) -> str:
         f"--output {folder}: another run is writing there now; start this one when it has ended, or name "
         "another folder"
     )
+
+
+def _gone(folder: str) -> str:
+    return f"--output {folder}: it was deleted or moved while the run was writing there; start the run again"
 
 
 def _is_there(path: str, file: int) -> bool:
@@ -117,6 +124,8 @@ def _marked(folder: str, alone: bool) -> Iterator[None]:
             raise UserError(f"{_taken(folder)}; a run that was killed is forgotten after 5 minutes")
         thread.start()
         yield
+        if not FileSystems.exists(mark):
+            raise UserError(_gone(folder))
     finally:
         done.set()
         if thread.is_alive():

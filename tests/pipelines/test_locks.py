@@ -108,6 +108,17 @@ def test_a_folder_that_nobody_holds_has_no_lock_left(folder: str, tmp_path: Path
         assert all(map(locks.is_lock, named(tmp_path / "out")))
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_folder_that_was_deleted_or_replaced_is_noticed_at_the_end(
+    again: bool, folder: str, tmp_path: Path
+) -> None:
+    gone = pytest.raises(UserError, match="it was deleted or moved while the run was writing there")
+    with gone, locked(folder, alone=True):
+        (tmp_path / "out").rename(tmp_path / "moved")
+        if again:
+            (tmp_path / "out").mkdir()
+
+
 def test_the_marker_of_a_run_that_was_killed_is_forgotten(tmp_path: Path) -> None:
     folder = f"shelf://{tmp_path}/out"
     with locked(folder, alone=True):
