@@ -114,13 +114,15 @@ def test_a_reader_continues_at_once_with_the_partitions_that_an_earlier_one_foun
 
 
 def test_offsets_that_a_broker_refuses_to_commit_hold_up_no_stream_and_are_warned_of_once(
-    opened: Any, caplog: pytest.LogCaptureFixture
+    opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(feed_of_kafka.FEEDS, "warning", lambda text, *of: warnings.append(text % of))
     topic = Topic([], 0)
     reading = opened(topic, group="watched")
     reading.acknowledge(["0:1"])
     reading.acknowledge(["0:2"])
-    (warning,) = caplog.messages
+    (warning,) = warnings
     assert "offsets are not committed for group watched: " in warning
     topic.refusal = kafka.KafkaError._TRANSPORT
     with pytest.raises(OSError):
