@@ -44,6 +44,8 @@ FLEETS = (
 LEAST = 0.94
 #: Runs of a cell before the next cell has its turn, so that a page of fewer runs has all of them.
 ROUND = 10
+#: The first runs of a cell, which also measure intervals of independent reports.
+COMPARED = 100
 RESULTS = Path("build/memoised.jsonl")
 WANTED = WantedIntervals(quantiles=(0.25, 0.5, 0.75))
 
@@ -246,7 +248,7 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
     nothing: Any = np.full(1, np.nan)
     estimate = Estimate("", ("s",), statistic.reports, statistic.users, distribution=nothing, mean=nothing)
     found: dict[str, Any] = {}
-    for what, windows in (("bound", HOURS), ("before", 1)):
+    for what, windows in (("bound", HOURS), ("before", 1))[: 2 if place < COMPARED else 1]:
         intervals = StatisticIntervals(attribute, statistic, windows).of(estimate, WANTED)
         for kind, told in truth.items():
             low, high = np.asarray(getattr(intervals, kind)).reshape(-1, 2).T
@@ -299,10 +301,10 @@ def section(runs: int, minutes: float) -> Iterator[str]:
             own = np.array([one[f"bound {kind}"][0] for one in held])
             error = max(float(own.std()), math.sqrt(0.05 * 0.95 / BUCKETS)) / math.sqrt(len(own))
             outside += own.mean() < LEAST
-            before = np.mean([one[f"before {kind}"][0] for one in held])
-            wider = np.mean([one[f"bound {kind}"][1] for one in held]) / np.mean(
-                [one[f"before {kind}"][1] for one in held]
-            )
+            compared = [one for one in held if f"before {kind}" in one]
+            before = np.mean([one[f"before {kind}"][0] for one in compared])
+            widths = [[one[f"{what} {kind}"][1] for one in compared] for what in ("bound", "before")]
+            wider = np.mean(widths[0]) / np.mean(widths[1])
             largest = np.mean([one["bound largest"][0] for one in held])
             of_largest = f"{largest:.1%}" if cell.mechanism != "square_wave" else "-"
             number = "shares" if kind == "distribution" else kind

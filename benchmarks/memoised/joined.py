@@ -19,6 +19,7 @@ from scipy.stats import beta
 from benchmarks.memoised.day import (
     BUCKETS,
     CATEGORIES,
+    COMPARED,
     HOURS,
     WANTED,
     Cell,
@@ -58,11 +59,14 @@ class Sent(NamedTuple):
 
 def by_owner(cell: Cell, inputs: Inputs, counts: Integers) -> Integers:
     """Counts of inputs added up by user, shape (users, ...)."""
-    order = np.argsort(inputs.owners, kind="stable")
-    found = np.zeros((cell.people, *counts.shape[1:]), dtype=np.int64)
-    owners, first = np.unique(inputs.owners[order], return_index=True)
-    found[owners] = np.add.reduceat(counts[order], first, axis=0)
-    return found
+    by_user = np.zeros((cell.people, *counts.shape[1:]), dtype=np.int64)
+    owners, first = np.unique(inputs.owners, return_index=True)
+    by_user[owners] = counts[first]
+    # Most people have one input, which is much faster to set than to add.
+    further = np.ones(len(counts), dtype=np.bool_)
+    further[first] = False
+    np.add.at(by_user, inputs.owners[further], counts[further])
+    return by_user
 
 
 def sent_by(cell: Cell, lifetime: Lifetime, values: Inputs, rng: Generator) -> Sent:
@@ -110,17 +114,17 @@ def _hashed(cell: Cell, lifetime: Lifetime, inputs: Inputs, rng: Generator) -> t
     # A client with fresh noise draws a seed in each hour.
     seeds = np.where(fresh, rng.integers(0, family, len(drawn)), drawn)
     owners = np.where(fresh, cell.people + np.arange(len(seeds)), inputs.owners)
-    hashed = mechanism.hash(inputs.values, seeds).astype(np.int64)
+    hash_values = mechanism.hash(np.arange(CATEGORIES)[None, :], np.arange(family)[:, None]).astype(np.int64)
+    hashed = hash_values[seeds, inputs.values]
     # Values with one hash share the permanent answer.
     keys, first, which = np.unique(owners * g + hashed, return_index=True, return_inverse=True)
     kept = rng.random(len(keys)) < chain.permanent[0]
     answer = np.where(kept, hashed[first], (hashed[first] + rng.integers(1, g, len(keys))) % g)[which]
     chances = np.where(answer[:, None] == np.arange(g), *chain.instant)
     sent = rng.multinomial(inputs.hours, chances)
-    histogram = np.zeros((family, g), dtype=np.int64)
-    np.add.at(histogram, seeds, sent)
-    categories = mechanism.hash(np.arange(CATEGORIES)[None, :], seeds[:, None]).astype(np.int64)
-    return np.take_along_axis(sent, categories, axis=1), histogram.ravel()
+    sent_to = (seeds[:, None] * g + np.arange(g)).ravel()
+    histogram = np.bincount(sent_to, sent.ravel(), family * g).astype(np.int64)
+    return sent[np.arange(len(sent))[:, None], hash_values[seeds]], histogram
 
 
 def _cells(cell: Cell, lifetime: Lifetime, values: Inputs, rng: Generator) -> Integers:
@@ -158,8 +162,9 @@ def statistic_of(attribute: Attribute, sent: Sent) -> Statistic:
         sums, squares = (int((sent.histogram * steps**power).sum()) for power in (1, 2))
         joined = JoinedCells(sent.histogram, Table.of(_products(sent.counts)))
     else:
-        users = np.zeros((CATEGORIES, HOURS + 1, HOURS + 1), dtype=np.int64)
-        np.add.at(users, (np.arange(CATEGORIES), sent.counts, sent.reports[:, None]), 1)
+        shape = CATEGORIES, HOURS + 1, HOURS + 1
+        cells_of = np.ravel_multi_index((np.arange(CATEGORIES), sent.counts, sent.reports[:, None]), shape)
+        users = np.bincount(cells_of.ravel(), minlength=math.prod(shape)).reshape(shape)
         joined = JoinedSupports(Table.of(users))
     moments = {1: Moments(n, (sums,), (squares,))}
     fingerprint = attribute.fingerprint
@@ -200,7 +205,9 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
     estimate = Estimate("", ("s",), statistic.reports, statistic.users, distribution=nothing, mean=nothing)
     found: dict[str, Any] = {}
     without = replace(statistic, joined=None, users=statistic.reports)
-    ways = {"joined": (statistic, 1), "bound": (without, HOURS), "independent": (without, 1)}
+    ways = {"joined": (statistic, 1), "bound": (without, HOURS)}
+    if place < COMPARED:
+        ways["independent"] = (without, 1)
     for way, (own, windows) in ways.items():
         intervals = StatisticIntervals(attribute, own, windows).of(estimate, WANTED)
         for kind in told["people"]:
@@ -235,7 +242,7 @@ def section(runs: int, minutes: float) -> Iterator[str]:
 
 def _row(cell: Cell, kind: str, held: list[dict[str, float]]) -> list[str]:
     def mean(name: str) -> float:
-        return float(np.mean([one[name] for one in held]))
+        return float(np.mean([one[name] for one in held if name in one]))
 
     own = np.array([one[f"joined {kind} population"] for one in held])
     error = max(float(own.std()), math.sqrt(0.05 * 0.95 / BUCKETS)) / math.sqrt(len(own))
