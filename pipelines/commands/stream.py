@@ -156,7 +156,7 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
                     raise UserError(
                         f"--output {job.output}: a run that was there has just ended; start again"
                     )
-                begin(job.of_run(COUNTED), job.study, job.replay)
+                begin(job.of_run(COUNTED), job.replay)
             if continues is not None:
                 resume(request.output, name)
                 note(_about_continued(continues))

@@ -87,7 +87,7 @@ def continued(study: Study, output: str, topic: str) -> Continued | None:
                 "nothing of another; name another folder"
             )
         with open_raw(FileSystems.join(folder, COUNTED)) as stream:
-            counted = RunningAccounting.of_json(study.windows, stream.read())
+            counted = RunningAccounting.of_json(stream.read())
         left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False, ended=False)
     if left.ended and not left.stopped:
         return None
@@ -143,19 +143,17 @@ def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Re
     return replace(replay, starts=starts, counted=tuple(sorted(counted.items())))
 
 
-def begin(path: str, study: Study, replay: Replay) -> None:
+def begin(path: str, replay: Replay) -> None:
     """Write the running accounting with which a process begins.
 
     Args:
         path: the file; of what an earlier process has left there, the final counts stay.
-        study: the study.
         replay: what the process knows.
     """
-    assert study.windows is not None
-    running = RunningAccounting(study.windows)
+    running = RunningAccounting()
     if FileSystems.exists(path):
         with open_raw(path) as stream:
-            running = RunningAccounting.of_json(study.windows, stream.read()).final_only()
+            running = RunningAccounting.of_json(stream.read()).final_only()
     running.positions = dict(replay.counted)
     make_folder(FileSystems.split(path)[0])
     write_bytes(path, running.to_json() + b"\n")

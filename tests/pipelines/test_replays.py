@@ -39,10 +39,10 @@ def killed(output: Path, settled: int | None = None) -> Journal:
     (output / "runs" / RUN / "run.json").write_text(json.dumps({"reads": "reports at localhost:9092"}))
     read = [(Offsets(0, 10, 20), {window(1)}), (Offsets(0, 20, 30), {window(1), window(2)})]
     journal.name({window(1), window(2)}, 70_000, read, {0: [Step(10, None, 5)]})
-    running = RunningAccounting(STUDY.windows, positions={0: 20, 1: 4})
+    running = RunningAccounting(positions={0: 20, 1: 4})
     running.add({with_origin(USED, of_window((MINUTE, 2 * MINUTE))): 7})
     if settled is not None:
-        running.settle(settled)
+        running.settle(STUDY.windows, settled)
     (output / "runs" / RUN / "counted.json").write_bytes(running.to_json())
     return journal
 
@@ -61,15 +61,15 @@ def test_it_is_read_again_from_the_lowest_offset_that_an_open_window_needs(tmp_p
 
 def test_counts_that_are_written_before_the_journal_hide_no_report(tmp_path: Path) -> None:
     killed(tmp_path)
-    assert STUDY.windows is not None
     path = tmp_path / "runs" / RUN / "counted.json"
     # The process was killed between the two: windows of the messages from 30 to 50 are in no file.
-    path.write_bytes(RunningAccounting(STUDY.windows, positions={0: 50, 1: 4}, settled=4 * MINUTE).to_json())
+    path.write_bytes(RunningAccounting(positions={0: 50, 1: 4}, settled=4 * MINUTE).to_json())
     run = continued(STUDY, str(tmp_path), "reports")
     assert run is not None
     assert run.positions == {0: 30, 1: 4}
     assert lost_to(run, STUDY, {0: (30, 40)}, now=10 * MINUTE).before == 10 * MINUTE
     # What is read again makes its windows, and its batches are not counted twice.
+    assert STUDY.windows is not None
     again = Arrivals(beginning(run, ((0, 30), (1, 4))), STUDY.windows)
     assert again.reads_again({0: 40})
     assert again.of(Offsets(0, 30, 50), 4 * MINUTE, 10**12)[1].counted
@@ -83,9 +83,8 @@ def test_windows_that_have_settled_need_no_offset(tmp_path: Path) -> None:
     assert run.positions == {0: 20, 1: 4}
     replay = beginning(run, ((0, 20), (1, 4)))
     path = tmp_path / "runs" / RUN / "counted.json"
-    begin(str(path), STUDY, replay)
-    assert STUDY.windows is not None
-    left = RunningAccounting.of_json(STUDY.windows, path.read_bytes())
+    begin(str(path), replay)
+    left = RunningAccounting.of_json(path.read_bytes())
     assert dict(left.counts()) == {USED: 7}
 
 

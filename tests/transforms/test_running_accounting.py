@@ -24,7 +24,7 @@ WINDOWS = Windows(10, 10, allowed_lateness=5)
 
 
 def running(*starts: tuple[int, int]) -> RunningAccounting:
-    return RunningAccounting(WINDOWS, positions=dict(starts))
+    return RunningAccounting(positions=dict(starts))
 
 
 def add(total: RunningAccounting, origin: str, **counts: int) -> None:
@@ -61,12 +61,13 @@ def test_a_window_is_final_when_it_has_settled() -> None:
     total = running()
     add(total, of_window((0, 10)), **{USED: 3, DUPLICATES: 1})
     add(total, of_window((10, 20)), **{USED: 2})
-    assert total.due == 17
-    total.settle(17)
+    total.settle(WINDOWS, 16)
+    assert total.final == {}
+    total.settle(WINDOWS, 17)
     assert total.final == {USED: 3, DUPLICATES: 1}
-    assert (total.settled, total.due) == (17, 27)
+    assert (total.settled, [*total.open]) == (17, [(10, 20)])
     # The next process counts the open window anew.
-    left = RunningAccounting.of_json(WINDOWS, total.to_json()).final_only()
+    left = RunningAccounting.of_json(total.to_json()).final_only()
     assert Counter(dict(left.counts())) == {USED: 3, DUPLICATES: 1}
 
 
@@ -80,6 +81,6 @@ def test_all_counts_are_told_whether_final_or_not_and_a_file_keeps_them() -> Non
     for name, reports in total.counts():
         told[name] += reports
     assert told == {IN: 8, ENTERED: 4, USED: 3, "damaged_file/x": 1}
-    assert RunningAccounting.of_json(WINDOWS, total.to_json()) == total
+    assert RunningAccounting.of_json(total.to_json()) == total
     left = total.final_only()
     assert (left.positions, left.batches, left.open) == ({0: 4, 1: 5}, {}, {})

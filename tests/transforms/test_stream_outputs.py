@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import apache_beam as beam
 import fastavro
@@ -18,14 +17,19 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream
 from apache_beam.transforms.window import TimestampedValue
+from support.keyed_state import Key
 
 from ldpbeam.transforms.outputs import accounting, dead_letters
-from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
+from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
+from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.counts import USED, of_window, with_origin
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
 from ldpbeam.transforms.reports.emitted import emit
+from ldpbeam.transforms.sources.journal import Journal
 from ldpbeam.transforms.sources.watermark import LAST
+from ldpbeam.windows import Windows
 
 #: Counts as stages give them: a late report that takes another's place makes one used report a duplicate.
 COUNTS = [
@@ -93,41 +97,81 @@ def test_the_accounting_adds_up_all_counts_while_they_grow(
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["accounting.json"]
 
 
-class State:
-    """What an engine keeps."""
-
-    def __init__(self) -> None:
-        self.kept: bytes | None = None
-
-    def read(self) -> bytes | None:
-        return self.kept
-
-    def write(self, value: bytes) -> None:
-        self.kept = value
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock of the accounting, whose ``now`` the test sets."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(accounting, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
 
 
 def test_the_accounting_is_written_now_and_then_and_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: list[dict[str, Any]]
+    tmp_path: Path, written: list[dict[str, Any]], seconds: SimpleNamespace
 ) -> None:
-    clock = 1000.0
-    monkeypatch.setattr(accounting, "time", SimpleNamespace(monotonic=lambda: clock))
     # By hand: the engine of this process copies the function for each bundle, and others keep it.
-    function, sums = accounting._WriteSums(str(tmp_path / "accounting.json")), State()
-    soon, end = Mock(), Mock()
-    for clock, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):
-        soon.set.reset_mock()
-        function.process(("", json.dumps({"in": 1}).encode()), sums, soon, end)
+    key = Key(accounting._AddUp(str(tmp_path / "accounting.json"), None), "")
+    for now, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):
+        key.timers.pop("soon", None)
+        seconds.now = now
+        key.come(json.dumps({"in": 1}).encode())
         assert [one["in"] for one in written] == so_far
-        assert soon.set.called == (clock % 1 > 0)
-    end.set.assert_called_with(LAST)
+        assert ("soon" in key.timers) == (now % 1 > 0)
+    assert key.timers["end"] == LAST
     # Nothing follows the fourth count, and it is written all the same.
-    function.on_soon(sums)
+    key.fire("soon")
     assert [one["in"] for one in written] == [1, 3, 4]
-    function.on_end(sums)
+    key.fire("end")
     assert [one["in"] for one in written] == [1, 3, 4, 4]
-    sums.write(b"")
-    function.on_soon(sums)
+    # An engine may fire it when there is nothing to write.
+    key.timers["soon"] = LAST
+    key.fire("soon")
     assert [one["in"] for one in written] == [1, 3, 4, 4]
+
+
+WINDOWS = Windows(10, 10)
+
+
+def recounted(folder: Path) -> tuple[Key, Callable[[], RunningAccounting]]:
+    """The accounting of a run that may be killed, and what its file holds."""
+    path = folder / "counted.json"
+    path.write_bytes(RunningAccounting(Counter(used=5), {0: 100}).to_json())
+    recounting = Recounting(str(path), WINDOWS, str(folder), "r")
+    return Key(accounting._AddUp(str(folder / "accounting.json"), recounting), ""), (
+        lambda: RunningAccounting.of_json(path.read_bytes())
+    )
+
+
+def used_in(*starts: int) -> bytes:
+    """A used report in each of some windows."""
+    return json.dumps({with_origin(USED, of_window((start, start + 10))): 1 for start in starts}).encode()
+
+
+def test_counts_of_a_window_are_final_in_the_file_when_its_timer_has_fired(
+    tmp_path: Path, written: list[dict[str, Any]], seconds: SimpleNamespace
+) -> None:
+    key, file = recounted(tmp_path)
+    key.come(used_in(20, 10))
+    assert (written[-1]["used"], file().final, file().open) == (7, {USED: 5}, {})
+    assert key.next == WINDOWS.settles((10, 20))
+    # It waits in the state, and is there when the timer fires.
+    key.come(used_in(10))
+    key.advance(23)
+    assert (written[-1]["used"], file().final, file().settled) == (8, {USED: 7}, 22)
+    assert key.next == WINDOWS.settles((20, 30))
+    key.fire("end")
+    assert (file().final, file().settled) == ({USED: 8}, 32)
+
+
+def test_a_window_whose_timer_only_a_stop_fires_is_counted_anew(
+    tmp_path: Path, written: list[dict[str, Any]], seconds: SimpleNamespace
+) -> None:
+    key, file = recounted(tmp_path)
+    key.come(used_in(10, 20))
+    Journal(str(tmp_path), "r", 0, 0).stop(25)
+    given = key.advance(LAST.micros // 1000)
+    assert (given, key.timers) == ([], {})
+    assert (file().final, file().settled) == ({USED: 6}, 22)
+    assert written[-1]["used"] == 7
 
 
 def letters(first: int, count: int, detail: str = "bad") -> Any:

@@ -12,7 +12,13 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, RuntimeTimer, TimerSpec, on_timer
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    ReadModifyWriteStateSpec,
+    RuntimeTimer,
+    TimerSpec,
+    on_timer,
+)
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
@@ -22,7 +28,7 @@ from ldpbeam.transforms.reports.counts import accounting, without_origin
 from ldpbeam.transforms.sources.journal import stopped_at
 from ldpbeam.transforms.sources.watermark import LAST, timestamp
 from ldpbeam.transforms.storage import make_folder, open_raw, write_bytes
-from ldpbeam.windows import Windows
+from ldpbeam.windows import FAR, Windows
 
 #: The fewest seconds between two writes of a stream's accounting; it is also written at the end.
 ACCOUNTING_SECONDS = 1.0
@@ -72,12 +78,14 @@ class Recounting:
     def begun(self) -> RunningAccounting:
         """What the process begins with."""
         with open_raw(self.path) as stream:
-            return RunningAccounting.of_json(self.windows, stream.read()).final_only()
+            return RunningAccounting.of_json(stream.read())
 
-    def settles(self, time: int) -> bool:
-        """Whether windows settle at an event time: at a stop, timers fire that are before their time."""
+    def settle(self, total: RunningAccounting, time: int) -> None:
+        """Settle windows at an event time, but for those whose timers only a stop has fired."""
+        last = max(map(self.windows.settles, total.open), default=None)
         stopped = stopped_at(self.output, self.run)
-        return stopped is None or time <= stopped
+        if last is not None and (stopped is None or min(time, last) <= stopped):
+            total.settle(self.windows, min(time, last))
 
 
 @dataclass(eq=False)
@@ -94,12 +102,12 @@ class WriteRunningAccounting(beam.PTransform):
 
     def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up the counts of each bundle, then those of all bundles in one state."""
-        write = _WriteSums(self.path) if self.recounting is None else _Recount(self.path, self.recounting)
+        add_up = _AddUp(self.path, self.recounting)
         return (
             counts
             | "SumOfBundle"
             >> beam.ParDo(_SumOfBundle(self.recounting is not None)).with_output_types(tuple[str, bytes])
-            | "WriteAccounting" >> beam.ParDo(write).with_input_types(tuple[str, bytes])
+            | "WriteAccounting" >> beam.ParDo(add_up).with_input_types(tuple[str, bytes])
         )
 
 
@@ -122,59 +130,20 @@ class _SumOfBundle(beam.DoFn):
             yield WindowedValue(element, self._latest, [GlobalWindow()])
 
 
-class _WriteSums(beam.DoFn):
-    """Adds up the counts of all bundles under one key; each bundle sends one element."""
+class _AddUp(beam.DoFn):
+    """Adds up the counts of all bundles under one key; each bundle sends one element.
 
-    SUMS = ReadModifyWriteStateSpec("sums", beam.coders.BytesCoder())
-    SOON = TimerSpec("soon", TimeDomain.REAL_TIME)
-    END = TimerSpec("end", TimeDomain.WATERMARK)
+    An element waits in the state, however many batches and windows are open. All that wait are added up and
+    written once a second, and when windows settle.
+    """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._written = 0.0
-
-    def process(
-        self,
-        element: tuple[str, bytes],
-        sums: Any = beam.DoFn.StateParam(SUMS),
-        soon: RuntimeTimer = beam.DoFn.TimerParam(SOON),
-        end: RuntimeTimer = beam.DoFn.TimerParam(END),
-    ) -> None:
-        total = Counter(json.loads(sums.read() or b"{}"))
-        total.update(json.loads(element[1]))
-        sums.write(json.dumps(total).encode())
-        end.set(LAST)
-        if time.monotonic() - self._written >= ACCOUNTING_SECONDS:
-            self._write(total)
-        else:
-            soon.set(Timestamp.now() + ACCOUNTING_SECONDS)
-
-    @on_timer(SOON)
-    def on_soon(self, sums: Any = beam.DoFn.StateParam(SUMS)) -> None:
-        """Write the counts that came less than a second after the last write, though none follow."""
-        total = sums.read()
-        # An engine may fire it after the end, when the state is cleared and the final accounting is written.
-        if total:
-            self._write(json.loads(total))
-
-    @on_timer(END)
-    def on_end(self, sums: Any = beam.DoFn.StateParam(SUMS)) -> None:
-        """Write the final accounting when the stream has finished."""
-        self._write(json.loads(sums.read() or b"{}"))
-
-    def _write(self, total: dict[str, int]) -> None:
-        write_accounting(self.path, total.items())
-        self._written = time.monotonic()
-
-
-class _Recount(beam.DoFn):
-    """Adds up the counts of all bundles with their origins; a window's become final when it has settled."""
-
-    RUNNING = ReadModifyWriteStateSpec("running", beam.coders.BytesCoder())
+    NEW = BagStateSpec("new", beam.coders.BytesCoder())
+    TOTAL = ReadModifyWriteStateSpec("total", beam.coders.BytesCoder())
     SOON = TimerSpec("soon", TimeDomain.REAL_TIME)
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
+    END = TimerSpec("end", TimeDomain.WATERMARK)
 
-    def __init__(self, path: str, recounting: Recounting) -> None:
+    def __init__(self, path: str, recounting: Recounting | None) -> None:
         self.path = path
         self.recounting = recounting
         self._written = 0.0
@@ -182,56 +151,66 @@ class _Recount(beam.DoFn):
     def process(
         self,
         element: tuple[str, bytes],
-        running: Any = beam.DoFn.StateParam(RUNNING),
+        new: Any = beam.DoFn.StateParam(NEW),
+        total: Any = beam.DoFn.StateParam(TOTAL),
         soon: RuntimeTimer = beam.DoFn.TimerParam(SOON),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
+        end: RuntimeTimer = beam.DoFn.TimerParam(END),
     ) -> None:
-        total = self._read(running)
-        total.add(json.loads(element[1]))
-        running.write(total.to_json())
-        due.set(_next(total))
+        new.add(element[1])
+        end.set(LAST)
         if time.monotonic() - self._written >= ACCOUNTING_SECONDS:
-            self._write(total)
+            self._add_up(new, total, due)
         else:
             soon.set(Timestamp.now() + ACCOUNTING_SECONDS)
 
     @on_timer(SOON)
-    def on_soon(self, running: Any = beam.DoFn.StateParam(RUNNING)) -> None:
+    def on_soon(
+        self,
+        new: Any = beam.DoFn.StateParam(NEW),
+        total: Any = beam.DoFn.StateParam(TOTAL),
+        due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
+    ) -> None:
         """Write the counts that came less than a second after the last write, though none follow."""
-        if running.read() is not None:
-            self._write(self._read(running))
+        # An engine may fire it when all is written, or after the end, when the state is cleared.
+        if list(new.read()):
+            self._add_up(new, total, due)
 
     @on_timer(DUE)
     def on_due(
         self,
         now: Timestamp = beam.DoFn.TimestampParam,
-        running: Any = beam.DoFn.StateParam(RUNNING),
+        new: Any = beam.DoFn.StateParam(NEW),
+        total: Any = beam.DoFn.StateParam(TOTAL),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> None:
-        """Settle the windows that are due; at the end of the stream, write the final accounting."""
-        total = self._read(running)
+        """Settle the windows that are due."""
         # Engines round times to milliseconds.
-        at, last = now.micros // 1000, LAST.micros // 1000
-        due_then = at if at < last else max(map(self.recounting.windows.settles, total.open), default=None)
-        if due_then is not None and self.recounting.settles(due_then):
-            total.settle(due_then)
-            running.write(total.to_json())
-        if at < last:
-            due.set(LAST if total.due is not None and total.due <= at else _next(total))
-        self._write(total)
+        self._add_up(new, total, due, now.micros // 1000)
 
-    def _read(self, running: Any) -> RunningAccounting:
-        encoded = running.read()
-        if encoded is None:
-            return self.recounting.begun()
-        return RunningAccounting.of_json(self.recounting.windows, encoded)
+    @on_timer(END)
+    def on_end(self, new: Any = beam.DoFn.StateParam(NEW), total: Any = beam.DoFn.StateParam(TOTAL)) -> None:
+        """Write the final accounting when the stream has finished."""
+        self._add_up(new, total, None, FAR)
 
-    def _write(self, total: RunningAccounting) -> None:
-        write_bytes(self.recounting.path, total.to_json() + b"\n")
-        write_accounting(self.path, total.counts())
+    def _add_up(self, new: Any, total: Any, due: RuntimeTimer | None, reached: int | None = None) -> None:
+        """Add up what has come, settle the windows that an event time has reached, and write the files."""
+        encoded, recounting = total.read(), self.recounting
+        if encoded is not None:
+            now = RunningAccounting.of_json(encoded)
+        else:
+            now = RunningAccounting() if recounting is None else recounting.begun()
+        for counts in new.read():
+            now.add(json.loads(counts))
+        new.clear()
+        if recounting is not None:
+            if reached is not None:
+                recounting.settle(now, reached)
+            following = min(map(recounting.windows.settles, now.open), default=None)
+            # After a stop, windows are left whose time has come.
+            if due is not None and following is not None and (reached is None or following > reached):
+                due.set(min(LAST, timestamp(following)))
+            write_bytes(recounting.path, now.final_only().to_json() + b"\n")
+        total.write(now.to_json())
+        write_accounting(self.path, now.counts())
         self._written = time.monotonic()
-
-
-def _next(total: RunningAccounting) -> Timestamp:
-    """When the timer fires next: a window settles, or the stream has finished."""
-    return LAST if total.due is None else min(LAST, timestamp(total.due))

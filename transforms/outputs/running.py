@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ldpbeam.transforms.reports.counts import (
@@ -35,7 +35,6 @@ class RunningAccounting:
     """The counts of a run so far.
 
     Attributes:
-        windows: the windows of the study.
         final: the counts that are final, by name.
         positions: by partition, the offset up to which the counts of batches are final.
         batches: by partition, (first, after) of a batch and its counts, which are not final.
@@ -43,7 +42,6 @@ class RunningAccounting:
         settled: the event time up to which windows have settled; None at first.
     """
 
-    windows: Windows
     final: Counter[str] = field(default_factory=Counter)
     positions: dict[int, int] = field(default_factory=dict)
     batches: dict[int, dict[int, tuple[int, Counter[str]]]] = field(default_factory=dict)
@@ -80,15 +78,10 @@ class RunningAccounting:
         if not batches:
             del self.batches[partition]
 
-    @property
-    def due(self) -> int | None:
-        """The event time at which the next window settles; None if none is open."""
-        return min(map(self.windows.settles, self.open), default=None)
-
-    def settle(self, time: int) -> None:
+    def settle(self, windows: Windows, time: int) -> None:
         """Make the counts final of windows that have settled at an event time."""
         self.settled = time if self.settled is None else max(self.settled, time)
-        for window in [window for window in self.open if self.windows.settles(window) <= time]:
+        for window in [window for window in self.open if windows.settles(window) <= time]:
             self.final.update(self.open.pop(window))
 
     def counts(self) -> Iterator[tuple[str, int]]:
@@ -101,7 +94,7 @@ class RunningAccounting:
             yield from counts.items()
 
     def to_json(self) -> bytes:
-        """Everything but the windows of the study."""
+        """Everything, as :meth:`of_json` reads it."""
         content = {
             "settled": self.settled,
             "positions": sorted(self.positions.items()),
@@ -116,14 +109,13 @@ class RunningAccounting:
         return json.dumps(content).encode()
 
     @classmethod
-    def of_json(cls, windows: Windows, encoded: bytes) -> RunningAccounting:
+    def of_json(cls, encoded: bytes) -> RunningAccounting:
         """What :meth:`to_json` gave."""
         content = json.loads(encoded)
         batches: dict[int, dict[int, tuple[int, Counter[str]]]] = {}
         for partition, first, after, counts in content["batches"]:
             batches.setdefault(partition, {})[first] = (after, Counter(counts))
         return cls(
-            windows,
             Counter(content["final"]),
             dict(content["positions"]),
             batches,
@@ -133,12 +125,7 @@ class RunningAccounting:
 
     def final_only(self) -> RunningAccounting:
         """What the next process begins with: it counts all else anew."""
-        return RunningAccounting(self.windows, self.final, self.positions, settled=self.settled)
-
-
-def begun(windows: Windows, starts: Iterable[tuple[int, int]]) -> RunningAccounting:
-    """The accounting of a run that begins at some offsets, by partition."""
-    return RunningAccounting(windows, positions=dict(starts))
+        return RunningAccounting(self.final, self.positions, settled=self.settled)
 
 
 def _complete(counts: Counter[str]) -> bool:
