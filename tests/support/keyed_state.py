@@ -79,6 +79,9 @@ class _Timer:
     def set(self, time: Timestamp) -> None:
         self.timers[self.name] = time
 
+    def clear(self) -> None:
+        self.timers.pop(self.name, None)
+
 
 class Key:
     """One key of a stateful function."""

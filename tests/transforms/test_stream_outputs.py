@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream
 from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
 from support.keyed_state import Key
 
 from ldpbeam.transforms.outputs import accounting, dead_letters
@@ -24,7 +25,8 @@ from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccoun
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
-from ldpbeam.transforms.reports.counts import USED, of_window, with_origin
+from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
+from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, USED, of_batch, of_window, with_origin
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.sources.journal import Journal
@@ -183,61 +185,46 @@ def letters(first: int, count: int, detail: str = "bad") -> Any:
     return next(iter(emit(found, Disclosure(records=True)))).value
 
 
-Bundle = tuple[float, float, list[Any]]
-
-
 class Wrote:
-    """Files of dead letters, in the order they were written, and the event time by which they were."""
+    """The dead letters of one stream, driven by hand, and the files that it wrote of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, continued: bool = False) -> None:
         self.folder = folder
-        self.files: list[str] = []
+        self.key = Key(dead_letters._WriteLetters(str(folder), continued), "")
+
+    @property
+    def files(self) -> list[Path]:
+        """In the order in which they were written."""
+        return sorted(self.folder.glob("*"))
 
     @property
     def positions(self) -> list[list[int]]:
         """Of the letters of each file."""
         found = []
         for path in self.files:
-            with Path(path).open("rb") as stream:
+            with path.open("rb") as stream:
                 records: list[Any] = list(fastavro.reader(stream))
             found.append([record["position"] for record in records])
         return found
 
 
-@pytest.fixture
-def write_letters(tmp_path: Path) -> Iterator[Callable[..., Wrote]]:
-    """Runs (watermark, event time, batches) in seconds, in that order, to the end."""
-
-    def write(*bundles: Bundle) -> Wrote:
-        source = test_stream.TestStream(coder=BatchCoder())
-        reached = None
-        for watermark, time, batches in bundles:
-            if watermark != reached:
-                source.advance_watermark_to(watermark)
-                reached = watermark
-            if batches:
-                source.add_elements([TimestampedValue(own, time) for own in batches])
-        source.advance_watermark_to_infinity()
-        wrote = Wrote(tmp_path / "dead_letters")
-        run(source, WriteStreamDeadLetters(str(wrote.folder)))
-        wrote.files = sorted(map(str, wrote.folder.glob("*")))
-        return wrote
-
-    yield write
-
-
-def test_dead_letters_of_a_minute_are_one_file(write_letters: Callable[..., Wrote]) -> None:
-    wrote = write_letters(
-        (0, 5, [letters(0, 3), letters(3, 2)]),
-        (40, 50, [letters(5, 1)]),
-        # The first came at second 5: its minute ends at 65.
-        (64, 64, [letters(6, 1)]),
-        (65, 70, [letters(7, 2)]),
-        (129, 129, [letters(9, 1)]),
-        (131, 140, [letters(10, 1)]),
-    )
-    assert wrote.positions == [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9], [10]]
-    with Path(wrote.files[0]).open("rb") as stream:
+def test_dead_letters_that_have_waited_are_one_file(tmp_path: Path) -> None:
+    wrote = Wrote(tmp_path / "dead_letters")
+    before = Timestamp.now()
+    wrote.key.come(letters(0, 3))
+    due = wrote.key.timers["due"]
+    # By the clock of this machine, and not by the time of reports.
+    assert before + dead_letters.LETTERS_SECONDS <= due <= Timestamp.now() + dead_letters.LETTERS_SECONDS
+    wrote.key.come(letters(3, 2))
+    assert (wrote.key.timers["due"], wrote.files) == (due, [])
+    wrote.key.fire("due")
+    assert wrote.positions == [[0, 1, 2, 3, 4]]
+    wrote.key.come(letters(5, 1))
+    # Nothing waits for the clock when the stream has finished.
+    wrote.key.fire("end")
+    assert wrote.positions == [[0, 1, 2, 3, 4], [5]]
+    assert wrote.key.timers == {}
+    with wrote.files[0].open("rb") as stream:
         record: Any = next(fastavro.reader(stream))
     assert (record["file"], record["reason"], record["reports"], record["record"]) == (
         "feed",
@@ -247,50 +234,52 @@ def test_dead_letters_of_a_minute_are_one_file(write_letters: Callable[..., Wrot
     )
 
 
-def test_many_dead_letters_do_not_wait_for_the_minute(
-    write_letters: Callable[..., Wrote], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_dead_letters_do_not_wait_for_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "MOST_LETTERS", 10)
-    wrote = write_letters(
-        (0, 5, [letters(0, 9)]),
-        (1, 5, [letters(9, 1)]),
-        (2, 5, [letters(10, 25)]),
-        (3, 5, [letters(35, 1)]),
-        (64, 64, []),
-    )
+    wrote = Wrote(tmp_path / "dead_letters")
+    for first, many in ((0, 9), (9, 1), (10, 25), (35, 1)):
+        wrote.key.come(letters(first, many))
+    wrote.key.fire("end")
     assert wrote.positions == [[*range(10)], [*range(10, 35)], [35]]
 
 
+def test_the_batch_of_dead_letters_is_told_when_they_are_in_a_file(tmp_path: Path) -> None:
+    wrote = Wrote(tmp_path / "dead_letters")
+    arrival = Arrival(of_batch(3, 10, 20), 0)
+    batch = letters(0, 2).replace_schema_metadata({ARRIVAL: arrival.encoded()})
+    assert wrote.key.come(batch) == []
+    assert wrote.key.fire("due") == [(with_origin(LETTERS_WRITTEN, arrival.origin), 4)]
+
+
 @pytest.mark.parametrize("seed", range(5))
-def test_every_dead_letter_is_there_once(
-    seed: int, write_letters: Callable[..., Wrote], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_dead_letter_is_there_once(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     monkeypatch.setattr(dead_letters, "MOST_LETTERS", 12)
-    bundles: list[Bundle] = []
-    first, watermark = 0, 0
-    for _ in range(20):
-        sizes = [draw.randint(1, 6) for _ in range(draw.randint(0, 3))]
-        batches = [letters(first + sum(sizes[:place]), size) for place, size in enumerate(sizes)]
-        first += sum(sizes)
-        bundles.append((watermark, watermark + draw.randint(0, 30), batches))
-        watermark += draw.choice([0, 1, 20, 70])
-    wrote = write_letters(*bundles)
+    wrote = Wrote(tmp_path / "dead_letters")
+    first = 0
+    for _ in range(40):
+        size = draw.randint(1, 6)
+        wrote.key.come(letters(first, size))
+        first += size
+        if draw.random() < 0.2 and "due" in wrote.key.timers:
+            wrote.key.fire("due")
+    wrote.key.fire("end")
     found = Counter(position for file in wrote.positions for position in file)
     assert found == Counter(range(first))
-    assert len(set(wrote.files)) == len(wrote.files)
 
 
-def test_dead_letters_that_come_again_in_another_minute_are_there_again(
-    write_letters: Callable[..., Wrote],
-) -> None:
-    wrote = write_letters((0, 5, [letters(0, 2)]), (100, 105, [letters(0, 2)]))
-    assert len(list(wrote.folder.iterdir())) == 2
+def test_files_are_numbered_so_that_a_bundle_done_twice_writes_one(tmp_path: Path) -> None:
+    for continued, names in ((False, ["part-00000.avro"]), (False, ["part-00000.avro"]),
+                             (True, ["part-00000.avro", "part-00001.avro"])):  # fmt: skip
+        # An engine that does a bundle again has the state before it.
+        wrote = Wrote(tmp_path, continued)
+        wrote.key.come(letters(0, 2))
+        wrote.key.fire("due")
+        assert [path.name for path in wrote.files] == names
 
 
-def test_files_are_numbered_so_that_a_bundle_done_twice_writes_one(
-    write_letters: Callable[..., Wrote],
-) -> None:
-    one = write_letters((0, 5, [letters(0, 2)])).files
-    assert [Path(file).name for file in one] == ["part-00000.avro"]
-    assert write_letters((0, 5, [letters(0, 2)])).files == one
+def test_an_engine_writes_the_dead_letters_of_a_stream_at_its_end(tmp_path: Path) -> None:
+    source = test_stream.TestStream(coder=BatchCoder()).advance_watermark_to(5)
+    source.add_elements([TimestampedValue(letters(0, 3), 5), TimestampedValue(letters(3, 2), 5)])
+    run(source.advance_watermark_to_infinity(), WriteStreamDeadLetters(str(tmp_path / "dead_letters")))
+    assert Wrote(tmp_path / "dead_letters").positions == [[0, 1, 2, 3, 4]]

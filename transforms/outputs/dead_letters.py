@@ -21,18 +21,20 @@ from apache_beam.transforms.userstate import (
     TimerSpec,
     on_timer,
 )
-from apache_beam.utils.timestamp import Duration, Timestamp
+from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
+from ldpbeam.transforms.sources.watermark import LAST
 from ldpbeam.transforms.storage import literal, make_folder, replacing
 
 #: A batch run gathers dead letters into at most this many files.
 DEAD_LETTER_SHARDS = 4
-#: A stream writes a file when dead letters have waited this many seconds of event time, or are this many.
-LETTERS_SECONDS, MOST_LETTERS = 60, 10_000
+#: A stream writes a file when dead letters have waited this many seconds, or are this many. A restart reads
+#: batches again whose dead letters are in no file.
+LETTERS_SECONDS, MOST_LETTERS = 10, 10_000
 
 
 def write_letters(folder: str, number: int, batches: Iterable[pa.RecordBatch]) -> str:
@@ -92,7 +94,7 @@ def _shard(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:
 
 @dataclass(eq=False)
 class WriteStreamDeadLetters(beam.PTransform):
-    """Write the dead letters of a stream to Avro files, one per minute or per 10,000.
+    """Write the dead letters of a stream to Avro files, one per 10 seconds or per 10,000.
 
     Gives the counts of letters that have been written, of batches that may be read again.
 
@@ -121,7 +123,8 @@ class _WriteLetters(beam.DoFn):
     LETTERS = BagStateSpec("letters", BatchCoder())
     WAITING = ReadModifyWriteStateSpec("waiting", beam.coders.VarIntCoder())
     WRITTEN = ReadModifyWriteStateSpec("written", beam.coders.VarIntCoder())
-    DUE = TimerSpec("due", TimeDomain.WATERMARK)
+    DUE = TimerSpec("due", TimeDomain.REAL_TIME)
+    END = TimerSpec("end", TimeDomain.WATERMARK)
 
     def __init__(self, folder: str, continued: bool) -> None:
         self.folder = folder
@@ -130,17 +133,18 @@ class _WriteLetters(beam.DoFn):
     def process(
         self,
         element: tuple[str, pa.RecordBatch],
-        now: Timestamp = beam.DoFn.TimestampParam,
         letters: Any = beam.DoFn.StateParam(LETTERS),
         waiting: Any = beam.DoFn.StateParam(WAITING),
         written: Any = beam.DoFn.StateParam(WRITTEN),
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
+        end: RuntimeTimer = beam.DoFn.TimerParam(END),
     ) -> Iterable[tuple[str, int]]:
         before = waiting.read() or 0
         letters.add(element[1])
         waiting.write(before + element[1].num_rows)
         if not before:
-            due.set(now + Duration(seconds=LETTERS_SECONDS))
+            due.set(Timestamp.now() + LETTERS_SECONDS)
+            end.set(LAST)
         if before + element[1].num_rows >= MOST_LETTERS:
             yield from self._write(letters, waiting, written)
 
@@ -151,7 +155,19 @@ class _WriteLetters(beam.DoFn):
         waiting: Any = beam.DoFn.StateParam(WAITING),
         written: Any = beam.DoFn.StateParam(WRITTEN),
     ) -> Iterable[tuple[str, int]]:
-        """Write a file after a minute of event time, or when the stream has finished."""
+        """Write a file of what has waited."""
+        yield from self._write(letters, waiting, written)
+
+    @on_timer(END)
+    def on_end(
+        self,
+        letters: Any = beam.DoFn.StateParam(LETTERS),
+        waiting: Any = beam.DoFn.StateParam(WAITING),
+        written: Any = beam.DoFn.StateParam(WRITTEN),
+        due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
+    ) -> Iterable[tuple[str, int]]:
+        """Write a file of what waits when the stream has finished; the other timer would hold up its end."""
+        due.clear()
         yield from self._write(letters, waiting, written)
 
     def _write(self, letters: Any, waiting: Any, written: Any) -> Iterator[tuple[str, int]]:
