@@ -34,18 +34,9 @@ class Continued:
     committed: Mapping[int, int]
 
     @property
-    def complete(self) -> dict[int, int]:
-        """By partition, the offset up to which batches are counted, and the journal has their windows.
-
-        Counts may be in their file before the journal is written.
-        """
-        counted = dict(self.replay.counted)
-        return {each: min(offset, self.committed.get(each, offset)) for each, offset in counted.items()}
-
-    @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset from which the feed is read again."""
-        return lowest(self.complete, self.needs)
+        return lowest(dict(self.replay.counted), self.committed, self.needs)
 
 
 @dataclass(frozen=True)
@@ -123,7 +114,7 @@ def lost_to(run: Continued | None, study: Study, removed: Mapping[int, tuple[int
     """
     if run is None:
         return Lost(before=now if removed else None)
-    complete = run.complete
+    complete = lowest(dict(run.replay.counted), run.committed, {})
     windows = frozenset(
         OpenWindow(attribute, *window)
         for window, needs in run.needs.items()

@@ -38,7 +38,8 @@ def killed(output: Path, settled: int | None = None) -> Journal:
     (output / "runs" / RUN).mkdir(parents=True)
     (output / "runs" / RUN / "run.json").write_text(json.dumps({"reads": "reports at localhost:9092"}))
     read = [(Offsets(0, 10, 20), {window(1)}), (Offsets(0, 20, 30), {window(1), window(2)})]
-    journal.name({window(1), window(2)}, 70_000, read, {0: [Step(10, None, 5)]})
+    journal.record({0: [Step(10, None, 5)]})
+    journal.name({window(1), window(2)}, 70_000, [offsets for offsets, _ in read], read)
     running = RunningAccounting(positions={0: 20, 1: 4})
     running.add({with_origin(USED, of_window((MINUTE, 2 * MINUTE))): 7})
     if settled is not None:
@@ -74,6 +75,32 @@ def test_counts_that_are_written_before_the_journal_hide_no_report(tmp_path: Pat
     assert again.reads_again({0: 40})
     assert again.of(Offsets(0, 30, 50), 4 * MINUTE, 10**12)[1].counted
     assert not again.of(Offsets(0, 50, 60), 4 * MINUTE, 10**12)[1].counted
+
+
+def test_a_partition_of_which_nothing_is_committed_is_read_from_where_it_began(tmp_path: Path) -> None:
+    journal = killed(tmp_path)
+    path = tmp_path / "runs" / RUN / "counted.json"
+    # Partition 1 began at 4. Its batches were counted, and the process was killed before one was committed.
+    journal.record({0: [Step(10, None, 5)], 1: [Step(4, None, 5)]})
+    path.write_bytes(RunningAccounting(positions={0: 20, 1: 9}).to_json())
+    run = continued(STUDY, str(tmp_path), "reports")
+    assert run is not None
+    assert run.positions == {0: 10, 1: 4}
+    # Nor does the run itself forget by which watermark they were judged.
+    assert journal.forget(lambda _: False, {0: 20, 1: 9}) == {0: 10, 1: 4}
+    assert (run.replay.counted, run.replay.taken) == (((0, 20), (1, 9)), ((0, 30), (1, 9)))
+
+
+def test_a_batch_that_is_committed_before_an_earlier_one_hides_none_of_its_reports(tmp_path: Path) -> None:
+    journal = killed(tmp_path)
+    # The engine commits the second batch of partition 1, and not yet the first.
+    taken = [(Offsets(1, 4, 6), {window(3)}), (Offsets(1, 6, 9), {window(4)})]
+    journal.name({window(4)}, 70_000, [Offsets(1, 6, 9)], taken)
+    path = tmp_path / "runs" / RUN / "counted.json"
+    path.write_bytes(RunningAccounting(positions={0: 20, 1: 9}).to_json())
+    run = continued(STUDY, str(tmp_path), "reports")
+    assert run is not None
+    assert run.positions == {0: 10, 1: 4}
 
 
 def test_windows_that_have_settled_need_no_offset(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.feeds import WHOLE, Share
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.replay import Arrivals, Replay
+from ldpbeam.windows import Windows
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 
@@ -63,9 +65,11 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     monkeypatch.setattr(feed_of_kafka, "LOOKING_SECONDS", 3600.0)
     readings: list[Any] = []
 
-    def open_on(topic: Topic, share: Share = WHOLE, group: str | None = None) -> Any:
+    def open_on(
+        topic: Topic, share: Share = WHOLE, group: str | None = None, cuts: tuple[int, ...] = ()
+    ) -> Any:
         monkeypatch.setattr(feed_of_kafka, "client", lambda *_: topic)
-        feed = KafkaFeed("localhost:1", "t", Columns(), str(tmp_path), ((0, 0),), group=group)
+        feed = KafkaFeed("localhost:1", "t", Columns(), str(tmp_path), ((0, 0),), ((0, cuts),), group=group)
         readings.append(feed.open(share))
         return readings[-1]
 
@@ -92,6 +96,25 @@ def test_a_partition_whose_last_offset_has_no_message_is_read_to_its_end(
     reading._look(0)
     assert reading.silences[0] is not None
     assert reading.lag.messages == 0
+
+
+def test_what_is_read_again_ends_though_the_last_messages_of_then_were_compacted(opened: Any) -> None:
+    # Another process took all before 9. The messages 3 to 8 are gone, and batches were cut at 5 and 9.
+    reading = opened(Topic([[message(0), message(2), message(9), message(10, END)]], 10), cuts=(5, 9))
+    arrivals = Arrivals(Replay(((0, 0),), ((0, 5),), ((0, 9),)), Windows(10, 10))
+    assert reading.take().offsets == (0, 0, 3)
+    assert arrivals.reads_again(reading.positions)
+    # No message of a batch is on the other side of a cut.
+    assert reading.take().offsets == (0, 3, 10)
+    assert not arrivals.reads_again(reading.positions)
+
+
+def test_what_is_read_again_ends_at_the_end_of_a_partition_without_messages(opened: Any) -> None:
+    reading = opened(Topic([[message(0), message(10, END)]], 10))
+    arrivals = Arrivals(Replay(((0, 0),), (), ((0, 9),)), Windows(10, 10))
+    assert reading.take().offsets == (0, 0, 1)
+    assert reading.take() is None
+    assert not arrivals.reads_again(reading.positions)
 
 
 def test_a_partition_of_which_messages_wait_is_not_at_its_end(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ldpbeam.transforms.reports.batches import Arrival
+from ldpbeam.transforms.reports.counts import of_batch
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.replay import CLOCK, Arrivals, Replay, Step
 from ldpbeam.windows import Windows
@@ -67,3 +69,17 @@ def test_steps_are_forgotten_that_no_other_process_needs() -> None:
         arrivals.of(Offsets(0, start, start + 10), 10 * start, NOW)
     arrivals.forget({0: 25})
     assert [step.offset for step in arrivals.steps[0]] == [20, 30, 40]
+
+
+def test_a_batch_after_offsets_without_messages_is_judged_by_its_messages() -> None:
+    steps = ((0, (Step(0, 5, NOW), Step(20, 9, NOW + 1))),)
+    replay = Replay(((0, 0),), ((0, 14),), ((0, 30),), steps)
+    arrivals = Arrivals(replay, WINDOWS)
+    # What was compacted is gone: of the batches that ended at 14, 20 and 30, these are left.
+    assert arrivals.of(Offsets(0, 0, 12), 99, NOW + 5) == (5, Arrival(of_batch(0, 0, 12), NOW, None, True))
+    # It begins before the offset up to which batches are counted, and all its messages come after.
+    assert arrivals.of(Offsets(0, 12, 18), 99, NOW + 5) == (5, Arrival(of_batch(0, 14, 18), NOW))
+    assert arrivals.of(Offsets(0, 18, 25), 99, NOW + 5) == (9, Arrival(of_batch(0, 18, 25), NOW + 1))
+    # It is new.
+    assert arrivals.of(Offsets(0, 25, 33), 99, NOW + 5) == (99, Arrival(of_batch(0, 25, 33), NOW + 5))
+    assert arrivals.steps[0][-1] == Step(30, 99, NOW + 5)

@@ -102,6 +102,11 @@ class OpenFeed(ABC):
         return {0: self.silent}
 
     @property
+    def positions(self) -> Mapping[int, int]:
+        """By partition, the offset before which all messages were taken; none if the feed has no offsets."""
+        return {}
+
+    @property
     def lag(self) -> Lag | None:
         """How far it is behind its server; None if only publish times tell. Any thread may ask."""
         return None

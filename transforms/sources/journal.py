@@ -72,8 +72,8 @@ class Journal:
         self,
         windows: Iterable[OpenWindow],
         watermark: int | None,
-        read: Iterable[tuple[Offsets, Iterable[OpenWindow]]] = (),
-        steps: Mapping[int, Sequence[Any]] | None = None,
+        committed: Iterable[Offsets] = (),
+        taken: Iterable[tuple[Offsets, Iterable[OpenWindow]]] = (),
     ) -> None:
         """Add open windows to the journal; they are in the file when this returns.
 
@@ -81,27 +81,35 @@ class Journal:
             windows: windows of reports that are about to be acknowledged.
             watermark: in epoch milliseconds, None before any; windows that ended ``kept`` before it leave the
                 journal.
-            read: of batches of a feed with offsets, where each stands, and the windows of its reports.
-            steps: the steps of the feed's arrivals, by partition.
+            committed: where batches of a feed with offsets stand that are about to be acknowledged.
+            taken: where all batches stand that are not acknowledged, and the windows of their reports: an
+                engine may commit a batch before one that was taken earlier.
         """
         passed = -(2**62) if watermark is None else watermark - self.kept
         with self._lock:
             new = {window for window in windows if window.end > passed} - self._windows
             moved = False
-            for offsets, opened in read:
+            for partition, _, after in committed:
                 moved = True
-                partition, first, after = offsets
                 self._positions[partition] = max(after, self._positions.get(partition, 0))
+            for (partition, first, _), opened in taken:
                 for window in {(window.start, window.end) for window in opened}:
                     needed = self._needs.setdefault(window, {})
                     needed[partition] = min(first, needed.get(partition, first))
             if moved:
                 self._watermark = watermark
-                self._steps = [
-                    [each, list(of_partition)] for each, of_partition in sorted((steps or {}).items())
-                ]
             if new or moved:
                 self._write({window for window in self._windows | new if window.end > passed})
+
+    def record(self, steps: Mapping[int, Sequence[Any]]) -> None:
+        """Record the steps of the feed's arrivals, by partition; they are in the file when this returns."""
+        with self._lock:
+            self._steps = [[partition, list(each)] for partition, each in sorted(steps.items())]
+            for partition, each in steps.items():
+                if each:
+                    # Of a partition that is new, nothing is committed.
+                    self._positions.setdefault(partition, each[0].offset)
+            self._write(self._windows)
 
     def forget(self, has_settled: Callable[[Bounds], bool], counted: Mapping[int, int]) -> dict[int, int]:
         """Forget the offsets that windows needed which have settled.
@@ -115,7 +123,7 @@ class Journal:
         """
         with self._lock:
             self._needs = {window: needs for window, needs in self._needs.items() if not has_settled(window)}
-            return lowest(counted, self._needs)
+            return lowest(counted, self._positions, self._needs)
 
     def stop(self, watermark: int | None) -> None:
         """Record that the run was asked to stop: windows that end after the watermark are incomplete."""
@@ -231,7 +239,8 @@ class Left(NamedTuple):
     """What the reader of a run with offsets left in its journal.
 
     Attributes:
-        positions: the offset after the last message that was committed, by partition.
+        positions: the offset after the last message that was committed, by partition from which anything was
+            taken.
         watermark: the last watermark.
         needs: the lowest offset with a report of a window, by window and partition.
         steps: the steps of each partition.
@@ -261,9 +270,14 @@ def left_by(output: str, run: str) -> Left | None:
     return None
 
 
-def lowest(counted: Mapping[int, int], needs: Mapping[Bounds, Mapping[int, int]]) -> dict[int, int]:
-    """By partition, the lowest of the offset that is counted and those that windows need."""
-    offsets = dict(counted)
+def lowest(
+    counted: Mapping[int, int], committed: Mapping[int, int], needs: Mapping[Bounds, Mapping[int, int]]
+) -> dict[int, int]:
+    """By partition, the lowest of the offset that is counted, that is committed, and that windows need.
+
+    Counts may be in their file before the journal names the windows of their batches.
+    """
+    offsets = {each: min(offset, committed.get(each, offset)) for each, offset in counted.items()}
     for needed in needs.values():
         for partition, offset in needed.items():
             offsets[partition] = min(offset, offsets.get(partition, offset))

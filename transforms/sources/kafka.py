@@ -268,6 +268,11 @@ class _Consumed(OpenFeed):
             return dict(self._silences)
 
     @property
+    def positions(self) -> Mapping[int, int]:
+        with self._lock:
+            return dict(self._positions)
+
+    @property
     def lag(self) -> Lag | None:
         with self._lock:
             lags = [ends.lag(self._positions[each], elapsed()) for each, ends in self._ends.items()]

@@ -83,24 +83,29 @@ class Arrivals:
     def of(self, offsets: Offsets, watermark: int | None, now: int) -> tuple[int | None, Arrival]:
         """(the watermark of a batch, its arrival).
 
+        Offsets may have no message: those of transactions, and of what was compacted. So a batch is judged by
+        its last message.
+
         Args:
-            offsets: where the batch stands; it does not go past a cut.
+            offsets: where the batch stands; none of its messages are on both sides of a cut.
             watermark: the watermark at present, for batches that are taken for the first time.
             now: the clock.
         """
         partition, first, after = offsets
         steps = self.steps.setdefault(partition, [])
-        if first < self._taken.get(partition, 0):
-            index = bisect.bisect_right(steps, first, key=lambda step: step.offset) - 1
+        counted, taken = self._counted.get(partition, 0), self._taken.get(partition, 0)
+        # The counts of batches join without gaps.
+        origin = of_batch(partition, first if after <= counted else max(first, counted), after)
+        if after <= taken:
+            index = bisect.bisect_left(steps, after, key=lambda step: step.offset) - 1
             step = steps[index] if index >= 0 else Step(first, None, now)
-            counted = after <= self._counted.get(partition, 0)
-            return step.watermark, Arrival(of_batch(*offsets), step.clock, self._settled, counted)
+            return step.watermark, Arrival(origin, step.clock, self._settled, after <= counted)
         if not steps or self._is_over(steps[-1], watermark, now):
-            steps.append(Step(first, watermark, now))
-        return steps[-1].watermark, Arrival(of_batch(*offsets), steps[-1].clock)
+            steps.append(Step(max(first, taken), watermark, now))
+        return steps[-1].watermark, Arrival(origin, steps[-1].clock)
 
     def reads_again(self, positions: Mapping[int, int]) -> bool:
-        """Whether a partition has not come to where it was before; these are the offsets after batches."""
+        """Whether a partition has not come to where it was before; these are offsets that it has passed."""
         at = {**self._starts, **positions}
         return any(at.get(partition, 0) < offset for partition, offset in self._taken.items())
 

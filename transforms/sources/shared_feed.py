@@ -109,17 +109,29 @@ class SharedFeed:
                 self.positions[partition] = batch.offsets.after
 
     def arrival(self, batch: FeedBatch) -> tuple[int | None, Arrival | None]:
-        """(the watermark of a batch that was just taken, its arrival)."""
+        """(the watermark of a batch that was just taken, its arrival).
+
+        A step that begins with it is in the journal before anybody counts what becomes of the batch.
+        """
         reached = self.watermark()
         if self._arrivals is None or batch.offsets is None:
             return reached, None
         with self._lock:
-            return self._arrivals.of(batch.offsets, reached, now())
+            steps = self._arrivals.steps.setdefault(batch.partition, [])
+            before = len(steps)
+            judged = self._arrivals.of(batch.offsets, reached, now())
+            begun = len(steps) > before
+            recorded = {each: list(of_it) for each, of_it in self._arrivals.steps.items()} if begun else {}
+        if recorded:
+            self.journal.record(recorded)
+        return judged
 
     @property
     def reads_again(self) -> bool:
         """Whether it reads what an earlier process had read, so that open windows are not whole yet."""
-        return self._arrivals is not None and self._arrivals.reads_again(self.positions)
+        return self._arrivals is not None and self._arrivals.reads_again(
+            {**self.positions, **self.feed.positions}
+        )
 
     def forget(self) -> None:
         """Forget what no other process would need, once a second."""
@@ -234,20 +246,15 @@ class SharedFeed:
         """Write the windows of committed batches to the journal, then acknowledge the batches."""
         with self._acknowledging:
             with self._lock:
-                durable = list(self._durable)
-                steps = (
-                    {}
-                    if self._arrivals is None
-                    else {partition: list(steps) for partition, steps in self._arrivals.steps.items()}
-                )
+                durable, taken = list(self._durable), list(self.pending)
             if not durable:
                 return
             self._tried = time.monotonic()
             self.journal.name(
                 {window for batch in durable for window in batch.windows},
                 self.reported,
-                [(batch.offsets, batch.windows) for batch in durable if batch.offsets is not None],
-                steps,
+                [batch.offsets for batch in durable if batch.offsets is not None],
+                [(batch.offsets, batch.windows) for batch in taken if batch.offsets is not None],
             )
             self.feed.acknowledge([receipt for batch in durable for receipt in batch.receipts])
             with self._lock:
