@@ -34,7 +34,7 @@ from ldpbeam.pipelines.runs.output import (
     TABLE_FOLDERS,
     sweep,
 )
-from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, lost_to
+from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, check_topic, continued, lost_to
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
@@ -115,6 +115,8 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
+    if request.feed.kafka is not None:
+        check_topic(request.output, request.feed.kafka.topic)
     continues = _continued(request, engine)
     name = request.resume or (continues.run if continues is not None else run_name(datetime.now(UTC)))
     if request.resume:
@@ -190,11 +192,9 @@ def _continued(request: Request, engine: Engine) -> Continued | None:
     """The run that goes on, if the last process was killed or stopped and the feed can be read again.
 
     Raises:
-        UserError: if a run into the folder has read another topic, or a file is damaged.
+        UserError: if a file is damaged.
     """
-    if request.feed.kafka is None or not _reads_again(request, engine):
-        return None
-    return continued(request.study, request.output, request.feed.kafka.topic)
+    return continued(request.study, request.output) if _reads_again(request, engine) else None
 
 
 def _about_continued(run: Continued) -> str:

@@ -39,6 +39,8 @@ FIT = "fit.json"
 #: In the folder of a stream's run: the tests of fit, a file for each attribute and window.
 FIT_FOLDER = "fit"
 RUN = "run.json"
+#: In the file of a stream of Kafka: its topic.
+TOPIC = "topic"
 STUDY = "study.json"
 DEAD_LETTERS = "dead_letters"
 ACCOUNTING = "accounting.json"

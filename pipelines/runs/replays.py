@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.output import COUNTED, RUN, files_in, folder_of, named_in_errors
+from ldpbeam.pipelines.runs.output import COUNTED, RUN, TOPIC, files_in, folder_of, named_in_errors
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.sources.journal import RUNS, Left, OpenWindow, left_by, lowest
@@ -52,16 +52,31 @@ class Lost:
     before: int | None = None
 
 
-def continued(study: Study, output: str, topic: str) -> Continued | None:
+def check_topic(output: str, topic: str) -> None:
+    """Check that runs into a folder have read no other topic of Kafka, on whatever engine.
+
+    Raises:
+        UserError: if one has, or a file is damaged.
+    """
+    with named_in_errors(output):
+        for entry in files_in(FileSystems.join(output, RUNS), f"*/{RUN}"):
+            about = read_json(entry.path)
+            if about.get(TOPIC, topic) != topic:
+                raise UserError(
+                    f"--topic {topic}: run {about['run']} into {output} reads {about['reads']}, and offsets "
+                    "of one topic say nothing of another; name another folder"
+                )
+
+
+def continued(study: Study, output: str) -> Continued | None:
     """The last run into a folder, if it was killed or stopped, so that its windows are not whole.
 
     Args:
         study: the study of the runs.
         output: the folder that the runs share.
-        topic: the topic that is read.
 
     Raises:
-        UserError: if a run into the folder has read another topic, or a file is damaged.
+        UserError: if a file is damaged.
     """
     assert study.windows is not None
     with named_in_errors(output):
@@ -71,12 +86,6 @@ def continued(study: Study, output: str, topic: str) -> Continued | None:
         if not runs:
             return None
         folder = FileSystems.join(output, RUNS, runs[-1])
-        reads = str(read_json(FileSystems.join(folder, RUN))["reads"])
-        if reads.partition(" at ")[0] != topic:
-            raise UserError(
-                f"--topic {topic}: run {runs[-1]} into {output} reads {reads}, and offsets of one topic say "
-                "nothing of another; name another folder"
-            )
         with open_raw(FileSystems.join(folder, COUNTED)) as stream:
             counted = RunningAccounting.of_json(stream.read())
         left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False, ended=False)

@@ -14,6 +14,7 @@ from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     RUN,
     STATISTICS,
+    TOPIC,
     delete,
     files_in,
     folder_of,
@@ -26,6 +27,7 @@ from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.journal import RUNS, STOP, OpenWindow, ended_at, named_windows
+from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.storage import make_folder, read_json
 from ldpbeam.transforms.windows.panes import EARLY
 
@@ -55,7 +57,8 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
         with named_in_errors(job.output):
             make_folder(job.of_run(""))
             about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
-            write_json(job.of_run(RUN), about)
+            topic = {TOPIC: job.feed.topic} if isinstance(job.feed, KafkaFeed) else {}
+            write_json(job.of_run(RUN), {**about, **topic})
             if job.incomplete:
                 left = [window._asdict() for window in sorted(job.incomplete)]
                 write_json(job.of_run(INCOMPLETE), {"windows": left})

@@ -11,7 +11,7 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs import feed
 from ldpbeam.pipelines.runs.feed import FeedRequest
 from ldpbeam.pipelines.runs.kafka import KafkaTopic, Reached
-from ldpbeam.pipelines.runs.replays import begin, beginning, continued, lost_to
+from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, lost_to
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.running import RunningAccounting
@@ -35,8 +35,6 @@ def killed(output: Path, settled: int | None = None) -> Journal:
     """A run of which two batches were committed, in windows 1 and 2, and one of them is counted."""
     assert STUDY.windows is not None
     journal = Journal(str(output), RUN, 0, 10**9)
-    (output / "runs" / RUN).mkdir(parents=True)
-    (output / "runs" / RUN / "run.json").write_text(json.dumps({"reads": "reports at localhost:9092"}))
     read = [(Offsets(0, 10, 20), {window(1)}), (Offsets(0, 20, 30), {window(1), window(2)})]
     journal.record({0: [Step(10, None, 5)]})
     journal.name({window(1), window(2)}, 70_000, [offsets for offsets, _ in read], read)
@@ -50,7 +48,7 @@ def killed(output: Path, settled: int | None = None) -> Journal:
 
 def test_it_is_read_again_from_the_lowest_offset_that_an_open_window_needs(tmp_path: Path) -> None:
     killed(tmp_path)
-    run = continued(STUDY, str(tmp_path), "reports")
+    run = continued(STUDY, str(tmp_path))
     assert run is not None
     assert run.run == RUN
     assert run.positions == {0: 10, 1: 4}
@@ -65,7 +63,7 @@ def test_counts_that_are_written_before_the_journal_hide_no_report(tmp_path: Pat
     path = tmp_path / "runs" / RUN / "counted.json"
     # The process was killed between the two: windows of the messages from 30 to 50 are in no file.
     path.write_bytes(RunningAccounting(positions={0: 50, 1: 4}, settled=4 * MINUTE).to_json())
-    run = continued(STUDY, str(tmp_path), "reports")
+    run = continued(STUDY, str(tmp_path))
     assert run is not None
     assert run.positions == {0: 30, 1: 4}
     assert lost_to(run, STUDY, {0: (30, 40)}, now=10 * MINUTE).before == 10 * MINUTE
@@ -83,7 +81,7 @@ def test_a_partition_of_which_nothing_is_committed_is_read_from_where_it_began(t
     # Partition 1 began at 4. Its batches were counted, and the process was killed before one was committed.
     journal.record({0: [Step(10, None, 5)], 1: [Step(4, None, 5)]})
     path.write_bytes(RunningAccounting(positions={0: 20, 1: 9}).to_json())
-    run = continued(STUDY, str(tmp_path), "reports")
+    run = continued(STUDY, str(tmp_path))
     assert run is not None
     assert run.positions == {0: 10, 1: 4}
     # Nor does the run itself forget by which watermark they were judged.
@@ -98,14 +96,14 @@ def test_a_batch_that_is_committed_before_an_earlier_one_hides_none_of_its_repor
     journal.name({window(4)}, 70_000, [Offsets(1, 6, 9)], taken)
     path = tmp_path / "runs" / RUN / "counted.json"
     path.write_bytes(RunningAccounting(positions={0: 20, 1: 9}).to_json())
-    run = continued(STUDY, str(tmp_path), "reports")
+    run = continued(STUDY, str(tmp_path))
     assert run is not None
     assert run.positions == {0: 10, 1: 4}
 
 
 def test_windows_that_have_settled_need_no_offset(tmp_path: Path) -> None:
     killed(tmp_path, settled=2 * MINUTE + 2)
-    run = continued(STUDY, str(tmp_path), "reports")
+    run = continued(STUDY, str(tmp_path))
     assert run is not None
     assert run.positions == {0: 20, 1: 4}
     replay = beginning(run, ((0, 20), (1, 4)))
@@ -118,16 +116,22 @@ def test_windows_that_have_settled_need_no_offset(tmp_path: Path) -> None:
 def test_a_run_that_finished_does_not_go_on_and_one_that_was_stopped_does(tmp_path: Path) -> None:
     journal = killed(tmp_path)
     journal.end(10**12)
-    assert continued(STUDY, str(tmp_path), "reports") is None
+    assert continued(STUDY, str(tmp_path)) is None
     journal.stop(70_000)
-    assert continued(STUDY, str(tmp_path), "reports") is not None
+    assert continued(STUDY, str(tmp_path)) is not None
 
 
 def test_another_topic_needs_another_folder(tmp_path: Path) -> None:
-    assert continued(STUDY, str(tmp_path), "others") is None
-    killed(tmp_path)
-    with pytest.raises(UserError, match=f"--topic others: run {RUN} into .* reads reports at localhost:9092"):
-        continued(STUDY, str(tmp_path), "others")
+    check_topic(str(tmp_path), "others")
+    # Runs on Flink have no counts that a restart continues; their journals have offsets all the same.
+    for run, about in (("1", {"reads": "in/*"}), ("2", {"reads": "reports at h:1", "topic": "reports"})):
+        (tmp_path / "runs" / run).mkdir(parents=True)
+        (tmp_path / "runs" / run / "run.json").write_text(json.dumps({"run": run, **about}))
+    check_topic(str(tmp_path), "reports")
+    with pytest.raises(
+        UserError, match=r"--topic others: run 2 into .* reads reports at h:1, and"
+    ):
+        check_topic(str(tmp_path), "others")
 
 
 @pytest.mark.parametrize(("ends", "last"), [({0: 29, 1: 4}, 29), ({1: 4}, 0)])
@@ -135,7 +139,7 @@ def test_a_topic_that_was_made_anew_needs_another_folder(
     ends: dict[int, int], last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed(tmp_path)
-    run = continued(STUDY, str(tmp_path), "reports")
+    run = continued(STUDY, str(tmp_path))
     monkeypatch.setattr(feed, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None))
     asked = FeedRequest(kafka=KafkaTopic("localhost:1", "reports"))
     for continues in (run, None):
@@ -148,7 +152,7 @@ def test_a_topic_that_was_made_anew_needs_another_folder(
 
 def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> None:
     killed(tmp_path)
-    run = continued(STUDY, str(tmp_path), "reports")
+    run = continued(STUDY, str(tmp_path))
     assert run is not None
     assert lost_to(run, STUDY, {}, 99).windows == frozenset()
     # What is gone was counted; the window that needs it is not whole.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.folder import FolderFeed
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop, asked_to_stop
+from ldpbeam.transforms.sources.kafka import KafkaFeed
 
 HOUR = 3_600_000
 TEXT = """\
@@ -76,6 +78,13 @@ def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> Non
     about = {"kind": "stream", "study": "commute", "study_fingerprint": STUDY.fingerprint, "format": 1}
     assert found.pop("study.json") == json.loads(STUDY.text)
     assert found == {"run.json": about, "runs/run-1/run.json": {**about, "run": "run-1", "reads": "in/*"}}
+
+
+def test_a_run_of_kafka_says_its_topic(tmp_path: Path) -> None:
+    feed = KafkaFeed("h:1", "reports", Columns(), "", ())
+    claim_for_stream(replace(job(tmp_path), feed=feed))
+    about = json.loads((tmp_path / "runs" / "run-1" / "run.json").read_text())
+    assert (about["reads"], about["topic"]) == ("reports at h:1", "reports")
 
 
 def test_further_runs_of_the_study_share_it(tmp_path: Path) -> None:
