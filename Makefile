@@ -11,6 +11,8 @@ BIN    := $(VENV)/bin
 
 # BLAS has one thread in each process: more of them would wait for each other.
 export OPENBLAS_NUM_THREADS := 1
+# What Python compiled is kept: pytest rewrites each assert of the tests, which takes every process nine seconds.
+unexport PYTHONDONTWRITEBYTECODE
 # Three processes for two cores, as tests of engines often wait; a file of tests each at a time (tests/conftest.py
 # says more): what starts an engine or a server keeps it for itself.
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
