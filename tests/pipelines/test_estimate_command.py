@@ -135,11 +135,13 @@ def run(
     return found
 
 
+@pytest.mark.slow
 def test_there_is_an_estimate_a_name_and_window_in_order(run: Any) -> None:
     found = [(e["window_start"], e["window_end"], e["name"], e["estimator"]) for e in run.estimates]
     assert found == [(*window, *names) for window in WINDOWS for names in ESTIMATES.items()]
 
 
+@pytest.mark.slow
 def test_every_line_has_every_key(run: Any, commute: Study) -> None:
     always = {
         "study": "commute", "attribute": "minutes", "group": None, "other_groups": 0,
@@ -163,6 +165,7 @@ def test_every_line_has_every_key(run: Any, commute: Study) -> None:
         assert line["variance"] > 0
 
 
+@pytest.mark.slow
 def test_estimates_say_on_how_many_reports_and_users_they_stand(run: Any, sent: list[Any]) -> None:
     for place, (start, _) in enumerate(WINDOWS):
         inside = [(s.times - START) // HOUR == place for s in sent]
@@ -172,6 +175,7 @@ def test_estimates_say_on_how_many_reports_and_users_they_stand(run: Any, sent: 
             assert (line["reports"], line["users"]) == ((maps, maps) if alone else (everything, maps))
 
 
+@pytest.mark.slow
 def test_the_accounting_closes_and_is_printed(run: Any) -> None:
     total = 2 * PEOPLE + PEOPLE * 2 // 3
     zeros = dict.fromkeys(("duplicates", "late", "out_of_range", "dead_letters", "damaged_files"), 0)
@@ -181,6 +185,7 @@ def test_the_accounting_closes_and_is_printed(run: Any) -> None:
     assert not (run.path / "dead_letters").exists()
 
 
+@pytest.mark.slow
 def test_statistics_are_those_of_the_reports_one_by_one(run: Any, sent: list[Any], commute: Study) -> None:
     attribute = commute.attribute("minutes")
     assert [s.window for s in run.snapshots] == [(START + k * HOUR, START + (k + 1) * HOUR) for k in range(2)]
@@ -195,6 +200,7 @@ def test_statistics_are_those_of_the_reports_one_by_one(run: Any, sent: list[Any
         assert (snapshot.attribute, snapshot.group, snapshot.other_groups) == ("minutes", None, 0)
 
 
+@pytest.mark.slow
 def test_the_table_compares_every_estimate_with_the_truth(run: Any, people: Path) -> None:
     lines = run.out.splitlines()
     header = re.split(r"\s{2,}", lines[0].strip())

@@ -99,21 +99,25 @@ def odd(site: Path) -> tuple[list[EstimateRecord], list[warnings.WarningMessage]
     return found, list(caught)
 
 
+@pytest.mark.slow
 def test_the_first_comes_first_though_others_are_done_before(odd: tuple[list[EstimateRecord], Any]) -> None:
     asked = [(name, 2.0 * (400 + people)) for people in range(5) for name in ("tells", "warns")]
     assert [(solved.name, solved.mean) for solved in odd[0]] == asked
 
 
+@pytest.mark.slow
 def test_estimators_of_other_packages_work_in_processes(odd: tuple[list[EstimateRecord], Any]) -> None:
     places = {solved.details["process"] for solved in odd[0] if solved.name == "tells"}
     assert len(places) == 2
     assert os.getpid() not in places
 
 
+@pytest.mark.slow
 def test_processes_compute_with_one_blas_thread(odd: tuple[list[EstimateRecord], Any]) -> None:
     assert {solved.details["threads"] for solved in odd[0] if solved.name == "tells"} == {1}
 
 
+@pytest.mark.slow
 def test_a_warning_arrives_once_and_one_about_a_package_does_not_arrive_again(
     odd: tuple[Any, list[warnings.WarningMessage]],
 ) -> None:
