@@ -16,6 +16,7 @@ from ldpbeam.metrics import (
     kolmogorov_smirnov,
     mean_absolute_error,
     quantiles,
+    range_share,
     wasserstein,
 )
 
@@ -28,6 +29,16 @@ def two_distributions(seed: int) -> tuple[np.ndarray, np.ndarray]:
     size = int(rng.integers(1, 30))
     p, q = rng.dirichlet(np.full(size, 0.3), 2)
     return p, q
+
+
+def noisy_shares(seed: int, size: int, noise: float) -> np.ndarray:
+    """Something like unbiased shares: a distribution and noise, of sum one."""
+    rng = np.random.default_rng(seed)
+    raw = rng.dirichlet(np.full(size, 0.3)) + rng.normal(0.0, noise, size)
+    return raw + (1.0 - raw.sum()) / size
+
+
+unbiased_shares = st.builds(noisy_shares, seeds, st.integers(2, 40), st.floats(0.001, 3.0))
 
 
 def test_wasserstein_of_mass_moved_is_the_way_it_moved() -> None:
@@ -100,3 +111,25 @@ def test_quantiles_invert_the_distribution_function(seed: int) -> None:
     # Where a bucket holds next to nothing the quantile is steep, the distribution function not.
     np.testing.assert_allclose(np.interp(found, edges, cumulative), levels, atol=1e-9)
     assert (np.diff(found) >= 0.0).all()
+
+
+@reproducibly
+@given(shares=unbiased_shares, low=st.floats(-1.5, 1.5), width=st.floats(0.001, 3.0))
+def test_the_share_of_a_range_adds_up_parts_of_buckets(shares: np.ndarray, low: float, width: float) -> None:
+    edges, high = np.linspace(-1.0, 1.0, len(shares) + 1), low + width
+    total = 0.0
+    for share, left, right in zip(shares, edges[:-1], edges[1:], strict=True):
+        total += share * max(0.0, min(high, right) - max(low, left)) / (right - left)
+    assert range_share(shares, edges, low, high) == pytest.approx(total, abs=1e-11)
+
+
+@reproducibly
+@given(shares=unbiased_shares, level=st.floats(0.05, 0.95))
+def test_a_quantile_of_unbiased_shares_is_the_first_place_they_add_up_to(
+    shares: np.ndarray, level: float
+) -> None:
+    (found,) = quantiles(shares, np.arange(len(shares) + 1.0), [level])
+    # Shares may be negative, so that sums go up and down: the first place counts.
+    sums = np.concatenate(([0.0], np.cumsum(shares)))
+    place = int(np.flatnonzero(sums[1:] >= level)[0])
+    assert found == pytest.approx(place + (level - sums[place]) / shares[place], abs=1e-6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
-from support.asked import attribute_of, categories, question_of
+from support.asked import attribute_of, categories, of_counts, question_of
 
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.auto import shares as auto_shares_module
@@ -32,7 +32,7 @@ from ldpbeam.mechanisms import (
     SymmetricUnaryEncoding,
 )
 from ldpbeam.metrics import mean_absolute_error
-from ldpbeam.statistics import Answers, Moments, Statistic, tally
+from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
 
@@ -133,12 +133,10 @@ def test_equal_shares_beside_a_large_one_are_found_as_mr_finds_them(heavy: float
     attribute = attribute_of(categories(100), mechanism)
     truth = np.full(100, (1.0 - heavy) / 99.0)
     truth[17] = heavy
-    rng, none = np.random.default_rng(3), np.zeros(0, np.int64)
-    errors = []
+    rng, errors = np.random.default_rng(3), []
     for _ in range(8):
         counts = rng.multinomial(people, mechanism.channel(100, 0).matvec(truth))
-        moments = {1: Moments(people, (0,), (0,))}
-        statistic = Statistic(attribute.fingerprint, people, people, (counts,), moments, none, none)
+        statistic = of_counts(attribute, counts, users=people)
         both = [estimate(name, attribute, statistic).distribution for name in ("auto", "mr")]
         errors.append([np.abs(found - truth).mean() for found in both if found is not None])
     ours, of_mr = np.mean(errors, axis=0)

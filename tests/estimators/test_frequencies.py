@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -10,14 +9,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from support.asked import statistic_of
+from support.asked import of_counts, statistic_of
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.channels import DiagonalChannel
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.frequencies import maximum_likelihood, norm_sub
 from ldpbeam.mechanisms import Piecewise, RandomisedResponse
-from ldpbeam.statistics import Moments, Statistic, empty
+from ldpbeam.statistics import Statistic, empty
 
 Floats = NDArray[np.float64]
 COLOURS = Categories(("red", "green", "blue", "grey", "black"))
@@ -116,6 +115,5 @@ def test_what_does_not_fit_is_refused() -> None:
     statistic, _ = reported(two, 1000, 2)
     found = estimate("mle", two, statistic, ["s1"])
     alone = asked(2.0)
-    moments = {1: Moments(int(statistic.histograms[1].sum()), (0,), (0,))}
-    copy = dataclasses.replace(empty(alone), histograms=(statistic.histograms[1],), moments=moments)
+    copy = of_counts(alone, statistic.histograms[1], users=int(statistic.histograms[1].sum()))
     np.testing.assert_array_equal(found.distribution, estimate("mle", alone, copy).distribution)

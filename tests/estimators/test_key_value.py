@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from support.asked import attribute_of, question_of
+from support.asked import attribute_of, of_counts, question_of
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.domains import KeyValuePairs, KeyValues
@@ -38,7 +38,7 @@ from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
 from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
 from ldpbeam.populations import gaussian_keys, linear_keys, people_of, power_law_keys
-from ldpbeam.statistics import Answers, Moments, Statistic, empty, tally
+from ldpbeam.statistics import Answers, empty, tally
 
 Floats = NDArray[np.float64]
 # Means 0, 5 and so on are on the attribute's scale of -10 to 10; v = 10 v' on the papers'.
@@ -54,17 +54,7 @@ def asked(*mechanisms: Mechanism, buckets: int = 8, domain: Any = DOMAIN) -> Att
 
 def counted(attribute: Attribute, *histograms: Any, users: int) -> Question:
     """A question of services with these counts, which the same users answered."""
-    nothing, zeros = np.zeros(0, dtype=np.int64), (0,) * len(histograms)
-    statistic = Statistic(
-        attribute.fingerprint,
-        users * len(histograms),
-        users,
-        tuple(np.asarray(histogram).ravel() for histogram in histograms),
-        {2 ** len(histograms) - 1: Moments(users, zeros, zeros)},
-        nothing,
-        nothing,
-    )
-    return Question(attribute, statistic, attribute.services)
+    return Question(attribute, of_counts(attribute, *histograms, users=users), attribute.services)
 
 
 def expected(

@@ -26,7 +26,9 @@ def main() -> int:
     names = [target.name for target in TARGETS]
     parser.add_argument("--target", nargs="+", choices=names, default=names)
     parser.add_argument("--seconds", type=float, help="for each target")
-    parser.add_argument("--inputs", type=int, help="for each target; without either, about a minute in all")
+    parser.add_argument(
+        "--inputs", type=int, help="for each target; without either, those of a run of the tests"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--input", type=int, help="print the bytes of this one input of the seed")
     parser.add_argument("--processes", type=int, default=2)

@@ -154,8 +154,14 @@ def test_the_installed_package_perturbs_and_estimates(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("\n".join(["drink", *drinks]) + "\n", encoding="utf-8")
     study = ["--study", EXAMPLE / "drinks.yaml"]
     people = ["--attribute", "drink", "--input", "people.csv", "--value-column", "drink"]
-    run("ldpbeam", "perturb", *study, *people, "--output", "reports", "--seed", 3)
-    run("ldpbeam", "estimate", *study, "--input", "reports/*", "--output", "out")
+    (tmp_path / "commands.py").write_text(
+        "import json, sys\n"
+        "from ldpbeam.pipelines.main import main\n"
+        "sys.exit(any(map(main, json.loads(sys.argv[1]))))\n"
+    )
+    perturb = ["perturb", *study, *people, "--output", "reports", "--seed", 3]
+    estimate = ["estimate", *study, "--input", "reports/*", "--output", "out"]
+    run("commands", json.dumps([list(map(str, perturb)), list(map(str, estimate))]))
     lines = (tmp_path / "out" / "estimates.jsonl").read_text(encoding="utf-8").splitlines()
     estimates = {line["name"]: line for line in map(json.loads, lines)}
     found = estimates["app_only"]

@@ -1,7 +1,8 @@
-"""What people send who answer every service of an attribute."""
+"""What people send who answer every service of an attribute, and the statistic of it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ldpbeam.channels import Channel
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs
 from ldpbeam.estimators import Question
 from ldpbeam.mechanisms import Mechanism
+from ldpbeam.statistics import Moments, empty
 
 
 def categories(size: int) -> Categories:
@@ -33,6 +35,18 @@ def statistic_of(attribute: Attribute, values: Any, seed: int | np.random.Genera
         for index, version in enumerate(attribute.versions)
     ]
     return tally(attribute, people, answers)
+
+
+def of_counts(attribute: Attribute, *histograms: Any, users: int) -> Statistic:
+    """The statistic of users who answered every channel, from the counts of each channel's reports."""
+    zeros = (0,) * len(histograms)
+    return replace(
+        empty(attribute),
+        reports=users * len(histograms),
+        users=users,
+        histograms=tuple(np.asarray(histogram, dtype=np.int64).ravel() for histogram in histograms),
+        moments={2 ** len(histograms) - 1: Moments(users, zeros, zeros)},
+    )
 
 
 def question_of(attribute: Attribute, values: Any, seed: int | np.random.Generator) -> Question:
