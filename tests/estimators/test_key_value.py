@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -15,35 +14,29 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.asked import attribute_of, of_counts, question_of
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam import Attribute, Numeric
 from ldpbeam.domains import KeyValuePairs, KeyValues
 from ldpbeam.estimators import Estimate, Question
 from ldpbeam.estimators.iteration import Trace
-from ldpbeam.estimators.key_values.key_value import check_key_value, key_value
-from ldpbeam.estimators.key_values.pckv import check_pckv_em, check_pckv_mr, pckv_em, pckv_mr
+from ldpbeam.estimators.key_values.key_value import key_value
+from ldpbeam.estimators.key_values.pckv import pckv_em, pckv_mr
 from ldpbeam.estimators.key_values.privkv import (
-    check_privkv_em,
-    check_privkv_mle,
-    check_privkvm,
     fit_keys,
     privkv_em,
     privkv_maximum_likelihood,
     privkv_mle,
     privkvm,
 )
-from ldpbeam.mechanisms import Mechanism, Piecewise, RandomisedResponse
+from ldpbeam.mechanisms import Mechanism
 from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
 from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
 from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
-from ldpbeam.populations import gaussian_keys, linear_keys, people_of, power_law_keys
-from ldpbeam.statistics import Answers, empty, tally
 
 Floats = NDArray[np.float64]
 # Means 0, 5 and so on are on the attribute's scale of -10 to 10; v = 10 v' on the papers'.
 DOMAIN = KeyValues(("a", "b", "c"), Numeric(-10.0, 10.0))
-FOUR = KeyValues(("a", "b", "c", "d"), Numeric(-10.0, 10.0))
 FREQUENCIES, MEANS = np.array([0.5, 0.2, 0.3]), np.array([-0.6, 0.8, 0.1])
 reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 
@@ -272,191 +265,3 @@ def test_people_without_any_pair_give_numbers_within_their_ranges(
         if people == 1000 and estimator is not privkv_em:
             # The widest is PrivKV's, of 333 reports a key: sqrt(p q / 333) / (2p - 1) = 0.11 a deviation.
             assert estimate.frequencies.max() < 0.45
-
-
-def test_several_services_are_weighted_by_their_precision() -> None:
-    people = one_pair_each(6000, 4)
-    attribute = asked(PCKVGRR(1.0, 3), PCKVUE(2.0, 3))
-    rng = np.random.default_rng(5)
-    answers = [
-        Answers(0, np.arange(2000), PCKVGRR(1.0, 3).perturb(people.chosen(np.arange(2000)), rng)),
-        Answers(1, np.arange(6000), PCKVUE(2.0, 3).perturb(people, rng)),
-    ]
-    statistic = tally(attribute, 6000, answers)
-    both, first, second = (
-        key_value(Question(attribute, statistic, services)) for services in (("s0", "s1"), ("s0",), ("s1",))
-    )
-    # (a, b, 2p - 1) of three keys and a dummy at epsilon 1, and of a slot at epsilon 2; a key that nobody has
-    # is reported with b.
-    E, F = math.e, math.exp(2.0)
-    told = (
-        (2000, (E + 1) / (E + 7), 2 / (E + 7), (E - 1) / (E + 1)),
-        (6000, 0.5, 2 / (F + 3), (F - 1) / (F + 1)),
-    )
-    weights = {
-        "frequencies": [n * (a - b) ** 2 / (b * (1 - b)) for n, a, b, _ in told],
-        "key_means": [n * (a * gain) ** 2 / b for n, a, b, gain in told],
-    }
-    for name in ("frequencies", "key_means"):
-        one, other = getattr(first, name), getattr(second, name)
-        share = weights[name][0] / sum(weights[name])
-        np.testing.assert_allclose(getattr(both, name), share * one + (1 - share) * other, rtol=1e-12)
-    assert weights["frequencies"][0] / sum(weights["frequencies"]) < 0.1
-
-
-def test_services_of_privkv_are_weighted_key_by_key() -> None:
-    attribute = asked(PrivKV(1.0, 4), PrivKV(4.0, 4, key_share=0.25), domain=FOUR)
-    # Of the second key only one service heard, of the third both without a sign by one; of the last neither.
-    one = [[60, 20, 25], [0, 0, 0], [40, 0, 0], [0, 0, 0]]
-    other = [[3, 4, 2], [5, 9, 4], [6, 3, 1], [0, 0, 0]]
-    question = counted(attribute, np.array(one), np.array(other), users=182)
-    statistic = question.statistic
-    found = key_value(question)
-    alone = [key_value(Question(attribute, statistic, (name,))) for name in attribute.services]
-    for key in range(3):
-        precisions = []
-        for (key_epsilon, sign_epsilon), counts in (((0.5, 0.5), one[key]), ((1.0, 3.0), other[key])):
-            p, s = (1 / (1 + math.exp(-epsilon)) for epsilon in (key_epsilon, sign_epsilon))
-            present = counts[1] + counts[2]
-            precisions.append(
-                (sum(counts) * (2 * p - 1) ** 2 / (p * (1 - p)), present * ((2 * s - 1) * p / (1 - p)) ** 2)
-            )
-        for column, name in enumerate(("frequencies", "key_means")):
-            weights = [own[column] for own in precisions]
-            expected = np.average([getattr(estimate, name)[key] for estimate in alone], weights=weights)
-            assert getattr(found, name)[key] == pytest.approx(expected, rel=1e-12)
-    assert found.frequencies[1] == pytest.approx(alone[1].frequencies[1], rel=1e-12)
-    assert found.key_means[2] == pytest.approx(alone[1].key_means[2], rel=1e-12)
-    assert found.frequencies[3] == pytest.approx(0.0, abs=1e-12)
-    assert found.key_means[3] == pytest.approx(0.0, abs=1e-12)
-    assert found.warnings == ("1 keys have no report at all: nothing is known of them",)
-
-
-def test_privkvm_weights_frequencies_of_rounds_by_precision_and_takes_the_means_of_the_last() -> None:
-    attribute = asked(PrivKVM(1.0, 3), PrivKVM(4.0, 3, round=2))
-    counts = np.array([[60, 20, 20], [30, 40, 30], [50, 25, 25]])
-    question = counted(attribute, counts, counts[::-1], users=300)
-    estimate = privkvm(question)
-    # The means are those of the last round alone, whose fakes had the means of the round before.
-    last = privkvm(dataclasses.replace(question, services=("s1",)))
-    np.testing.assert_array_equal(estimate.key_means, last.key_means)
-    assert estimate.details["means_of_round"] == 2
-    weights, found = [], []
-    for epsilon, (absent, plus, minus) in ((1.0, counts[0]), (4.0, counts[2])):
-        p = 1 / (1 + math.exp(-epsilon / 2))
-        share = (plus + minus) / (absent + plus + minus)
-        found.append((share - (1 - p)) / (2 * p - 1))
-        weights.append((2 * p - 1) ** 2 / (p * (1 - p)))
-    assert estimate.frequencies[0] == pytest.approx(np.average(found, weights=weights))
-
-
-@pytest.mark.parametrize(
-    ("check", "mechanisms", "message"),
-    [
-        (check_key_value, [PrivKV(1.0, 3), Piecewise(1.0)], r"s1 \(piecewise\).*ems"),
-        (check_privkv_em, [PCKVUE(1.0, 3)], "is not PrivKV; use pckv_em"),
-        (check_privkv_mle, [PCKVGRR(1.0, 3)], "is not PrivKV; use pckv_em"),
-        (check_privkv_mle, [PrivKV(1.0, 3), PrivKV(2.0, 3)], "found s0, s1; name one service"),
-        (check_privkv_mle, [PrivKVM(1.0, 3, round=2)], "round 2 of privkvm.*use privkvm"),
-        (check_privkvm, [PrivKVM(1.0, 3), PrivKV(1.0, 3)], r"s1 \(privkv\) is not a round.*privkv_mle"),
-        (check_privkvm, [PrivKVM(1.0, 3), PrivKVM(2.0, 3)], r"rounds are \[1, 1\]; they must be 1, 2"),
-        (check_privkvm, [PrivKVM(1.0, 3, round=2)], r"rounds are \[2\]; they must be"),
-        (check_privkvm, [PrivKVM(1.0, 3, round=3), PrivKVM(1.0, 3)], r"rounds are \[1, 3\]; they must be"),
-        (check_pckv_em, [PrivKV(1.0, 3)], "is not PCKV; use privkv_mle"),
-        (check_pckv_em, [PCKVGRR(1.0, 3), PCKVUE(1.0, 3)], "different kinds.*use key_value"),
-        (check_pckv_em, [PCKVGRR(1.0, 3), PCKVGRR(1.0, 3, padding=2)], "padding 1.*padding 2"),
-        (check_pckv_mr, [PCKVUE(1.0, 3)], r"found s0 \(pckv_ue\); name one service, or use pckv_em"),
-        (check_pckv_mr, [PCKVPM(1.0, 3), PCKVPM(2.0, 3)], "for one service"),
-    ],
-)
-def test_checks_say_what_does_not_fit_and_what_to_use(
-    check: Callable[..., None], mechanisms: list[Mechanism], message: str
-) -> None:
-    attribute = asked(*mechanisms)
-    with pytest.raises(ValueError, match=message):
-        check(attribute, attribute.services)
-
-
-def test_checks_accept_what_fits() -> None:
-    for check, mechanisms in (
-        (check_key_value, [PrivKV(1.0, 3), PCKVPM(1.0, 3)]),
-        (check_privkv_em, [PrivKV(1.0, 3), PrivKVM(1.0, 3, round=2)]),
-        (check_privkv_mle, [PrivKVM(1.0, 3)]),
-        (check_privkvm, [PrivKVM(1.0, 3)]),
-        (check_privkvm, [PrivKVM(1.0, 3, round=2), PrivKVM(0.5, 3)]),
-        (check_pckv_em, [PCKVUE(1.0, 3), PCKVUE(2.0, 3)]),
-        (check_pckv_mr, [PCKVPM(1.0, 3, padding=2)]),
-    ):
-        attribute = asked(*mechanisms)
-        check(attribute, attribute.services)
-    rounds = asked(*(PrivKVM(1.0, 3, round=number) for number in (1, 2, 3)))
-    # One round may be asked alone where the others are services too.
-    for services in (["s0"], ["s1"], ["s2", "s0"], ["s0", "s1", "s2"]):
-        check_privkvm(rounds, services)
-    # A round may have versions.
-    first, second = (("old", 1.0), ("new", 0.5)), ServiceVersion("s1", "", PrivKVM(1.0, 3, round=2))
-    versions = *(ServiceVersion("s0", name, PrivKVM(epsilon, 3)) for name, epsilon in first), second
-    check_privkvm(Attribute("rating", DOMAIN, 8, versions), ("s0", "s1"))
-    numbers = asked(RandomisedResponse(1.0, 3), domain=Categories(("a", "b", "c")))
-    with pytest.raises(ValueError, match="norm_sub"):
-        check_key_value(numbers, numbers.services)
-
-
-def test_a_padding_or_round_that_is_no_whole_number_from_1_is_refused() -> None:
-    values: list[Any] = [True, False, "1", "2", 1.0, 1.5, 0, -1, None]
-    for kind, value in itertools.product((PCKVGRR, PCKVUE, PCKVPM), values):
-        with pytest.raises(ValueError, match=r"padding must be a whole number from 1 to 10000, found"):
-            kind(1.0, 3, padding=value)
-    for value in values:
-        with pytest.raises(ValueError, match=r"round must be a whole number from 1, found"):
-            PrivKVM(1.0, 3, round=value)
-
-
-def test_a_key_share_that_is_no_number_between_0_and_1_is_refused() -> None:
-    values: list[Any] = [True, False, "0.5", 0.0, 1.0, -0.5, math.nan, None]
-    for kind, value in itertools.product((PrivKV, PrivKVM), values):
-        with pytest.raises(ValueError, match=r"key_share must be a number above 0 and below 1, found"):
-            kind(1.0, 3, key_share=value)
-
-
-def test_an_empty_statistic_has_cells_for_every_slot() -> None:
-    attribute = asked(PCKVUE(1.0, 3), PCKVPM(1.0, 3), PrivKV(1.0, 3))
-    assert [len(histogram) for histogram in empty(attribute).histograms] == [9, 27, 9]
-
-
-@pytest.mark.parametrize(
-    ("make", "table"),
-    [
-        (gaussian_keys, (0.49506, 0.10926, -0.00987, 0.43702)),
-        (power_law_keys, (0.20660, 0.062901, -0.58681, 0.25160)),
-        (linear_keys, (0.51, 0.08330, 0.0, 0.34694)),
-    ],
-)
-def test_populations_have_the_moments_of_table_2(
-    make: Callable[[int], tuple[Floats, Floats]], table: tuple[float, ...]
-) -> None:
-    frequencies, means = make(50)
-    found = (frequencies.mean(), frequencies.var(), means.mean(), means.var())
-    # The table's last digit.
-    np.testing.assert_allclose(found, table, atol=1.1e-5)
-    assert 0.0 < frequencies.min() <= frequencies.max() <= 1.0
-    assert -1.0 <= means.min() <= means.max() <= 1.0
-
-
-def test_people_have_keys_and_values_as_the_population_says() -> None:
-    frequencies, means = np.array([0.0, 0.02, 0.5, 1.0]), np.array([0.3, -1.0, 0.6, -0.2])
-    n = 50_000
-    people = people_of(frequencies, means, n, np.random.default_rng(11))
-    assert people.people == n
-    assert (np.diff(people.starts) == 1).sum() > 1000
-    has = np.bincount(people.keys, minlength=4)
-    assert has[0] == 0
-    assert has[3] == n
-    assert (np.abs(has / n - frequencies) <= 4 * np.sqrt(frequencies * (1 - frequencies) / n)).all()
-    person = np.repeat(np.arange(n), np.diff(people.starts))
-    assert (np.diff(person * 4 + people.keys) > 0).all()
-    assert people.values.min() >= 0.0
-    assert people.values.max() <= 1.0
-    sums = np.bincount(people.keys, people.values, minlength=4)[1:] / has[1:]
-    # A value is even over at most a width of one: a deviation of at most 0.29.
-    assert (np.abs(2 * sums - 1 - means[1:]) <= 4 * 2 * 0.29 / np.sqrt(has[1:])).all()

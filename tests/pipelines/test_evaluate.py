@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ldpbeam.domains import Categories, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.pipelines.commands.evaluate import draw_figures
 from ldpbeam.pipelines.simulated import evaluation
 from ldpbeam.pipelines.simulated.evaluation import with_epsilon
-from ldpbeam.populations import drawn, names_for
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 STUDY = """\
@@ -170,42 +166,3 @@ attributes:
 """
     study = parse_study(with_epsilon(text, "x", 0.5))
     assert [version.mechanism.epsilon for version in study.attribute("x").versions] == [0.5, 0.5]
-
-
-DOMAINS = [
-    Numeric(5.0, 9.0),
-    Categories(("a", "b", "c")),
-    KeyValues(("a", "b", "c"), Numeric(0.0, 1.0)),
-    Vector(("a", "b"), Numeric(0.0, 1.0)),
-]
-
-
-@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: type(domain).__name__)
-def test_every_population_of_a_domain_lies_in_it(domain: Any) -> None:
-    rng = np.random.default_rng(3)
-    for name in names_for(domain):
-        values = drawn(name, domain, 500, rng)
-        if isinstance(values, KeyValuePairs):
-            assert values.people == 500
-            values = values.values
-        if isinstance(domain, Categories):
-            # Of three categories a third is the first.
-            assert set(values) == ({0} if name == "a_third" else {0, 1, 2})
-        else:
-            assert (values >= 0).all()
-            assert (values <= 1).all()
-        if isinstance(domain, Vector):
-            assert values.shape == (500, 2)
-    with pytest.raises(ValueError, match="no population is called 'other'"):
-        drawn("other", domain, 5, rng)
-
-
-def test_the_long_tail_is_one_over_the_rank() -> None:
-    people = 60_000
-    shares = (
-        np.bincount(drawn("long_tail", Categories(("a", "b", "c")), people, np.random.default_rng(4)))
-        / people
-    )  # type: ignore[arg-type]
-    expected = np.array([6, 3, 2]) / 11
-    assert (np.abs(shares - expected) < 4 * np.sqrt(expected / people)).all()
-    assert math.isclose(shares.sum(), 1.0)
