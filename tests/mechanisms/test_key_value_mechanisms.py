@@ -13,6 +13,7 @@ import pytest
 from cases import PEOPLE, Person, largest_ratio, likelihoods, pairs_of
 from numpy.typing import NDArray
 from scipy import stats
+from support.given_draws import Given
 
 import ldpbeam.mechanisms.key_values.pckv_slots as pckv_slots
 from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
@@ -65,18 +66,6 @@ def test_a_later_round_draws_missing_values_from_the_means(means: Floats) -> Non
         weights[key, missing : missing + 2] = x / 3, (1 - x) / 3
     expected = mechanism.channel(1, 1).dense() @ weights.ravel()
     assert stats.chisquare(np.bincount(reports, minlength=9), N * expected).pvalue > 1e-4
-
-
-class Scripted:
-    """Uniform draws that were written down before."""
-
-    def __init__(self, draws: Sequence[float]) -> None:
-        self.draws = list(draws)
-
-    def random(self, size: int) -> Floats:
-        taken, self.draws = self.draws[:size], self.draws[size:]
-        assert len(taken) == size
-        return np.array(taken)
 
 
 def privkv_client(epsilon: float, d: int, person: Person, u: Sequence[float]) -> int:
@@ -150,13 +139,13 @@ def test_clients_written_from_the_documents_send_the_same(person: Person) -> Non
     d, pairs, rng = 9, pairs_of([person]), np.random.default_rng(4)
     for _ in range(200):
         u = rng.random(1 + 2 * d + 2).tolist()
-        assert int(PrivKV(1.0, d).perturb(pairs, Scripted(u))[0]) == privkv_client(1.0, d, person, u)
+        assert int(PrivKV(1.0, d).perturb(pairs, Given(u))[0]) == privkv_client(1.0, d, person, u)
         for ell in (1, 3):
-            grr = PCKVGRR(1.0, d, padding=ell).perturb(pairs, Scripted(u))
+            grr = PCKVGRR(1.0, d, padding=ell).perturb(pairs, Given(u))
             assert int(grr[0]) == pckv_grr_client(1.0, d, ell, person, u)
-            ue = PCKVUE(1.0, d, padding=ell).perturb(pairs, Scripted(u))
+            ue = PCKVUE(1.0, d, padding=ell).perturb(pairs, Given(u))
             assert ue.tobytes() == pckv_ue_client(1.0, d, ell, person, u)
-            pm = PCKVPM(1.0, d, padding=ell).perturb(pairs, Scripted(u))
+            pm = PCKVPM(1.0, d, padding=ell).perturb(pairs, Given(u))
             expected = pckv_pm_client(1.0, d, ell, person, u)
             assert pm.tobytes()[:2] == expected[:2]
             # One rounding of a double's last bits may cross into the next 32-bit float.

@@ -1,0 +1,216 @@
+"""Local hashing: the published hash, families of seeds and any seed, and what a report supports."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.given_draws import Given
+
+from ldpbeam import Answers, Attribute, Categories, ServiceVersion, tally
+from ldpbeam.estimators import estimate
+from ldpbeam.mechanisms import (
+    LocalHashing,
+    OptimisedUnaryEncoding,
+)
+from ldpbeam.mechanisms.categories import local_hashing
+from ldpbeam.mechanisms.categories.xxh32 import xxh32, xxh32_of_text
+
+reproducibly = settings(derandomize=True, deadline=None, max_examples=40)
+words = st.integers(0, 2**32 - 1)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0])
+def test_with_any_seed_the_own_hash_has_p_and_every_other_one_q(epsilon: float) -> None:
+    """For one value and seed, over all draws: the hash's probabilities are p once, else q."""
+    mechanism = LocalHashing(epsilon, size=50, seeds="any")
+    g = round(math.exp(epsilon)) + 1
+    keep = mechanism.probabilities[0]
+    assert mechanism.hashes == g >= 2
+    assert keep == pytest.approx(math.exp(epsilon) / (math.exp(epsilon) + g - 1), rel=1e-12)
+    seeds = np.random.default_rng(1).random(20)
+    for value, seed in itertools.product((0, 17, 49), seeds):
+        hashed = int(mechanism.hash(np.array([value]), np.array([math.floor(seed * 2**32)]))[0])
+        # Each draw of another hash stands for 1/(g - 1), kept ones (below p) for p, others for 1 - p.
+        draws = (np.arange(g - 1) + 0.5) / (g - 1)
+        probability = np.zeros(g)
+        for kept, share in ((keep - 1e-9, keep), (keep + 1e-9, 1 - keep)):
+            script = Given([*np.full(g - 1, seed), *np.full(g - 1, kept), *draws])
+            reports = mechanism.perturb(np.full(g - 1, value), script)
+            assert set(reports["seed"].tolist()) == {math.floor(seed * 2**32)}
+            probability += share / (g - 1) * np.bincount(reports["hash"], minlength=g)
+        others = np.delete(probability, hashed)
+        assert probability.sum() == pytest.approx(1.0, abs=1e-12)
+        np.testing.assert_allclose(probability[hashed] / others, math.exp(epsilon), rtol=1e-9)
+
+
+def test_any_seed_is_any_32_bits_and_a_family_its_own() -> None:
+    ends = [0.0, 0.25, 1.0 - 2.0**-53]
+    for seeds, expected in (("any", [0, 2**30, 2**32 - 1]), (64, [0, 16, 63]), (4, [0, 1, 3])):
+        mechanism = LocalHashing(1.0, size=5, seeds=seeds)  # type: ignore[arg-type]
+        found = mechanism.perturb([0, 1, 2], Given([*ends, *[0.0] * 6]))
+        assert found["seed"].tolist() == expected
+        assert found["hash"].tolist() == [
+            xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % mechanism.hashes
+            for value, seed in enumerate(expected)
+        ]
+
+
+def test_the_matrix_of_hashes_says_what_every_seed_does() -> None:
+    mechanism = LocalHashing(1.0, size=6, seeds=9)
+    matrix = mechanism.channel(6, 0).dense()
+    p, q = math.e / (math.e + 3), 1 / (math.e + 3)
+    for seed, value, sent in itertools.product(range(9), range(6), range(4)):
+        hashed = xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % 4
+        assert matrix[4 * seed + sent, value] == pytest.approx((p if hashed == sent else q) / 9, rel=1e-12)
+
+
+@reproducibly
+@given(values=st.lists(words, min_size=1, max_size=20), seeds=st.lists(words, min_size=1, max_size=5))
+def test_xxh32_is_the_published_hash(values: list[int], seeds: list[int]) -> None:
+    edges = [0, 1, 255, 2**31, 2**32 - 1]
+    hashes = xxh32(
+        np.array(values + edges, dtype=np.uint32)[:, None], np.array(seeds + edges, dtype=np.uint32)[None, :]
+    )
+    assert hashes.dtype == np.uint32
+    for row, value in zip(hashes.tolist(), values + edges, strict=True):
+        assert row == [xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) for seed in seeds + edges]
+
+
+@reproducibly
+@given(
+    values=st.lists(words, min_size=1, max_size=20),
+    seeds=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=5),
+)
+def test_the_hash_of_text_is_that_of_the_decimal_digits(values: list[int], seeds: list[int]) -> None:
+    # pure-LDP and multi-freq-ldpy draw seeds of 63 bits, and send the lowest 32.
+    values += [0, 2**32 - 1, *(10**power for power in range(10)), *(10**power - 1 for power in range(1, 10))]
+    hashes = xxh32_of_text(np.array(values, np.uint32)[:, None], np.array(seeds).astype(np.uint32)[None, :])
+    assert hashes.dtype == np.uint32
+    for row, value in zip(hashes.tolist(), values, strict=True):
+        assert row == [xxhash.xxh32_intdigest(str(value).encode(), seed) for seed in seeds]
+
+
+def test_what_is_hashed_is_a_parameter_only_if_it_is_the_text() -> None:
+    index, text = (LocalHashing(1.0, size=5, hashed=hashed) for hashed in ("index", "text"))  # type: ignore[arg-type]
+    assert index.parameters == {"mechanism": "olh", "epsilon": 1.0, "size": 5, "seeds": 1024}
+    assert text.parameters == {**index.parameters, "hashed": "text"}
+    with pytest.raises(ValueError, match="hashed must be index or text, found 'bytes'"):
+        LocalHashing(1.0, size=5, hashed="bytes")  # type: ignore[arg-type]
+
+
+def test_a_family_of_hashes_has_nearly_the_variance_of_independent_hashes() -> None:
+    """Over every report of a family: what is stated is of hashes that are drawn at random."""
+    size = 9
+    mechanism = LocalHashing(0.5, size=size, seeds=32)
+    one = np.array([mechanism.unbiased_frequencies(row, 1) for row in np.eye(mechanism.cells(0), dtype=int)])
+    column = mechanism.channel(size, 0).dense()
+    np.testing.assert_allclose(column.T @ one, np.eye(size), atol=1e-9)
+    rare = (column.T @ one**2)[~np.eye(size, dtype=bool)].mean()
+    # Where the shares of all categories sum to one, that takes one part in so many off; a family is off by
+    # its own collisions, here by 3.2%.
+    assert rare == pytest.approx(mechanism.frequency_variance * (1 - 1 / size), rel=0.05)
+
+
+@pytest.mark.parametrize("block", [1, 100, 2**22])
+def test_supports_of_any_seed_equal_a_loop(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_hashing, "BLOCK_HASHES", block)
+    mechanism = LocalHashing(1.0, size=13, seeds="any")
+    reports = mechanism.perturb(np.arange(50) % 13, np.random.default_rng(9))
+    counts = [50, 0] * 13
+    for (seed, sent), value in itertools.product(reports.tolist(), range(13)):
+        supported = xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % 4 == sent
+        counts[2 * value] -= supported
+        counts[2 * value + 1] += supported
+    assert mechanism.histogram(reports, 0).tolist() == counts
+    assert mechanism.histogram(reports[:0], 0).tolist() == [0] * 26
+
+
+def test_hashes_from_g_up_and_seeds_beyond_the_family_are_refused() -> None:
+    payloads = np.array(
+        [(0, 0), (63, 3), (0, 4), (64, 0), (2**32 - 1, 0), (0, 2**32 - 1)],
+        dtype=[("seed", "<u4"), ("hash", "<u4")],
+    )
+    family, free = LocalHashing(1.0, size=9, seeds=64), LocalHashing(1.0, size=9, seeds="any")
+    assert family.is_report(payloads).tolist() == [True, True, False, False, False, False]
+    assert free.is_report(payloads).tolist() == [True, True, False, True, True, False]
+    assert family.payload_dtype.itemsize == 8
+    assert np.frombuffer(bytes(range(8)), dtype=family.payload_dtype)[0].tolist() == (0x03020100, 0x07060504)
+
+
+def test_a_third_of_a_million_reports_of_olh_are_estimated_in_little_memory() -> None:
+    size, users = 222, 333_000
+    mechanism = LocalHashing(1.0, size=size)
+    names = Categories(tuple(map(str, range(size))))
+    attribute = Attribute("colour", names, 0, (ServiceVersion("s", "", mechanism),))
+    rng = np.random.default_rng(10)
+    values = np.minimum(rng.geometric(0.1, users) - 1, size - 1)
+    reports = mechanism.perturb(values, rng)
+    tracemalloc.start()
+    try:
+        statistic = tally(attribute, users, [Answers(0, np.arange(users), reports)])
+        found = estimate("em", attribute, statistic, options={"max_iterations": 40, "accelerated": True})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 200e6
+    assert found.distribution is not None
+    # EM is on its way to the truth already: nearer than the uniform guess.
+    truth = np.bincount(values, minlength=size) / users
+    assert np.abs(found.distribution - truth).sum() < 0.5 * np.abs(1 / size - truth).sum()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "size", "seeds", "allowed"),
+    [
+        # 2^16 seeds, 2^22 cells (2,982 hash values at epsilon 8), 2^27 hashes.
+        (1.0, 5, 2**16 + 1, (4, 65536)),
+        (8.0, 5, 1407, (1, 1406)),
+        (4.0, 2**20, 129, None),
+        (4.0, 1000, 36, (37, 65536)),
+        (1.0, 5, 3, (4, 65536)),
+        (1.0, 5, -1, (4, 65536)),
+        (1.0, 5, 5.5, (4, 65536)),
+        (1.0, 5, True, (4, 65536)),
+        (1.0, 5, "every", (4, 65536)),
+        (16.0, 5, 1, None),
+    ],
+)
+def test_families_too_large_or_too_small_or_no_number_are_refused(
+    epsilon: float, size: int, seeds: Any, allowed: tuple[int, int] | None
+) -> None:
+    family = f", or from {allowed[0]} to {allowed[1]}" if allowed else ""
+    with pytest.raises(ValueError, match=rf"^seeds must be 'any'{family} with .* found {seeds!r}$"):
+        LocalHashing(epsilon, size=size, seeds=seeds)
+    for good in (*(allowed or ()), "any"):
+        assert LocalHashing(epsilon, size=size, seeds=good).seeds == good  # type: ignore[arg-type]
+
+
+def test_a_familys_smallest_size_tells_the_categories_apart() -> None:
+    for epsilon, size in ((0.5, 9), (1.0, 30), (2.0, 100)):
+        mechanism = LocalHashing(epsilon, size=size, seeds=2 * size // (round(math.exp(epsilon))) + 1)
+        truth = np.random.default_rng(14).dirichlet(np.ones(size))
+        expected = mechanism.channel(size, 0).dense() @ truth
+        found = mechanism.unbiased_frequencies(expected, 1)  # type: ignore[arg-type]
+        np.testing.assert_allclose(found, truth, atol=1e-7)
+
+
+def test_the_default_family_adds_little_variance_and_has_any_seed_where_none_is_large_enough() -> None:
+    for epsilon, size, seeds in ((1.0, 5, 1024), (1.0, 222, 2368), (9.0, 5, 517), (16.0, 5, "any")):
+        mechanism = LocalHashing(epsilon, size=size)
+        assert mechanism.seeds == seeds
+        assert mechanism.parameters["seeds"] == seeds
+        free = LocalHashing(epsilon, size=size, seeds="any")
+        assert 1.0 <= mechanism.frequency_variance / free.frequency_variance < 1.04
+    assert LocalHashing(1.0, size=2**20).seeds == "any"
+    with pytest.raises(ValueError, match=r"cannot be joined by user; give a family such as seeds: 1024"):
+        LocalHashing(1.0, size=5, seeds="any").cells(8)
+    with pytest.raises(ValueError, match=r"more than 16 categories cannot be joined by user, found 17"):
+        OptimisedUnaryEncoding(1.0, size=17).cells(8)
