@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -136,11 +137,11 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
             disclosure=request.disclosure,
             ledger_key=request.ledger_key,
             publish_to=request.feed.publish_to,
-            incomplete=incomplete_windows(request.study, request.output, name) | lost.windows,
+            incomplete=replace(
+                lost, windows=lost.windows | incomplete_windows(request.study, request.output, name)
+            ),
             earlier_runs=earlier_runs(request.output, name),
             replay=beginning(continues, opened.starts) if _reads_again(request, engine) else None,
-            lost=bool(opened.removed),
-            lost_before=lost.before,
         )
         pipeline = engine.pipeline(request.beam_arguments)
         build(pipeline, job)
@@ -151,7 +152,7 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
             )
             return DONE
         with owned_by_stream(job):
-            if job.incomplete:
+            if job.incomplete.windows:
                 note(_about_incomplete(job))
             if job.replay is not None:
                 if _continued(request, engine) != continues:
@@ -207,10 +208,11 @@ def _about_continued(run: Continued) -> str:
 
 
 def _about_incomplete(job: StreamJob) -> str:
-    first = min(window.start for window in job.incomplete)
-    last = max(window.end for window in job.incomplete)
+    windows = job.incomplete.windows
+    first = min(window.start for window in windows)
+    last = max(window.end for window in windows)
     return (
-        f"earlier runs ended with {len(job.incomplete):,} open windows, from {rfc3339(first)} to "
+        f"earlier runs ended with {len(windows):,} open windows, from {rfc3339(first)} to "
         f"{rfc3339(last)}: this run marks their estimates as incomplete"
     )
 
@@ -249,7 +251,7 @@ def _finished(job: StreamJob) -> int:
         tables.print_reasons(Console(), counts)
     for sentence in warnings_of(job.study, counts):
         warn(sentence)
-    if job.lost:
+    if job.incomplete.lost:
         missing = counts["in"] - sum(counts[name] for name in FATES)
         warn(
             f"retention has removed messages that this run needed: {missing:,} reports that were read are in "

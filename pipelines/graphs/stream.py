@@ -36,12 +36,13 @@ from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.journal import RUNS, OpenWindow, Stop
+from ldpbeam.transforms.sources.journal import RUNS, Incomplete, Stop
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.transforms.sources.source import ReadStream
 from ldpbeam.transforms.statistics import StreamStatistics
+from ldpbeam.transforms.windows.panes import Earlier
 from ldpbeam.windows import Bounds
 
 
@@ -60,12 +61,9 @@ class StreamJob(Output):
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
         ledger_key: the key of the ledger over periods; None if the study has none.
         publish_to: the topic of Pub/Sub or Kafka to which estimates are published; None for no topic.
-        incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
+        incomplete: the windows that may lack reports.
         earlier_runs: the names of the runs of the stream before this one.
         replay: what an earlier process of this run left, if the next process can read the feed again.
-        lost: whether retention has removed messages that this run needs.
-        lost_before: windows that begin before this time are incomplete, because messages are lost; None for
-            none.
     """
 
     feed: Feed
@@ -78,11 +76,9 @@ class StreamJob(Output):
     disclosure: Disclosure = PLAIN
     ledger_key: bytes | None = field(default=None, repr=False)
     publish_to: str | KafkaDestination | None = None
-    incomplete: frozenset[OpenWindow] = frozenset()
+    incomplete: Incomplete = field(default_factory=Incomplete)
     earlier_runs: tuple[str, ...] = ()
     replay: Replay | None = None
-    lost: bool = False
-    lost_before: int | None = None
 
     @property
     def spending(self) -> Spending:
@@ -153,12 +149,12 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         if job.readers == 1 and not job.stays:
             stop = Stop(job.output, job.run)
     again = job.replay is not None
-    earlier = partial(last_pane, study, job.output, job.run) if again else None
+    earlier = Earlier(partial(last_pane, study, job.output, job.run), job.incomplete) if again else None
     counted = read.decoded | "Statistics" >> StreamStatistics(
         study, job.partitions, disclosure=job.disclosure, stop=stop, ledger=job.keeping, earlier=earlier
     )
     written = counted.snapshots | "WriteStatistics" >> beam.ParDo(
-        WritePaneStatistics(study, job.output, job.run, job.incomplete, job.lost_before, again=again)
+        WritePaneStatistics(study, job.output, job.run, job.incomplete, again=again)
     ).with_outputs(COUNTS, main="panes")
     _ = written.panes | "TestFit" >> beam.ParDo(PaneFit(study, job.of_run(FIT_FOLDER), job.spending))
     solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run), traced=again)

@@ -39,6 +39,8 @@ FIT = "fit.json"
 #: In the folder of a stream's run: the tests of fit, a file for each attribute and window.
 FIT_FOLDER = "fit"
 RUN = "run.json"
+#: In a run's folder: the windows of a stream that may lack reports.
+INCOMPLETE = "incomplete.json"
 #: In the file of a stream of Kafka: its topic.
 TOPIC = "topic"
 STUDY = "study.json"

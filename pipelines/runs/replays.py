@@ -8,10 +8,18 @@ from dataclasses import dataclass, replace
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.output import COUNTED, RUN, TOPIC, files_in, folder_of, named_in_errors
+from ldpbeam.pipelines.runs.output import (
+    COUNTED,
+    INCOMPLETE,
+    RUN,
+    TOPIC,
+    files_in,
+    folder_of,
+    named_in_errors,
+)
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.running import RunningAccounting
-from ldpbeam.transforms.sources.journal import RUNS, Left, OpenWindow, left_by, lowest
+from ldpbeam.transforms.sources.journal import RUNS, Incomplete, Left, OpenWindow, left_by, lowest
 from ldpbeam.transforms.sources.replay import Replay, Step
 from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes
 from ldpbeam.windows import Bounds
@@ -26,30 +34,20 @@ class Continued:
         replay: what the earlier process left.
         needs: the lowest offset with a report of a window that has not settled, by window and partition.
         committed: the offset after the last message that the journal has, by partition.
+        incomplete: the windows that lacked reports then, but for those that are known: what they need says
+            whether they still do.
     """
 
     run: str
     replay: Replay
     needs: Mapping[Bounds, Mapping[int, int]]
     committed: Mapping[int, int]
+    incomplete: Incomplete
 
     @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset from which the feed is read again."""
         return lowest(dict(self.replay.counted), self.committed, self.needs)
-
-
-@dataclass(frozen=True)
-class Lost:
-    """What retention has removed before it was read, or before its windows had settled.
-
-    Attributes:
-        windows: the windows that are known to lack reports.
-        before: any window that begins before this time may lack some, in epoch milliseconds; None for none.
-    """
-
-    windows: frozenset[OpenWindow] = frozenset()
-    before: int | None = None
 
 
 def check_topic(output: str, topic: str) -> None:
@@ -89,6 +87,10 @@ def continued(study: Study, output: str) -> Continued | None:
         with open_raw(FileSystems.join(folder, COUNTED)) as stream:
             counted = RunningAccounting.of_json(stream.read())
         left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False, ended=False)
+        path, before = FileSystems.join(folder, INCOMPLETE), Incomplete()
+        if FileSystems.exists(path):
+            content = read_json(path)
+            before = Incomplete(before=content["before"], lost=content["lost"])
     if left.ended and not left.stopped:
         return None
     taken = dict(counted.positions)
@@ -109,11 +111,14 @@ def continued(study: Study, output: str) -> Continued | None:
             if counted.settled is None or study.windows.settles(window) > counted.settled
         },
         left.positions,
+        before,
     )
 
 
-def lost_to(run: Continued | None, study: Study, removed: Mapping[int, tuple[int, int]], now: int) -> Lost:
-    """What a run lacks whose messages retention has removed.
+def lost_to(
+    run: Continued | None, study: Study, removed: Mapping[int, tuple[int, int]], now: int
+) -> Incomplete:
+    """The windows that may lack reports because retention has removed messages, now or in an earlier process.
 
     Args:
         run: the run that goes on; None if a new one begins where earlier runs ended.
@@ -122,7 +127,7 @@ def lost_to(run: Continued | None, study: Study, removed: Mapping[int, tuple[int
         now: the clock, in epoch milliseconds.
     """
     if run is None:
-        return Lost(before=now if removed else None)
+        return Incomplete(before=now if removed else None, lost=bool(removed))
     complete = lowest(dict(run.replay.counted), run.committed, {})
     windows = frozenset(
         OpenWindow(attribute, *window)
@@ -131,7 +136,7 @@ def lost_to(run: Continued | None, study: Study, removed: Mapping[int, tuple[int
         if any(partition in removed and offset < removed[partition][1] for partition, offset in needs.items())
     )
     unread = any(complete.get(partition, 0) < first for partition, (_, first) in removed.items())
-    return Lost(windows, now if unread else None)
+    return Incomplete(windows, now if unread else run.incomplete.before, bool(removed) or run.incomplete.lost)
 
 
 def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Replay:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
@@ -12,6 +13,7 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
+    INCOMPLETE,
     RUN,
     STATISTICS,
     TOPIC,
@@ -26,15 +28,13 @@ from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.journal import RUNS, STOP, OpenWindow, ended_at, named_windows
+from ldpbeam.transforms.sources.journal import RUNS, STOP, Incomplete, OpenWindow, ended_at, named_windows
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.storage import make_folder, read_json
 from ldpbeam.transforms.windows.panes import EARLY
 
 #: File systems take names of at most this many bytes; ours are ASCII.
 MOST_CHARACTERS = 255
-#: In a run's folder: the windows that earlier runs left open.
-INCOMPLETE = "incomplete.json"
 
 
 @contextmanager
@@ -59,9 +59,9 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
             about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
             topic = {TOPIC: job.feed.topic} if isinstance(job.feed, KafkaFeed) else {}
             write_json(job.of_run(RUN), {**about, **topic})
-            if job.incomplete:
-                left = [window._asdict() for window in sorted(job.incomplete)]
-                write_json(job.of_run(INCOMPLETE), {"windows": left})
+            if job.incomplete != Incomplete():
+                left = [window._asdict() for window in sorted(job.incomplete.windows)]
+                write_json(job.of_run(INCOMPLETE), {**asdict(job.incomplete), "windows": left})
         with held(job.of_run(""), alone=True):
             yield
 

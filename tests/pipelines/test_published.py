@@ -29,7 +29,7 @@ from ldpbeam.transforms.outputs.panes import Solved, WritePaneEstimates, WritePa
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.sources import arrivals
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.journal import ask_to_stop
+from ldpbeam.transforms.sources.journal import Incomplete, ask_to_stop
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.split import Split
 
@@ -262,7 +262,7 @@ def _files(output: Output) -> None:
     function.setup()
     for users, files in ((1, 1), (2, 1 + 4)):
         pane = "x", [snapshot(users, hour=users)]
-        for written in WritePaneStatistics(STUDY, output.output, output.run, frozenset()).process(pane):
+        for written in WritePaneStatistics(STUDY, output.output, output.run, Incomplete()).process(pane):
             (solved,) = [one for one in function.process(written, {}) if isinstance(one, Solved)]
             list(WritePaneEstimates(STUDY, output.output, output.run).process(solved))
         names = [path for path in Path(output.output).rglob("*.run.*") if path.is_file()]

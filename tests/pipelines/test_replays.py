@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs import feed
 from ldpbeam.pipelines.runs.feed import FeedRequest
 from ldpbeam.pipelines.runs.kafka import KafkaTopic, Reached
 from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, lost_to
+from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import USED, of_window, with_origin
 from ldpbeam.transforms.sources.feeds import Offsets
-from ldpbeam.transforms.sources.journal import Journal, OpenWindow
+from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow
+from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.replay import Arrivals, Step
 
 STUDY = parse_study(
@@ -128,9 +131,7 @@ def test_another_topic_needs_another_folder(tmp_path: Path) -> None:
         (tmp_path / "runs" / run).mkdir(parents=True)
         (tmp_path / "runs" / run / "run.json").write_text(json.dumps({"run": run, **about}))
     check_topic(str(tmp_path), "reports")
-    with pytest.raises(
-        UserError, match=r"--topic others: run 2 into .* reads reports at h:1, and"
-    ):
+    with pytest.raises(UserError, match=r"--topic others: run 2 into .* reads reports at h:1, and"):
         check_topic(str(tmp_path), "others")
 
 
@@ -154,7 +155,7 @@ def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> N
     killed(tmp_path)
     run = continued(STUDY, str(tmp_path))
     assert run is not None
-    assert lost_to(run, STUDY, {}, 99).windows == frozenset()
+    assert lost_to(run, STUDY, {}, 99) == Incomplete()
     # What is gone was counted; the window that needs it is not whole.
     lost = lost_to(run, STUDY, {0: (10, 15)}, 99)
     assert (lost.windows, lost.before) == ({window(1)}, None)
@@ -162,6 +163,22 @@ def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> N
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
     assert (lost.windows, lost.before) == ({window(1), window(2)}, 99)
     assert beginning(run, ((0, 25), (1, 4))).counted == ((0, 25), (1, 4))
+
+
+def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) -> None:
+    journal = killed(tmp_path)
+    run = continued(STUDY, str(tmp_path))
+    lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
+    feed = KafkaFeed("h:1", "reports", Columns(), "", ())
+    job = StreamJob(STUDY, str(tmp_path), run=RUN, feed=feed, disorder=0, partitions=1, incomplete=lost)
+    with owned_by_stream(job):
+        # It reads on from offset 25, and the windows that needed what is gone have settled.
+        journal.name((), 90_000, [Offsets(0, 25, 40)])
+        settled = RunningAccounting(positions={0: 40, 1: 4}, settled=4 * MINUTE)
+        (tmp_path / "runs" / RUN / "counted.json").write_bytes(settled.to_json())
+    run = continued(STUDY, str(tmp_path))
+    assert run is not None
+    assert lost_to(run, STUDY, {}, 10**9) == Incomplete(before=99, lost=True)
 
 
 def test_a_new_run_whose_messages_retention_removed_knows_no_window_that_is_whole() -> None:

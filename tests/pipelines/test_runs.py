@@ -29,7 +29,7 @@ from ldpbeam.statistics import Answers
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop, asked_to_stop
+from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow, ask_to_stop, asked_to_stop
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 
 HOUR = 3_600_000
@@ -100,12 +100,14 @@ def test_further_runs_of_the_study_share_it(tmp_path: Path) -> None:
 
 def test_what_earlier_runs_left_open_stands_in_the_runs_folder(tmp_path: Path) -> None:
     left = frozenset([window(2, "y"), window(1)])
-    claim_for_stream(job(tmp_path, incomplete=left))
+    claim_for_stream(job(tmp_path, incomplete=Incomplete(left, HOUR)))
     assert json.loads((tmp_path / "runs" / "run-1" / "incomplete.json").read_text()) == {
         "windows": [
             {"attribute": "x", "start": HOUR, "end": 2 * HOUR},
             {"attribute": "y", "start": 2 * HOUR, "end": 3 * HOUR},
-        ]
+        ],
+        "before": HOUR,
+        "lost": False,
     }
 
 

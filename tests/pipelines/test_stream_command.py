@@ -194,7 +194,7 @@ def test_what_an_earlier_run_left_open_is_said(streaming: Streaming) -> None:
         "ldpbeam: earlier runs ended with 2 open windows, from 1970-01-01T01:00:00Z to 1970-01-01T04:00:00Z: "
         "this run marks their estimates as incomplete"
     )
-    assert {window.start for window in streaming.jobs[1].incomplete} == {3_600_000, 3 * 3_600_000}
+    assert {window.start for window in streaming.jobs[1].incomplete.windows} == {3_600_000, 3 * 3_600_000}
 
 
 def test_damaged_files_are_said_at_the_end(streaming: Streaming) -> None:

@@ -25,7 +25,7 @@ from ldpbeam.statistics import Answers
 from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.journal import OpenWindow
+from ldpbeam.transforms.sources.journal import Incomplete, OpenWindow
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 HOUR = 3_600_000
@@ -130,7 +130,7 @@ def stream_folder(folder: Path) -> Path:
     windows = [(START + place * HOUR, START + (place + 1) * HOUR) for place in range(3)]
     panes = {"run-1": [(0, "on_time"), (1, "early")], "run-2": [(1, "on_time"), (2, "early")]}
     for run, written in panes.items():
-        left = frozenset({OpenWindow("x", *windows[1])} if run == "run-2" else ())
+        left = Incomplete(frozenset({OpenWindow("x", *windows[1])} if run == "run-2" else ()))
         feed = FolderFeed(("in/*",), Columns(), "", ())
         job = StreamJob(
             study=study, output=str(folder), run=run, feed=feed, disorder=0, partitions=1, incomplete=left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -17,10 +18,11 @@ from support.pane_scripts import Step, in_time, reports_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
+from ldpbeam.transforms.sources.journal import Incomplete, OpenWindow
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.keys import WindowKey
-from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.panes import Earlier, _Window
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 WINDOW = (0, 10_000)
@@ -37,10 +39,13 @@ class Driven:
     """A window, driven by hand; the last part of :class:`StreamByHand`."""
 
     def __init__(
-        self, windows: str = "size: 10s, allowed_lateness: 20s", stop: SeenStop | None = None
+        self,
+        windows: str = "size: 10s, allowed_lateness: 20s",
+        stop: SeenStop | None = None,
+        earlier: Earlier | None = None,
     ) -> None:
         self.study = parse_study(study_text(windows=windows))
-        self.key = Key(_Window(self.study, stop), WindowKey("x", WINDOW))
+        self.key = Key(_Window(self.study, stop, earlier), WindowKey("x", WINDOW))
 
     def gain(self, *reports: Report) -> list[list[Snapshot]]:
         """The panes that fire when these reports' statistics come."""
@@ -105,6 +110,41 @@ def test_a_window_without_reports_has_no_pane() -> None:
     window.change((ANN,), ())
     window.change((), (ANN,))
     assert window.advance(END) == []
+
+
+def written_before(panes: list[list[Snapshot]], complete: bool, *incomplete: OpenWindow) -> Earlier:
+    """An earlier process whose last pane was complete or not, and the windows that are incomplete now."""
+    written = [replace(snapshot, complete=complete) for snapshot in panes[-1]]
+    return Earlier(lambda *_: written, Incomplete(frozenset(incomplete)))
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_pane_that_an_earlier_process_wrote_is_emitted_again(complete: bool) -> None:
+    first = Driven()
+    first.gain(ANN, BOB)
+    first.advance(10_001)
+    first.gain(CHO)
+    panes = first.advance(10_001)
+    assert told(panes) == [(1, "late", 3)]
+    incomplete = () if complete else (OpenWindow("x", *WINDOW),)
+    second = Driven(earlier=written_before(panes, complete, *incomplete))
+    second.gain(ANN, BOB, CHO)
+    assert told(second.advance(10_001)) == [(1, "late", 3)]
+    # And what comes for the first time is another pane.
+    second.gain(DEE)
+    assert told(second.advance(10_001)) == [(2, "late", 4)]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_pane_that_was_complete_is_not_the_same_as_one_that_is_not(complete: bool) -> None:
+    first = Driven()
+    first.gain(ANN)
+    panes = first.advance(10_001)
+    incomplete = (OpenWindow("x", *WINDOW),) if complete else ()
+    second = Driven(earlier=written_before(panes, complete, *incomplete))
+    second.gain(ANN)
+    # Under the index of the first its estimates would have the same ids and other bytes.
+    assert told(second.advance(10_001)) == [(1, "late", 1)]
 
 
 def test_a_window_is_kept_until_no_report_can_be_on_its_way() -> None:

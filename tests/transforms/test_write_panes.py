@@ -33,7 +33,7 @@ from ldpbeam.transforms.outputs.panes import (
     pane_line,
 )
 from ldpbeam.transforms.reports.counts import COUNTS, NOT_BEGUN
-from ldpbeam.transforms.sources.journal import Journal, OpenWindow
+from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow
 
 SECOND = 1000
 FIRST_WINDOW, SECOND_WINDOW = (0, 10 * SECOND), (10 * SECOND, 20 * SECOND)
@@ -79,7 +79,7 @@ class Writing:
 
     def __init__(self, output: Path, study: Study, run: str, incomplete: Sequence[OpenWindow]) -> None:
         self.output, self.study, self.run = output, study, run
-        self.statistics = WritePaneStatistics(study, str(output), run, frozenset(incomplete))
+        self.statistics = WritePaneStatistics(study, str(output), run, Incomplete(frozenset(incomplete)))
         self.estimates = WritePaneEstimates(study, str(output), run)
         self.solver = SolveWindow(study)
         self.solver.setup()

@@ -16,14 +16,14 @@ from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import counted
-from ldpbeam.study import Study, attribute_of
+from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import STATISTICS
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.reports.counts import NOT_BEGUN, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import NEVER, OpenWindow, ended_at, stopped_at
+from ldpbeam.transforms.sources.journal import NEVER, Incomplete, ended_at, stopped_at
 from ldpbeam.transforms.windows.panes import EARLY
 from ldpbeam.untrusted import shown
 
@@ -54,16 +54,14 @@ class WritePaneStatistics(beam.DoFn):
         study: the study.
         output: the output folder.
         run: the name of the run.
-        incomplete: windows that earlier runs left open; reports acknowledged in them may be lost.
-        lost_before: windows that begin before this time are incomplete, in epoch milliseconds; None for none.
+        incomplete: the windows that may lack reports.
         again: whether an earlier process of the run may have written panes.
     """
 
     study: Study
     output: str
     run: str
-    incomplete: frozenset[OpenWindow]
-    lost_before: int | None = None
+    incomplete: Incomplete
     again: bool = False
 
     def process(self, element: tuple[str, list[Snapshot]]) -> Iterator[Any]:
@@ -90,14 +88,12 @@ class WritePaneStatistics(beam.DoFn):
         """The snapshots with ``complete`` set; early ones if the run stopped before the window's end."""
         window = snapshots[0].window
         assert window is not None
-        complete = OpenWindow(attribute_of(attribute), *window) not in self.incomplete
-        complete = complete and (self.lost_before is None or window[0] >= self.lost_before)
         timing = snapshots[0].pane_timing
         if timing != EARLY:
             stopped = stopped_at(self.output, self.run)
             if stopped is not None and window[1] > stopped:
                 timing = EARLY
-        complete = complete and timing != EARLY
+        complete = timing != EARLY and not self.incomplete.holds(attribute, window)
         return [replace(snapshot, pane_timing=timing, complete=complete) for snapshot in snapshots]
 
 

@@ -12,11 +12,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import Timestamp
 
+from ldpbeam.study import attribute_of
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
@@ -38,6 +40,26 @@ class OpenWindow(NamedTuple):
     attribute: str
     start: int
     end: int
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    """The windows that may lack reports.
+
+    Attributes:
+        windows: those that are known.
+        before: any window that begins before this time, in epoch milliseconds; None for none.
+        lost: whether retention has removed messages that the run needed.
+    """
+
+    windows: frozenset[OpenWindow] = frozenset()
+    before: int | None = None
+    lost: bool = False
+
+    def holds(self, attribute: str, window: Bounds) -> bool:
+        """Whether a window of an attribute, or of a part of it, may lack reports."""
+        known = OpenWindow(attribute_of(attribute), *window) in self.windows
+        return known or (self.before is not None and window[0] < self.before)
 
 
 class Journal:

@@ -25,7 +25,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.sources.journal import Stop
+from ldpbeam.transforms.sources.journal import Incomplete, Stop
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
@@ -38,8 +38,17 @@ EARLY, ON_TIME, LATE = "early", "on_time", "late"
 SIDE_BY_SIDE = 4
 
 
-#: The snapshots of the last pane of an attribute's window that an earlier process of the run has written.
-Earlier = Callable[[str, Bounds], "list[Snapshot]"]
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier process of the run has written.
+
+    Attributes:
+        panes: gives the snapshots of the last pane of an attribute's window that it has written.
+        incomplete: the windows that may lack reports now.
+    """
+
+    panes: Callable[[str, Bounds], list[Snapshot]]
+    incomplete: Incomplete
 
 
 @dataclass(eq=False)
@@ -49,8 +58,8 @@ class Panes(beam.PTransform):
     Attributes:
         study: the study; it has windows.
         stop: the stop that the engine's state does not outlive; None if it does.
-        earlier: gives the last panes that an earlier process of the run has written; None if there was none.
-            A pane that was written is emitted again, with its index, or another one follows it.
+        earlier: what an earlier process of the run has written; None if there was none. A pane that was
+            written is emitted again, with its index, or another one follows it.
     """
 
     study: Study
@@ -165,7 +174,7 @@ class _Window(beam.DoFn):
         if known is not None:
             return known
         assert key.window is not None
-        written = self.earlier(key.attribute, key.window) if self.earlier is not None else []
+        written = self.earlier.panes(key.attribute, key.window) if self.earlier is not None else []
         if not written:
             return _Fired()
         last = written[0]
@@ -208,11 +217,12 @@ class _Window(beam.DoFn):
         if self.earlier is None or timing == EARLY:
             return None
         assert key.window is not None
-        written = self.earlier(key.attribute, key.window)
+        written = self.earlier.panes(key.attribute, key.window)
         if not written or written[0].pane_timing == EARLY:
             return None
-        same = [replace(one, pane_index=0, pane_timing="", complete=True) for one in written]
-        here = [replace(one, pane_index=0, pane_timing="", complete=True) for one in present]
+        complete = not self.earlier.incomplete.holds(key.attribute, key.window)
+        same = [replace(one, pane_index=0, pane_timing="") for one in written]
+        here = [replace(one, pane_index=0, pane_timing="", complete=complete) for one in present]
         return written[0] if sorted(same, key=_group) == sorted(here, key=_group) else None
 
 
