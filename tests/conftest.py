@@ -29,6 +29,8 @@ from ldpbeam.study import Study
 
 #: The tests that ``make fast`` leaves out, and how long they took when that was recorded (make durations).
 SLOW, SLOW_SECONDS = Path(__file__).parent / "slow.txt", 0.3
+#: The fixtures that start an engine, a server or a browser: ``make fast`` leaves their tests out, too.
+STARTED = {"chromium", "flink_cluster", "kafka", "own_kafka", "prism", "pubsub"}
 #: In the names of the files whose tests run on Flink.
 FLINK = "flink"
 # Whether a test passes is not for the machine's load to decide, nor for a seed.
@@ -66,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     slow = set(SLOW.read_text().splitlines())
     for item in items:
-        if _function(item.nodeid) in slow:
+        if _function(item.nodeid) in slow or STARTED.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: (_group(item.nodeid) != FLINK, "integration" not in item.path.parts))
 
@@ -133,12 +135,12 @@ class Run:
     path: Path
 
     @property
-    def own(self) -> Path:
+    def run_folder(self) -> Path:
         """Where the accounting, ledger and dead letters are; of a scheduled run the first of its folder's."""
         return next(iter(sorted(self.path.glob("runs/*Z-*Z"))), self.path)
 
     def json(self, name: str) -> Any:
-        return json.loads((self.own / name).read_text())
+        return json.loads((self.run_folder / name).read_text())
 
     @property
     def accounting(self) -> dict[str, Any]:
@@ -148,7 +150,9 @@ class Run:
     def estimates(self) -> list[dict[str, Any]]:
         """The lines of ``estimates.jsonl``, or of all windows' files, without the run's name."""
         files = (
-            [self.path / "estimates.jsonl"] if self.own == self.path else self.path.glob("estimates/*.jsonl")
+            [self.path / "estimates.jsonl"]
+            if self.run_folder == self.path
+            else self.path.glob("estimates/*.jsonl")
         )
         lines = [line for path in sorted(files) for line in path.read_text().splitlines()]
         return [{k: v for k, v in json.loads(line).items() if k != "run"} for line in lines]
@@ -165,7 +169,7 @@ class Run:
     def dead_letters(self) -> list[dict[str, Any]]:
         """In the order of file, position and row."""
         found: list[Any] = []
-        for path in (self.own / "dead_letters").glob("*.avro"):
+        for path in (self.run_folder / "dead_letters").glob("*.avro"):
             with path.open("rb") as stream:
                 found += list(fastavro.reader(stream))
         return sorted(found, key=lambda d: (d["file"], d["position"] or 0, d["row"] or 0))

@@ -145,14 +145,14 @@ class Left:
     run: str
 
     @property
-    def own(self) -> Path:
+    def run_folder(self) -> Path:
         """The run's own folder."""
         return self.output / "runs" / self.run
 
     @property
     def accounting(self) -> dict[str, Any]:
         """Empty before anything was counted."""
-        path = self.own / "accounting.json"
+        path = self.run_folder / "accounting.json"
         return json.loads(path.read_text()) if path.exists() else {}
 
     @property
@@ -180,7 +180,7 @@ class Left:
     @property
     def dead_letters(self) -> list[dict[str, Any]]:
         found: list[Any] = []
-        for path in (self.own / "dead_letters").glob("*.avro"):
+        for path in (self.run_folder / "dead_letters").glob("*.avro"):
             with path.open("rb") as stream:
                 found += fastavro.reader(stream)
         return found

@@ -28,7 +28,7 @@ def test_a_stream_with_a_key_shows_nothing_of_a_guessed_id(
         said, left = stream.said, stream.left
     # Damaged files are among its input.
     assert code == 3, said
-    folder = left.own / "dead_letters"
+    folder = left.run_folder / "dead_letters"
     letters = []
     for path in folder.glob("*.avro"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -42,7 +42,7 @@ def by_time(sent: list[Any]) -> list[Any]:
 
 def has_settled(left: Left) -> bool:
     """Whether windows of a run have settled, so that more of their reports are late."""
-    path = left.own / "counted.json"
+    path = left.run_folder / "counted.json"
     return path.exists() and json.loads(path.read_text())["settled"] is not None
 
 

@@ -43,7 +43,7 @@ def test_a_killed_run_and_the_next_one_find_the_users_over_the_cap(
     write_lines(folder / "0.jsonl", reports[:200])
     with streaming(tmp_path, TEXT, prism, *options) as killed:
         killed.wait_until_said("^run .* reading ")
-        killed.wait_until(lambda: any(killed.left.own.glob("ledger/*.arrow")))
+        killed.wait_until(lambda: any(killed.left.run_folder.glob("ledger/*.arrow")))
         killed.process.kill()
     write_lines(folder / "1.jsonl", reports[150:])
     with streaming(tmp_path, TEXT, prism, *options, "--stop-when-idle", "5s") as stream:

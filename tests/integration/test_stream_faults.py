@@ -208,7 +208,7 @@ def test_a_stream_that_is_killed_leaves_nothing_wrong(
         assert again.wait() == 0, again.said
         two = again.left
     assert counts().unacked == 0
-    assert json.loads((two.own / "incomplete.json").read_text())["windows"] == [
+    assert json.loads((two.run_folder / "incomplete.json").read_text())["windows"] == [
         own._asdict() for own in sorted(left_open)
     ]
     assert two.accounting["in"] == two.accounting["used"] == unacked + count(after)

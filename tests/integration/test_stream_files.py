@@ -40,7 +40,7 @@ def test_files_are_read_as_they_appear_and_once(
     with streaming(tmp_path, STUDY, prism, "--input", folder / "*", *OPTIONS) as stream:
         stream.wait_until_said("^run .* reading ")
         for number in (1, 2):
-            done = stream.left.own / "files.json"
+            done = stream.left.run_folder / "files.json"
             stream.wait_until(lambda n=number, done=done: read_whole(done, f"{n - 1}-"))
             appear(number)
         assert stream.wait() == 0, stream.said

@@ -111,7 +111,7 @@ def test_dead_letters_are_readable_by_their_owner_alone(
         )
     finally:
         os.umask(before)
-    folder = run.own / "dead_letters"
+    folder = run.run_folder / "dead_letters"
     assert mode(folder) == "0o700"
     assert {mode(path) for path in folder.iterdir()} == {"0o600"}
     assert set(seen) == {"0o600"}
