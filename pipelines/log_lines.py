@@ -15,6 +15,8 @@ from ldpbeam.untrusted import told
 
 #: The attribute of a log record that holds the fields of its line.
 FIELDS = "fields"
+#: A line that has so many characters and no end becomes an object, and what follows is another line.
+LONGEST = 2**16
 #: What sentences for people begin with.
 _PREFIXES = ("ldpbeam: ", "warning: ")
 
@@ -40,6 +42,9 @@ class JsonLines(io.TextIOBase):
             for line in lines:
                 if line.strip():
                     self.line("warning", line)
+            while len(self._begun) >= LONGEST:
+                self.line("warning", self._begun[:LONGEST])
+                self._begun = self._begun[LONGEST:]
         return len(text)
 
     def line(self, level: str, message: str, **fields: object) -> None:

@@ -115,18 +115,24 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, or close it if there are too many."""
-        if self._free.acquire(blocking=False):
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
             super().process_request(request, client_address)
-        else:
+        except RuntimeError:  # the machine has no more threads
+            self._free.release()
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve a connection for as long as it may take."""
         ended = threading.Timer(SECONDS, _shut, (request,))
         ended.daemon = True
-        ended.start()
         try:
+            ended.start()
             super().process_request_thread(request, client_address)
+        except RuntimeError:  # the machine has no more threads
+            self.shutdown_request(request)
         finally:
             ended.cancel()
             self._free.release()

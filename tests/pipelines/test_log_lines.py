@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.pipelines import printing
-from ldpbeam.pipelines.log_lines import JsonLines
+from ldpbeam.pipelines.log_lines import LONGEST, JsonLines
 from ldpbeam.pipelines.main import main
 from ldpbeam.pipelines.options.catalogue import COMMANDS
 from ldpbeam.pipelines.standard_streams import standard_streams
@@ -82,6 +82,19 @@ def test_no_text_begins_a_line_of_its_own_or_moves_a_cursor() -> None:
     (line,) = stream.getvalue().splitlines()
     assert line.isascii()
     assert json.loads(line)["level"] == "info"
+
+
+def test_a_line_without_an_end_does_not_wait_for_it_for_ever() -> None:
+    stream = io.StringIO()
+    log = JsonLines(stream)
+    for _ in range(5):
+        log.write("x" * (LONGEST // 2))
+    log.write("y\n")
+    assert [entry["message"] for entry in entries(stream.getvalue())] == [
+        "x" * LONGEST,
+        "x" * LONGEST,
+        "x" * (LONGEST // 2) + "y",
+    ]
 
 
 @pytest.mark.parametrize(

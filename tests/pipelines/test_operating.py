@@ -328,6 +328,27 @@ def test_more_connections_than_there_are_places_are_closed_and_places_are_free_a
     _until(lambda: _answered(port[1]))
 
 
+@pytest.mark.parametrize("without", ["_Server", "Timer"])
+def test_a_machine_without_more_threads_takes_no_place_for_good(
+    without: str, port: tuple[Answers, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if without == "Timer" and isinstance(thread, threading.Timer):
+            raise RuntimeError("can't start new thread")
+        if without == "_Server" and threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(server.CONNECTIONS + 1):
+            with socket.create_connection(("127.0.0.1", port[1]), timeout=60) as connection:
+                assert connection.recv(100) == b""
+    _until(lambda: _answered(port[1]))
+
+
 def _answered(port: int) -> bool:
     try:
         return get(port, "/healthz") == (200, "ok\n")
