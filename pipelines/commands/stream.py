@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam.fit.words import tally
-from ldpbeam.pipelines.commands.stream_options import Request, check_engine, request_of
+from ldpbeam.pipelines.commands.stream_options import Request, check_source, request_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.ledger_files import print_periods
@@ -70,9 +70,9 @@ def _run(request: Request, staged: Path) -> int:
         UserError: if the engine, the port of metrics, the feed or the output folder cannot be used.
     """
     engine = engine_of(request.engine, staged, streaming=True, given=request.beam_arguments)
-    detached = check_engine(request, engine)
+    check_source(request, engine.own_source)
     with _watched(request) as watch:
-        return _run_on(engine, request, detached, watch)
+        return _run_on(engine, request, watch)
 
 
 @contextlib.contextmanager
@@ -104,13 +104,12 @@ def _watched(request: Request) -> Iterator[Watch | None]:
         yield watch
 
 
-def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | None) -> int:
+def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
     """Run the stream on an engine until it is stopped.
 
     Args:
         engine: the engine.
         request: what is asked for.
-        detached: whether its job outlives this command.
         watch: what is called when the engine has started.
 
     Raises:
@@ -165,7 +164,7 @@ def _run_on(engine: Engine, request: Request, detached: bool, watch: Watch | Non
                 note(_about_continued(continues))
             server = emulator() if isinstance(feed, PubSubFeed) else None
             where = f" at {server}" if server else ""
-            if detached:
+            if request.engine.detached:
                 print(shown(f"run {name}: reads {feed.name}, writes to {job.output}"))
                 submitted = submit(pipeline)
                 if submitted is None:

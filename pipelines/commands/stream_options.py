@@ -17,7 +17,7 @@ from ldpbeam.pipelines.commands.options import (
     study_of,
 )
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.graphs.engines import Engine, EngineRequest
+from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
@@ -92,7 +92,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     idle = options.stop_when_idle
     own_source = ("input", "kafka", "stop_when_idle", "max_disorder")
-    return Request(
+    request = Request(
         study=study,
         output=output,
         feed=_feed_of(options, engine),
@@ -113,6 +113,9 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
             f"--{name.replace('_', '-')}" for name in own_source if getattr(options, name) is not None
         ),
     )
+    if engine.detached:
+        _check_detached(request)
+    return request
 
 
 def _feed_of(options: argparse.Namespace, engine: EngineRequest) -> FeedRequest:
@@ -155,26 +158,33 @@ def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:
     return (METRICS_HOST if host is None else host), port
 
 
-def check_engine(request: Request, engine: Engine) -> bool:
-    """Check that an engine can do what is asked; whether its job outlives the command.
+def check_source(request: Request, own_source: bool) -> None:
+    """Check that an engine which cannot run our own source is not asked for what it alone can do.
 
     Raises:
-        UserError: for the first thing that it cannot do.
+        UserError: for the first thing.
     """
-    if not engine.own_source and request.for_own_source:
+    if not own_source and request.for_own_source:
         raise UserError(
             f"{request.for_own_source[0]} needs an engine that can run our own source: Prism or Flink"
         )
-    detached = not (engine.own_source or engine.here)
-    if detached and request.page:
+
+
+def _check_detached(request: Request) -> None:
+    """Check that a job which outlives the command is not asked for what needs the command.
+
+    Raises:
+        UserError: for the first thing.
+    """
+    check_source(request, own_source=False)
+    if request.page:
         raise UserError(
             "--report: the job outlives this command; `ldpbeam report` makes a page of its output"
         )
-    if detached and request.metrics:
+    if request.metrics:
         raise UserError("--metrics-port: the job outlives this command; Dataflow has metrics of its own")
-    if detached and request.feed.topic:
+    if request.feed.topic:
         raise UserError(
             "--topic: its subscription would end with this command, and the job goes on; name a "
             "--subscription"
         )
-    return detached

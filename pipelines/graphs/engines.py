@@ -51,6 +51,11 @@ class EngineRequest:
     region: str | None = None
     temp_location: str | None = None
 
+    @property
+    def detached(self) -> bool:
+        """Whether a stream's job outlives the command; then our own source cannot read."""
+        return dataflow.NAME in self.runner.lower()
+
     def reachable(self, path: str) -> str:
         """A path as workers reach it: absolute, if they may have another working folder."""
         return path if self.runner in (direct.NAME, prism.NAME) else files.absolute(path)
@@ -243,7 +248,7 @@ def _named(asked: EngineRequest, streaming: bool, given: Sequence[str]) -> Engin
     arguments = _passed_on(asked)
     if streaming:
         arguments = ("--streaming", *arguments)
-    return Engine(runner, arguments, own_source="dataflow" not in asked.runner.lower())
+    return Engine(runner, arguments, own_source=not asked.detached)
 
 
 def _passed_on(asked: EngineRequest) -> tuple[str, ...]:

@@ -196,10 +196,8 @@ def _asking(
     except ValueError as error:
         raise UserError(f"{option} {error}") from None
     except kafka.KafkaException as error:
-        said = errors[-1] if errors else error.args[0].str()
-        raise UserError(
-            f"{option} {brokers}: no answer within {BROKER_SECONDS:.0f} seconds: {said}"
-        ) from None
+        silent = f"no answer within {BROKER_SECONDS:.0f} seconds: {error.args[0].str()}"
+        raise UserError(f"{option} {brokers}: {errors[-1] if errors else silent}") from None
 
 
 def _reached(

@@ -173,6 +173,12 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--input in/* --metrics-host ::1", "--metrics-host ::1: name a port, as in --metrics-port 9464"),
         ("--input in/* --metrics-port 65536", "--metrics-port 65536: a port is a number from 1 to 65535"),
         ("--input in/* --metrics-port -1", "--metrics-port -1: a port is a number from 1 to 65535"),
+        ("--input in/* --runner dataflow", "--input needs an engine that can run our own source"),
+        (f"--subscription {SUBSCRIPTION} --runner dataflow --metrics-port 0",
+         "--metrics-port: the job outlives this command"),
+        (f"--subscription {SUBSCRIPTION} --runner dataflow --report page.html",
+         "--report: the job outlives this command"),
+        ("--topic projects/ldp-test/topics/reports --runner dataflow", "its subscription would end with"),
         ("--input in/* --metrics-port http", "--metrics-port http: a whole number in digits alone"),
     ],
     "perturb": [
@@ -334,9 +340,10 @@ def test_brokers_that_cannot_be_reached_are_one_sentence(monkeypatch: pytest.Mon
     pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
     monkeypatch.setattr("ldpbeam.pipelines.runs.kafka.BROKER_SECONDS", 0.5)
     read = "estimate --study small.yaml --output out --kafka localhost:1 --topic t"
-    assert refused(read).startswith("--kafka localhost:1: no answer within 0 seconds: ")
+    # Who is refused at once is not told of a time that nobody waited.
+    assert re.match("--kafka localhost:1: .*Connection refused", refused(read))
     written = f"stream {GIVEN['stream']} --input in/* --publish-to kafka://localhost:1/t"
-    assert refused(written).startswith("--publish-to localhost:1: no answer within 0 seconds: ")
+    assert re.match("--publish-to localhost:1: .*Connection refused", refused(written))
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     assert refused(read) == "Kafka needs confluent-kafka: pip install 'ldpbeam[kafka]'"
 
