@@ -23,20 +23,6 @@ from ldpbeam.runners.flink.rest import Rest
 pytestmark = pytest.mark.slow
 
 
-def test_workers_end_with_their_task_manager_and_nothing_stays(tmp_path: Path) -> None:
-    with jobs.start_cluster(tmp_path / "cluster", task_managers=1) as cluster:
-        jobs.submit(cluster, lambda pipeline: pipeline | beam.Create([60.0]) | beam.Map(jobs.pause))
-        worker = jobs.wait_for(lambda: jobs.workers(cluster), "a worker").pop()
-        # One that cannot hear anybody, as when Python is busy.
-        os.kill(worker, signal.SIGSTOP)
-        cluster.kill_task_manager(cluster.task_managers[0])
-        os.kill(worker, signal.SIGCONT)
-        jobs.wait_for(lambda: not jobs.workers(cluster), "the worker to end")
-        assert len(jobs.processes(cluster)) == 1
-    assert not jobs.processes(cluster)
-    assert not (tmp_path / "cluster" / "tmp").exists()
-
-
 def test_the_command_starts_a_cluster_once_and_ends_it(
     flink: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,7 +104,7 @@ def test_ctrl_c_ends_the_job_and_then_its_job_server(submitting: Any) -> None:
     jobs.wait_for(lambda: not is_job_server(server), "the job server to end", 60)
 
 
-def test_a_lost_task_manager_is_told_of(
+def test_a_lost_task_manager_is_told_of_and_its_workers_and_all_else_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ldpbeam.runners.flink.jobs.STALLED_SECONDS", 1.0, raising=False)
@@ -127,11 +113,15 @@ def test_a_lost_task_manager_is_told_of(
         pipeline = beam.Pipeline(runner=engine.runner(), options=options)
         _ = pipeline | beam.Create([600.0]) | beam.Map(jobs.pause)
         result = pipeline.run()
-        jobs.wait_for(lambda: jobs.workers(cluster), "a worker")
+        worker = jobs.wait_for(lambda: jobs.workers(cluster), "a worker").pop()
         waiting = threading.Thread(target=quietly, args=(result.wait_until_finish,), daemon=True)
         waiting.start()
+        # A worker that cannot hear anybody, as when Python is busy.
+        os.kill(worker, signal.SIGSTOP)
         # Nobody here ends it: the cluster does not know.
         os.kill(cluster.task_managers[0].pid, signal.SIGKILL)
+        os.kill(worker, signal.SIGCONT)
+        jobs.wait_for(lambda: not jobs.workers(cluster), "the worker to end")
         said: list[str] = []
 
         def told() -> bool:
@@ -148,6 +138,8 @@ def test_a_lost_task_manager_is_told_of(
         waiting.join(60)
         assert not waiting.is_alive()
         assert cluster.rest.jobs()[0]["state"] in ("CANCELED", "CANCELLING")
+    assert not jobs.processes(cluster)
+    assert not (tmp_path / "cluster" / "tmp").exists()
 
 
 def quietly(wait: Any) -> None:
