@@ -22,7 +22,6 @@ from ldpbeam.schemas.outputs.received import as_batch
 from ldpbeam.transforms.outputs.received import WriteReceived
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 
-pytestmark = pytest.mark.slow
 
 KEY = b"k" * 32
 #: Seconds that a test waits for what must come true.
@@ -48,6 +47,7 @@ def receive(job: StreamJob, hour: int) -> None:
     writer.finish_bundle()
 
 
+@pytest.mark.slow
 def test_sums_are_made_while_a_stream_runs_and_say_who_is_over_the_cap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
