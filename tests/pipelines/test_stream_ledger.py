@@ -22,7 +22,6 @@ from ldpbeam.schemas.outputs.received import as_batch
 from ldpbeam.transforms.outputs.received import WriteReceived
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 
-
 KEY = b"k" * 32
 #: Seconds that a test waits for what must come true.
 PATIENCE = 240
