@@ -268,8 +268,7 @@ class JoinedCells:
             raise ValueError("there are no reports")
         # A user's reports sum to T, so products with the centred numbers have T times the mean taken off.
         centred = values - self.totals @ values / n
-        covariance: Floats = centred.T @ self.products @ centred / float(n) ** 2
-        return covariance
+        return centred.T @ self.products @ centred / float(n) ** 2
 
 
 def joined_cells(rows: Integers, cells: Integers, size: int) -> JoinedCells:

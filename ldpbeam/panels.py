@@ -62,8 +62,7 @@ class Panel:
             for pair in pairs.tolist()
         )
         windows = (np.frombuffer(digests, dtype=">u8") % np.uint64(self.windows)).astype(np.int64)
-        begins: Integers = periods * self.period + windows[which] * self.size
-        return begins
+        return periods * self.period + windows[which] * self.size
 
     def turn(self, attribute: str, user: bytes, time: int) -> Bounds:
         """The window that one user answers in the period of a time."""

@@ -78,8 +78,7 @@ def two_normals(people: int, rng: np.random.Generator) -> Floats:
     """
     first = rng.random(people) < 0.6
     values = np.where(first, rng.normal(0.7, 0.2, people), rng.normal(0.2, 0.1, people))
-    scaled: Floats = (np.clip(values, -1.0, 1.0) + 1.0) / 2.0
-    return scaled
+    return (np.clip(values, -1.0, 1.0) + 1.0) / 2.0
 
 
 def spiky(people: int, rng: np.random.Generator) -> Floats:
@@ -142,14 +141,12 @@ def falling(categories: int, people: int, rng: np.random.Generator) -> Integers:
     """
     weights = np.exp(-6.0 * np.arange(categories) / categories)
     shuffled = np.random.default_rng(0).permutation(weights / weights.sum())
-    chosen: Integers = rng.choice(categories, people, p=shuffled)
-    return chosen
+    return rng.choice(categories, people, p=shuffled)
 
 
 def a_third(categories: int, people: int, rng: np.random.Generator) -> Integers:
     """Category indexes, shape (people,): every third category is equally likely, and nobody has another."""
-    chosen: Integers = 3 * rng.integers(0, -(-categories // 3), people)
-    return chosen
+    return 3 * rng.integers(0, -(-categories // 3), people)
 
 
 #: Populations of numbers on [0, 1], by name.

@@ -87,8 +87,7 @@ class BandChannel(Channel):
 
         width = _width(self.centre_edges)
         area = area_below(self.half_width) - area_below(-self.half_width)
-        matrix: Floats = self.floor + self.step * area / width
-        return matrix
+        return self.floor + self.step * area / width
 
 
 def _width(edges: Floats) -> float:
@@ -119,8 +118,7 @@ class BandIntegrals:
         second = _sums(steps)
         difference = self.above.antiderivative(weights, mass, second)
         difference -= self.below.antiderivative(weights, mass, second)
-        integrals: Floats = difference[1:] - difference[:-1]
-        return integrals
+        return difference[1:] - difference[:-1]
 
 
 class _Places:

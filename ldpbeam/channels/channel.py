@@ -37,12 +37,10 @@ class DenseChannel(Channel):
         self.matrix = matrix
 
     def _matvec(self, x: Floats) -> Floats:
-        product: Floats = self.matrix @ np.ravel(x)
-        return product
+        return self.matrix @ np.ravel(x)
 
     def _rmatvec(self, x: Floats) -> Floats:
-        product: Floats = np.ravel(x) @ self.matrix
-        return product
+        return np.ravel(x) @ self.matrix
 
     def dense(self) -> Floats:
         """The matrix itself."""
@@ -106,8 +104,7 @@ class SlotChannel(Channel):
         spread = np.outer(self.other, np.ones(self.own.shape[1]))
         blocks = np.kron(np.eye(self.size), self.own) + np.kron(1.0 - np.eye(self.size), spread)
         last = np.tile(self.other, self.size)[:, None]
-        matrix: Floats = (np.hstack((blocks, last)) if self.dummies else blocks) / self.size
-        return matrix
+        return (np.hstack((blocks, last)) if self.dummies else blocks) / self.size
 
 
 def bits_channel(size: int, own: float, other: float, *, dummies: bool = False) -> SlotChannel:

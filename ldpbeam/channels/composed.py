@@ -56,8 +56,7 @@ class BinnedChannel(Channel):
         return product
 
     def _rmatvec(self, x: Floats) -> Floats:
-        product: Floats = np.repeat(self.channel.rmatvec(np.ravel(x)), self.per_bin)
-        return product
+        return np.repeat(self.channel.rmatvec(np.ravel(x)), self.per_bin)
 
     def dense(self) -> Floats:
         """The matrix of bins, each column repeated for the bin's value buckets."""
@@ -80,8 +79,7 @@ class MixtureChannel(Channel):
         return product
 
     def _rmatvec(self, x: Floats) -> Floats:
-        product: Floats = self.stacked.rmatvec(self.shares * np.ravel(x))
-        return product
+        return self.stacked.rmatvec(self.shares * np.ravel(x))
 
     def dense(self) -> Floats:
         """The stacked matrices, each row times its channel's share."""
@@ -106,12 +104,10 @@ class ReducedChannel(Channel):
 
     def spread(self, weights: Floats) -> Floats:
         """The weights of value buckets, shape (value buckets,), from those of components."""
-        spread: Floats = (weights / self.sizes)[self.labels]
-        return spread
+        return (weights / self.sizes)[self.labels]
 
     def _matvec(self, x: Floats) -> Floats:
-        product: Floats = self.channel.matvec(self.spread(np.ravel(x)))
-        return product
+        return self.channel.matvec(self.spread(np.ravel(x)))
 
     def _rmatvec(self, x: Floats) -> Floats:
         products = self.channel.rmatvec(np.ravel(x))
@@ -121,8 +117,7 @@ class ReducedChannel(Channel):
         """The matrix: the mean of the columns of each component's value buckets."""
         order = np.argsort(self.labels, kind="stable")
         starts = np.cumsum(self.sizes) - self.sizes
-        means: Floats = np.add.reduceat(self.channel.dense()[:, order], starts, axis=1) / self.sizes
-        return means
+        return np.add.reduceat(self.channel.dense()[:, order], starts, axis=1) / self.sizes
 
 
 def by_block(channel: Channel, sizes: Integers) -> Floats:
@@ -133,5 +128,4 @@ def by_block(channel: Channel, sizes: Integers) -> Floats:
         sizes: the number of value buckets of each block, shape (blocks,).
     """
     blocks = np.arange(len(sizes))
-    means: Floats = ReducedChannel(channel, np.repeat(blocks, sizes)).matmat(np.eye(len(sizes)))
-    return means
+    return ReducedChannel(channel, np.repeat(blocks, sizes)).matmat(np.eye(len(sizes)))

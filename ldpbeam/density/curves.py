@@ -76,5 +76,4 @@ def log_softplus(heights: Floats) -> Floats:
     raised = (1.0 + heights) / SOFTNESS
     # Far below zero softplus is the exponential function, and its logarithm would be that of zero.
     inner = np.where(raised < -30.0, raised, np.log(np.logaddexp(0.0, np.maximum(raised, -30.0))))
-    logs: Floats = inner + math.log(SOFTNESS)
-    return logs
+    return inner + math.log(SOFTNESS)

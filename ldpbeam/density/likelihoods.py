@@ -51,14 +51,12 @@ class Exact:
 
     def values(self, shares: Floats) -> Floats:
         """The log-likelihoods of distributions, shape (blocks, n) to (n,)."""
-        log_likelihoods: Floats = self._counts @ np.log(np.maximum(self._matrix @ shares, LEAST))
-        return log_likelihoods
+        return self._counts @ np.log(np.maximum(self._matrix @ shares, LEAST))
 
     def slopes(self, shares: Floats) -> Floats:
         """The slopes by share at distributions, shape (blocks, n) to (blocks, n)."""
         probabilities = np.maximum(self._matrix @ shares, LEAST)
-        slopes: Floats = self._matrix.T @ (self._counts[:, None] / probabilities)
-        return slopes
+        return self._matrix.T @ (self._counts[:, None] / probabilities)
 
     def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """The slopes by share, and the information along some directions."""
@@ -98,8 +96,7 @@ class Quadratic:
 
     def slopes(self, shares: Floats) -> Floats:
         """The slopes by share at distributions, shape (blocks, n) to (blocks, n)."""
-        slopes: Floats = self._slopes[:, None] - self._information @ (shares - self._centre[:, None])
-        return slopes
+        return self._slopes[:, None] - self._information @ (shares - self._centre[:, None])
 
     def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """The slopes by share, and the information along some directions."""

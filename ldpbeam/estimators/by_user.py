@@ -18,8 +18,7 @@ def independent_covariance(joined: JoinedCells, values: Floats) -> Floats:
     """
     n = int(joined.totals.sum())
     centred = values - joined.totals @ values / n
-    covariance: Floats = (centred.T * joined.totals) @ centred / float(n) ** 2
-    return covariance
+    return (centred.T * joined.totals) @ centred / float(n) ** 2
 
 
 def noise_factor(attribute: Attribute, index: int, joined: JoinedCells) -> float:

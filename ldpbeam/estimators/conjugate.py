@@ -62,8 +62,7 @@ def _squares(channel: Channel, x: Floats) -> Floats:
             total += _squares(part, piece)
         return total
     if isinstance(channel, DiagonalChannel):
-        squared: Floats = DiagonalChannel(len(x), channel.keep**2, channel.other**2).rmatvec(x)
-        return squared
+        return DiagonalChannel(len(x), channel.keep**2, channel.other**2).rmatvec(x)
     assert isinstance(channel, NearlyOrthogonal)
     return channel.squares_rmatvec(x)
 

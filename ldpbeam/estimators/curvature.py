@@ -45,8 +45,7 @@ def curvature_of(channel: Channel, seen: Integers) -> Curvature:
 
     def curvature(of_kinds: Floats) -> Floats:
         of_groups = np.bincount(group_of, of_kinds, minlength=len(likelihoods)) / sizes**2
-        means: Floats = likelihoods.T @ (of_groups[:, None] * likelihoods)
-        return means
+        return likelihoods.T @ (of_groups[:, None] * likelihoods)
 
     return Curvature(curvature, np.eye(buckets) if few else None)
 

@@ -47,13 +47,11 @@ class Matrix:
 
     def forward(self, weights: Floats) -> Floats:
         """The (scaled) probability of each kind under a distribution, shape (kinds,)."""
-        product: Floats = self.matrix @ weights
-        return product
+        return self.matrix @ weights
 
     def backward(self, ratios: Floats) -> Floats:
         """The transpose of :meth:`forward`, shape (value buckets,)."""
-        product: Floats = ratios @ self.matrix
-        return product
+        return ratios @ self.matrix
 
     def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
@@ -62,8 +60,7 @@ class Matrix:
 
     def rows(self, chosen: Integers) -> Floats:
         """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
-        densities: Floats = self.matrix[chosen]
-        return densities
+        return self.matrix[chosen]
 
 
 class Table:
@@ -105,8 +102,7 @@ class Table:
 
     def rows(self, chosen: Integers) -> Floats:
         """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
-        densities: Floats = self.left[self.row[chosen]] * self.right[self.column[chosen]]
-        return densities
+        return self.left[self.row[chosen]] * self.right[self.column[chosen]]
 
 
 class JointLikelihood:

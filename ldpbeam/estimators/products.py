@@ -61,12 +61,10 @@ def products(channel: Channel, seen: Integers) -> ChannelProducts:
         return ChannelProducts(channel.matvec, channel.rmatvec)
 
     def forward(weights: Floats) -> Floats:
-        product: Floats = channel.matvec(weights)[seen]
-        return product
+        return channel.matvec(weights)[seen]
 
     def backward(ratios: Floats) -> Floats:
-        product: Floats = channel.rmatvec(spread(channel, seen, ratios))
-        return product
+        return channel.rmatvec(spread(channel, seen, ratios))
 
     return ChannelProducts(forward, backward)
 

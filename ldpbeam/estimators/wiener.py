@@ -46,8 +46,7 @@ def iterative_wiener(shares: ArrayLike, variance: float, *, correction: bool = T
     left = 1.0 - least / np.where(kept, power, 1.0)
     gain = np.where(kept, left if correction else 0.5 * (1.0 + np.sqrt(np.maximum(left, 0.0))), 0.0)
     gain[0] = 1.0
-    filtered: Floats = np.fft.irfft(gain * spectrum, len(values))
-    return filtered
+    return np.fft.irfft(gain * spectrum, len(values))
 
 
 def iiw(question: Question, *, correction: bool = True) -> Estimate:

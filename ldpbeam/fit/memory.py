@@ -217,8 +217,7 @@ def _rare(rates: Agreement, windows: int, equal: float) -> Floats:
 
     with_answer, without = binomial(yes), binomial(no)
     remembered = permanent * with_answer + (1.0 - permanent) * without
-    chances: Floats = equal * remembered + (1.0 - equal) * binomial(rates.q)
-    return chances
+    return equal * remembered + (1.0 - equal) * binomial(rates.q)
 
 
 def _family_variance(version: ServiceVersion, shares: Floats) -> float:

@@ -177,8 +177,7 @@ def _pair(two: ArrayLike) -> tuple[float, float]:
 def ends(draws: Floats, level: float) -> Floats:
     """The two ends of each column's draws, shape (columns, 2)."""
     tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-    bounds: Floats = np.quantile(draws, tails, axis=0).T
-    return bounds
+    return np.quantile(draws, tails, axis=0).T
 
 
 def whole_buckets(quantiles: Floats, shares: Floats) -> Floats:

@@ -140,5 +140,4 @@ def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
 def read_run_accounting(job: StreamJob) -> dict[str, Any]:
     """The accounting of a run; all counts are 0 if no report has come."""
     path = job.of_run(ACCOUNTING)
-    counts: dict[str, Any] = read_json(path) if FileSystems.exists(path) else dict(accounting([]))
-    return counts
+    return read_json(path) if FileSystems.exists(path) else dict(accounting([]))

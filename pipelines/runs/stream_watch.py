@@ -59,8 +59,7 @@ def submit(pipeline: beam.Pipeline) -> str | None:
         result = pipeline.run()
     except Exception as error:  # each engine has errors of its own
         raise UserError(f"the engine refused the job: {end_of(error)}") from None
-    job: str | None = result.job_id() if getattr(result, "has_job", False) else None
-    return job
+    return result.job_id() if getattr(result, "has_job", False) else None
 
 
 def run_until_stopped(

@@ -105,8 +105,7 @@ def batch_of(high: np.ndarray, bits: int) -> np.ndarray:
     """The batch of each user, shape (n,), by the first 64 bits of its hash."""
     if bits == 0:
         return np.zeros(len(high), dtype=np.int64)
-    batches: np.ndarray = (high >> np.uint64(64 - bits)).astype(np.int64)
-    return batches
+    return (high >> np.uint64(64 - bits)).astype(np.int64)
 
 
 def as_batch(rows: Rows, schema: pa.Schema | None = None) -> pa.RecordBatch:

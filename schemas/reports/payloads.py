@@ -22,8 +22,7 @@ def payloads_in(column: pa.Array, dtype: np.dtype) -> np.ndarray:
     if dtype.kind != "V":
         numbers: np.ndarray = column.to_numpy(zero_copy_only=False)
         return numbers
-    payloads: np.ndarray = fixed_bytes(column).view(dtype).ravel()
-    return payloads
+    return fixed_bytes(column).view(dtype).ravel()
 
 
 def bytes_in(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -311,8 +311,7 @@ def _needs(entry: dict[str, Any]) -> dict[Bounds, dict[int, int]]:
 
 
 def _positions(entry: dict[str, Any]) -> dict[int, int]:
-    positions: dict[int, int] = dict(entry.get("positions", ()))
-    return positions
+    return dict(entry.get("positions", ()))
 
 
 def _entries(folder: str) -> Iterator[dict[str, Any]]:

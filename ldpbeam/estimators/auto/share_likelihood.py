@@ -52,21 +52,18 @@ class Supports:
     def log_likelihood(self, shares: Floats) -> Floats:
         """C log g + (n - C) log(1 - g) for C supports of n reports, g = q + (p - q) f."""
         chance = self.q + (self.p - self.q) * shares
-        logs: Floats = self.supports * np.log(chance) + (self.reports - self.supports) * np.log1p(-chance)
-        return logs
+        return self.supports * np.log(chance) + (self.reports - self.supports) * np.log1p(-chance)
 
     def slope(self, shares: Floats) -> Floats:
         """(p - q) (C/g - (n - C)/(1 - g))."""
         chance = self.q + (self.p - self.q) * shares
         rest = (self.reports - self.supports) / (1.0 - chance)
-        slope: Floats = (self.p - self.q) * (self.supports / chance - rest)
-        return slope
+        return (self.p - self.q) * (self.supports / chance - rest)
 
     def information(self, shares: Floats) -> Floats:
         """N (p - q)^2 / (g (1 - g))."""
         chance = self.q + (self.p - self.q) * shares
-        information: Floats = self.reports * (self.p - self.q) ** 2 / (chance * (1.0 - chance))
-        return information
+        return self.reports * (self.p - self.q) ** 2 / (chance * (1.0 - chance))
 
 
 @dataclass(frozen=True)
@@ -87,13 +84,11 @@ class Normal:
 
     def log_likelihood(self, shares: Floats) -> Floats:
         """Minus half the squared difference over the variance."""
-        logs: Floats = -0.5 * (self.shares - shares) ** 2 / self.variance
-        return logs
+        return -0.5 * (self.shares - shares) ** 2 / self.variance
 
     def slope(self, shares: Floats) -> Floats:
         """The difference over the variance."""
-        slope: Floats = (self.shares - shares) / self.variance
-        return slope
+        return (self.shares - shares) / self.variance
 
     def information(self, shares: Floats) -> Floats:
         """One over the variance."""
@@ -169,8 +164,7 @@ def likelihood_of(question: Question) -> Likelihood:
 
 def _means(values: Floats, members: Integers) -> Floats:
     """The mean of each group, shape (groups,)."""
-    means: Floats = np.bincount(members, values) / np.bincount(members)
-    return means
+    return np.bincount(members, values) / np.bincount(members)
 
 
 def _part(question: Question, index: int) -> Part:

@@ -209,8 +209,7 @@ def _above(atoms: Floats, point: float, mass: float, size: int) -> Floats:
     ends = ends_of(atoms, np.inf)
     mean = min((1.0 / size - (1.0 - mass) * point) / mass, 1.0)
     scale = max(mean - point, np.finfo(np.float64).tiny)
-    spread: Floats = mass * np.diff(-np.exp(-np.maximum(ends - point, 0.0) / scale))
-    return spread
+    return mass * np.diff(-np.exp(-np.maximum(ends - point, 0.0) / scale))
 
 
 def averaged(families: Floats, weights: Floats) -> Floats:

@@ -41,8 +41,7 @@ class BlockHadamardChannel(Channel):
     def _halves(self, vector: Floats) -> Floats:
         """Each sum over the entries of a block whose sign in one row or column is positive."""
         sums = np.repeat(vector.reshape(self.blocks, self.order).sum(axis=1), self.order)
-        halves: Floats = 0.5 * (sums + walsh_hadamard(vector, self.order))
-        return halves
+        return 0.5 * (sums + walsh_hadamard(vector, self.order))
 
     def _matvec(self, x: Floats) -> Floats:
         weights = np.zeros(self.shape[0])
@@ -97,8 +96,7 @@ class BlockHadamardResponse(WholeReports, CategoricalMechanism):
     def columns(self) -> Integers:
         """Each category's column, counted through all blocks, shape (size,)."""
         block, column = np.divmod(np.arange(self.size), self.order - 1)
-        columns: Integers = block * self.order + column + 1
-        return columns
+        return block * self.order + column + 1
 
     @property
     def probabilities(self) -> tuple[float, float]:

@@ -65,8 +65,7 @@ class HadamardChannel(Channel):
     def _rmatvec(self, x: Floats) -> Floats:
         minus, plus = np.ravel(x).reshape(-1, 2).T
         lean = (2.0 * self.keep - 1.0) * walsh_hadamard(plus - minus)[: self.shape[1]]
-        product: Floats = (np.sum(x) + lean) / (2.0 * self.order)
-        return product
+        return (np.sum(x) + lean) / (2.0 * self.order)
 
     def dense(self) -> Floats:
         """The matrix, each entry computed from the bits that row and category have in common."""

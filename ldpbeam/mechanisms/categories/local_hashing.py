@@ -230,8 +230,7 @@ class LocalHashing(CategoricalMechanism):
         """
         p, q = self.support_probabilities
         if self.seeds == "any":
-            frequencies: Floats = (histogram[1::2] / reports - q) / (p - q)
-            return frequencies
+            return (histogram[1::2] / reports - q) / (p - q)
         # With (1, 0) for (p, q) times the number of seeds, products count supports.
         counting = HashingChannel(self.table, float(self.seeds), 0.0)
         channel = self.channel(self.size, 0)
@@ -243,15 +242,13 @@ class LocalHashing(CategoricalMechanism):
         )
         start = (supports - q) / (p - q)
         solved, _ = cg(expected, supports, x0=start, rtol=1e-10, maxiter=20 * self.size)
-        solution: Floats = solved
-        return solution
+        return solved
 
     def shares_of_reports(self) -> Floats:
         """The unbiased shares of each seed and hash, from the normal equations for all of them at once."""
         supports = HashingChannel(self.table, float(self.seeds), 0.0).dense()
         expected = supports.T @ self.channel(self.size, 0).dense()
-        shares: Floats = np.linalg.solve(expected, supports.T).T.astype(np.float64)
-        return shares
+        return np.linalg.solve(expected, supports.T).T.astype(np.float64)
 
     @property
     def frequency_variance(self) -> float:

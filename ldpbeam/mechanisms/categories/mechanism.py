@@ -78,8 +78,7 @@ class CategoricalMechanism(FrequencyMechanism):
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """(C/n - q)/(p - q), where C is how many reports name each category, shape (size,)."""
         p, q = self._supports
-        frequencies: Floats = (self.named(histogram) / reports - q) / (p - q)
-        return frequencies
+        return (self.named(histogram) / reports - q) / (p - q)
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """Which categories each report supports, shape (n, size), where there are ``support_probabilities``.

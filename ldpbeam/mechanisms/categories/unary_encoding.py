@@ -96,8 +96,7 @@ class UnaryEncoding(CategoricalMechanism):
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
         """The number whose binary digits are the bits, category 0 lowest."""
         data = self._bytes(payloads).astype(np.int64)
-        index: Integers = data @ (np.int64(1) << (8 * np.arange(data.shape[1], dtype=np.int64)))
-        return index
+        return data @ (np.int64(1) << (8 * np.arange(data.shape[1], dtype=np.int64)))
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(bit vector | category), the product over bits.

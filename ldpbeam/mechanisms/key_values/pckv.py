@@ -66,8 +66,7 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
             drawn: the share g of the people who drew the key, in [0, 1], of any shape.
         """
         (a, b, _), share = self.constants, np.asarray(drawn, dtype=np.float64)
-        real: Floats = a * share / (a * share + b * (1.0 - share))
-        return real
+        return a * share / (a * share + b * (1.0 - share))
 
     @abstractmethod
     def _named(self, histogram: Integers) -> tuple[Integers, Floats]:

@@ -29,17 +29,14 @@ class KeyBlocksChannel(Channel):
         self.block = block
 
     def _matvec(self, x: Floats) -> Floats:
-        product: Floats = (np.ravel(x).reshape(self.size, -1) @ self.block.T).ravel()
-        return product
+        return (np.ravel(x).reshape(self.size, -1) @ self.block.T).ravel()
 
     def _rmatvec(self, x: Floats) -> Floats:
-        product: Floats = (np.ravel(x).reshape(self.size, -1) @ self.block).ravel()
-        return product
+        return (np.ravel(x).reshape(self.size, -1) @ self.block).ravel()
 
     def dense(self) -> Floats:
         """The matrix: the blocks on the diagonal."""
-        matrix: Floats = np.kron(np.eye(self.size), self.block).astype(np.float64)
-        return matrix
+        return np.kron(np.eye(self.size), self.block).astype(np.float64)
 
 
 @register

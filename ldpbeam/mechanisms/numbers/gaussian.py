@@ -83,8 +83,7 @@ class NormalLattice:
         # The draws that are not in the table lead to points that do not depend on the value. They are counted
         # from the last one, because the first one depends on the last bits of a sum of doubles.
         elsewhere = low + remainder(self.draws - 1 - draws, high - low + 1)
-        points: Integers = np.where(draws < self.table[-1], near, elsewhere)
-        return points
+        return np.where(draws < self.table[-1], near, elsewhere)
 
 
 def normal_lattice(sigma: float, epsilon: float, draws: int, fineness: int = FINENESS) -> NormalLattice:
@@ -187,8 +186,7 @@ class Gaussian(NumericMechanism):
         # The mean of a clipped normal report of the value 1.
         inside = ndtr(ends[1]) - ndtr(ends[0]) + self.sigma * (density[0] - density[1])
         gain = float(inside + most * (ndtr(-ends[1]) - ndtr(ends[0])))
-        clipped: Floats = np.clip(np.asarray(payloads, dtype=np.float64), -most, most) / gain
-        return clipped
+        return np.clip(np.asarray(payloads, dtype=np.float64), -most, most) / gain
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,), on a grid of 2^-14 of a lattice step."""

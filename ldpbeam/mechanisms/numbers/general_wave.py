@@ -129,5 +129,4 @@ class GeneralWave(NumericMechanism):
         # A square wave has no slope; its term would be 0 / 0.
         cubic = along_slope**3 / (6.0 * slope_width) if slope_width else 0.0
         bump = cubic + along_top * (0.5 * slope_width + 0.5 * along_top)
-        second: Floats = self.share * np.maximum(gap, 0.0) + height * bump
-        return second
+        return self.share * np.maximum(gap, 0.0) + height * bump
