@@ -113,6 +113,25 @@ class Attribute:
         """The indexes into ``versions`` of all versions of the given services."""
         return tuple(i for i, version in enumerate(self.versions) if version.service in services)
 
+    def mechanisms_of(
+        self, services: Sequence[str], kind: type[Any] = Mechanism, problem: str = ""
+    ) -> list[Any]:
+        """The mechanisms of all versions of the given services, all of one kind.
+
+        Args:
+            services: the services.
+            kind: the base that each mechanism must have.
+            problem: what a mechanism without it lacks, and what to do, after the name of its service.
+
+        Raises:
+            ValueError: if a mechanism has another base.
+        """
+        versions = [self.versions[index] for index in self.versions_of(services)]
+        for version in versions:
+            if not isinstance(version.mechanism, kind):
+                raise ValueError(f"service {version.label} ({version.mechanism.name}) {problem}")
+        return [version.mechanism for version in versions]
+
     @property
     def remembering(self) -> list[str]:
         """The labels of the channels whose clients remember their noise."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,10 +90,7 @@ def by_evidence(fits: Sequence[Fit]) -> tuple[Fit, ...]:
     evidence = np.array([fit.log_weight for fit in fits])
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
-    return tuple(
-        Fit(fit.prior, fit.curves, fit.mode, fit.chance, float(weight))
-        for fit, weight in zip(fits, weights, strict=True)
-    )
+    return tuple(replace(fit, weight=float(weight)) for fit, weight in zip(fits, weights, strict=True))
 
 
 def average(fits: Sequence[Fit]) -> Floats:

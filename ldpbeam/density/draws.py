@@ -148,7 +148,6 @@ def draws(
     rng: np.random.Generator,
     *,
     many: int = DRAWS,
-    steps: int = STEPS,
 ) -> Floats:
     """Draws of the density, shape (blocks, many).
 
@@ -157,7 +156,6 @@ def draws(
         fits: priors with their modes and weights.
         rng: the source of the draws.
         many: the number of draws.
-        steps: the number of steps that each takes.
     """
     weights = np.array([fit.weight for fit in fits])
     # Priors that differ only in the buckets of their spikes count as one.
@@ -167,7 +165,7 @@ def draws(
     places = (np.arange(many) + 0.5) / many * reached[-1]
     chains = _Chains(likelihood, fits, np.searchsorted(reached, places).clip(0, len(fits) - 1), rng)
     state = chains.chosen_again(chains.normal())
-    for _ in range(steps):
+    for _ in range(STEPS):
         state = chains.step(*state)
     return chains.shares(state[0].heights, np.arange(many))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ldpbeam.density.averaging import Family, Fit, by_evidence, tried
 from ldpbeam.density.likelihoods import Likelihood
@@ -40,40 +39,33 @@ EDGE_CHANCE = 4.0 / (2 * len(BEGINNINGS))
 BEYOND = 6.0
 
 
-def numbers(likelihood: Likelihood, reference: ArrayLike | None = None) -> tuple[Fit, ...]:
-    """The priors of a number that are not hopeless, by their marginal likelihoods.
-
-    Args:
-        likelihood: of the reports.
-        reference: as in :meth:`ldpbeam.density.priors.Prior.curves`.
-    """
-    fits = [fit for family in SMOOTH for fit in tried(likelihood, family, reference)]
+def numbers(likelihood: Likelihood) -> tuple[Fit, ...]:
+    """The priors of a number that are not hopeless, by their marginal likelihoods."""
+    fits = [fit for family in SMOOTH for fit in tried(likelihood, family)]
     smooth = [fit for fit in fits if fit.prior in BELOW_SPIKES]
     if smooth:
-        fits += with_spikes(likelihood, max(smooth, key=lambda fit: fit.log_weight), reference)
-    fits += _edges(likelihood, reference)
+        fits += with_spikes(likelihood, max(smooth, key=lambda fit: fit.log_weight))
+    fits += _edges(likelihood)
     return by_evidence(fits)
 
 
-def _edges(likelihood: Likelihood, reference: ArrayLike | None) -> Iterator[Fit]:
+def _edges(likelihood: Likelihood) -> Iterator[Fit]:
     """Densities that begin inside of the range, and those that end there from the likeliest beginning on."""
     support = (0.0, 1.0)
     for end in (0, 1):
         best, likeliest = -np.inf, support
         for part in BEGINNINGS:
             asked = (float(part), support[1]) if end == 0 else (support[0], float(1.0 - part))
-            (fit,) = _edge(likelihood, reference, asked, EDGE_DEVIATIONS[:1])
+            (fit,) = _edge(likelihood, asked, EDGE_DEVIATIONS[:1])
             yield fit
             if fit.mode.log_evidence > best:
                 best, likeliest = fit.mode.log_evidence, asked
             elif fit.mode.log_evidence < best - BEYOND:
                 break
-        yield from _edge(likelihood, reference, likeliest, EDGE_DEVIATIONS[1:])
+        yield from _edge(likelihood, likeliest, EDGE_DEVIATIONS[1:])
         support = likeliest
 
 
-def _edge(
-    likelihood: Likelihood, reference: ArrayLike | None, support: tuple[float, float], deviations: Floats
-) -> Iterator[Fit]:
+def _edge(likelihood: Likelihood, support: tuple[float, float], deviations: Floats) -> Iterator[Fit]:
     priors = [Prior(2, float(deviation), ends=True, support=support) for deviation in deviations]
-    return tried(likelihood, Family(priors, EDGE_CHANCE), reference)
+    return tried(likelihood, Family(priors, EDGE_CHANCE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -13,13 +14,12 @@ LEAST = np.finfo(np.float64).tiny
 
 
 class Likelihood(Protocol):
-    """The log-likelihood of shares of blocks.
+    """The log-likelihood of shares of blocks."""
 
-    Attributes:
-        sizes: the number of value buckets of each block, shape (blocks,).
-    """
-
-    sizes: Integers
+    @property
+    def sizes(self) -> Integers:
+        """The number of value buckets of each block, shape (blocks,)."""
+        ...
 
     def values(self, shares: Floats) -> Floats:
         """The log-likelihoods of distributions, shape (blocks, n) to (n,)."""
@@ -65,40 +65,39 @@ class Exact:
         return (self._counts / probabilities) @ self._matrix, ahead.T @ ahead
 
 
+@dataclass(frozen=True, eq=False)
 class Quadratic:
     """The second-order expansion of a log-likelihood around a distribution.
 
     A report under local differential privacy says so little that the log-likelihood is nearly quadratic in
     the shares near the answer.
+
+    Attributes:
+        centre: the distribution, shape (blocks,).
+        value: its log-likelihood.
+        rises: the slopes of the log-likelihood by share, shape (blocks,).
+        information: minus its second derivatives, shape (blocks, blocks).
+        sizes: the number of value buckets of each block, shape (blocks,).
     """
 
-    def __init__(
-        self, centre: Floats, value: float, slopes: Floats, information: Floats, sizes: Integers
-    ) -> None:
-        """Take the expansion.
-
-        Args:
-            centre: the distribution, shape (blocks,).
-            value: its log-likelihood.
-            slopes: the slopes of the log-likelihood by share, shape (blocks,).
-            information: minus its second derivatives, shape (blocks, blocks).
-            sizes: the number of value buckets of each block, shape (blocks,).
-        """
-        self.sizes = sizes
-        self._centre, self._value, self._slopes, self._information = centre, value, slopes, information
+    centre: Floats
+    value: float
+    rises: Floats
+    information: Floats
+    sizes: Integers
 
     def values(self, shares: Floats) -> Floats:
         """The log-likelihoods of distributions, shape (blocks, n) to (n,)."""
-        away = shares - self._centre[:, None]
-        bent = np.einsum("bn,bn->n", away, self._information @ away)
-        log_likelihoods: Floats = self._value + self._slopes @ away - 0.5 * bent
+        away = shares - self.centre[:, None]
+        bent = np.einsum("bn,bn->n", away, self.information @ away)
+        log_likelihoods: Floats = self.value + self.rises @ away - 0.5 * bent
         return log_likelihoods
 
     def slopes(self, shares: Floats) -> Floats:
         """The slopes by share at distributions, shape (blocks, n) to (blocks, n)."""
-        return self._slopes[:, None] - self._information @ (shares - self._centre[:, None])
+        return self.rises[:, None] - self.information @ (shares - self.centre[:, None])
 
     def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """The slopes by share, and the information along some directions."""
-        slopes = self._slopes - self._information @ (shares - self._centre)
-        return slopes, moves.T @ (self._information @ moves)
+        slopes = self.rises - self.information @ (shares - self.centre)
+        return slopes, moves.T @ (self.information @ moves)

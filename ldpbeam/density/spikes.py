@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from ldpbeam.density.averaging import Family, Fit, tried
@@ -32,20 +31,19 @@ HARDLY = 2.0
 DEVIATIONS = (1.0, 8.0, 64.0)
 
 
-def with_spikes(likelihood: Likelihood, smooth: Fit, reference: ArrayLike | None = None) -> Iterator[Fit]:
+def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
     """A smooth density with more and more spikes, as long as they make the reports likelier.
 
     Args:
         likelihood: of the reports.
         smooth: the smooth density, with its mode.
-        reference: as in :meth:`ldpbeam.density.priors.Prior.curves`.
     """
     blocks = len(likelihood.sizes)
     places = np.linspace(0, blocks, min(blocks, MOST_POINTS), endpoint=False, dtype=np.int64)
     columns = spiked(places, blocks)
 
     def fitted(prior: Prior, start: Floats, chance: float) -> Fit:
-        curves = prior.curves(likelihood.sizes, reference)
+        curves = prior.curves(likelihood.sizes)
         return Fit(prior, curves, mode_of(likelihood, curves, start), chance)
 
     best, others, chance = smooth, list[Integers](), CHANCE * smooth.chance

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -142,12 +141,12 @@ def admm(
         tolerance: stop when the Euclidean distance of the leaves' shares from the optimum is at most this.
         max_iterations: stop after this many iterations, with a warning.
     """
-    hierarchy = cast(Hierarchy, question.attribute.versions[question.versions[0]].mechanism)
+    hierarchy: Hierarchy = question.mechanism(question.versions[0])
     sums = [np.zeros(oracle.size) for oracle in hierarchy.reporters]
     weights = np.zeros(len(sums))
     reports = np.zeros(len(sums), dtype=np.int64)
     for index in question.versions:
-        mechanism = cast(Hierarchy, question.attribute.versions[index].mechanism)
+        mechanism: Hierarchy = question.mechanism(index)
         histogram = question.statistic.histograms[index]
         precisions = mechanism.level_precisions(histogram)
         for total, level_shares, precision in zip(
@@ -193,14 +192,10 @@ def check_hierarchy(attribute: Attribute, services: Sequence[str]) -> None:
         ValueError: if a channel is not a hierarchy, or the trees differ.
     """
     trees: dict[tuple[int, int], str] = {}
-    for index in attribute.versions_of(services):
-        version = attribute.versions[index]
-        if not isinstance(version.mechanism, Hierarchy):
-            raise ValueError(
-                f"service {version.label} ({version.mechanism.name}) reports no nodes of a tree; it is for "
-                "mechanism hierarchy, others take ems, em or norm_sub"
-            )
-        trees.setdefault((version.mechanism.branching, version.mechanism.leaves), version.label)
+    problem = "reports no nodes of a tree; it is for mechanism hierarchy, others take ems, em or norm_sub"
+    mechanisms = attribute.mechanisms_of(services, Hierarchy, problem)
+    for index, mechanism in zip(attribute.versions_of(services), mechanisms, strict=True):
+        trees.setdefault((mechanism.branching, mechanism.leaves), attribute.versions[index].label)
     if len(trees) > 1:
         trees_text = ", ".join(f"{label} branching {b} and leaves {d}" for (b, d), label in trees.items())
         raise ValueError(f"the services' trees differ ({trees_text}); name services of one tree")

@@ -7,7 +7,6 @@ a tail, the scores of the histogram are used instead (:mod:`ldpbeam.estimators.s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -71,13 +70,13 @@ class ChannelMean:
 
 def channel_mean(question: Question, index: int) -> ChannelMean:
     """The means of a channel that has reports."""
-    mechanism = cast(UnbiasedMechanism, question.attribute.versions[index].mechanism)
+    mechanism: UnbiasedMechanism = question.mechanism(index)
     histogram, reports = question.statistic.histograms[index], question.reports_of(index)
     scores = scores_of(mechanism, question.attribute.buckets)
     if scores is not None:
         first, second = scores.first.mean(histogram), scores.first.mean_square(histogram)
         return ChannelMean(mechanism, scores, reports, first, second, scores.second.mean(histogram))
-    moments = [moment for mask, moment in question.statistic.moments.items() if mask >> index & 1]
+    moments = question.moments_of(index)
     step = mechanism.fixed_point_step
     first = sum(moment.sums[index] for moment in moments) * step / reports
     second = sum(moment.squares[index] for moment in moments) * step**2 / reports

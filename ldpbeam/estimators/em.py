@@ -96,9 +96,8 @@ def default_tolerance(question: Question, smoothing: bool) -> float:
     If all mechanisms are waves, EM's tolerance is 1e-3 exp(least epsilon), as published for SW-EM. For other
     mechanisms this would stop EM at its start: at epsilon 10 it is 22 units of likelihood.
     """
-    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
-    waves = all(mechanism.stops_early for mechanism in mechanisms)
-    return 1e-3 * math.exp(min(m.epsilon for m in mechanisms)) if waves and not smoothing else 1e-3
+    waves = all(mechanism.stops_early for mechanism in question.mechanisms)
+    return 1e-3 * math.exp(min(m.epsilon for m in question.mechanisms)) if waves and not smoothing else 1e-3
 
 
 def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ and HaarHRR of the square-wave paper). A bin's share is then divided equally amo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -97,32 +98,56 @@ def spread_evenly(shares: Floats, buckets: int) -> Floats:
     return np.repeat(shares / per_bin, per_bin)
 
 
+@dataclass(frozen=True)
+class ChannelShares:
+    """What the reports of one channel say of shares.
+
+    Attributes:
+        index: the channel, in ``attribute.versions``.
+        mechanism: its mechanism.
+        reports: the number of reports.
+        shares: the unbiased shares, shape (bins,).
+        precision: the weight beside other channels, which is the inverse of the variance of a rare share:
+            that of the perturbation, plus ``question.apart`` times the average sampling variance of a share,
+            (1 - 1/bins)/bins.
+    """
+
+    index: int
+    mechanism: FrequencyMechanism
+    reports: int
+    shares: Floats
+    precision: float
+
+
+def channel_shares(question: Question) -> Iterator[ChannelShares]:
+    """What each channel in use says of shares; all mechanisms must give unbiased shares."""
+    apart = question.apart
+    for index in question.versions:
+        mechanism: FrequencyMechanism = question.mechanism(index)
+        reports = question.reports_of(index)
+        sampling = apart * (1.0 - 1.0 / mechanism.bins) / mechanism.bins
+        shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
+        precision = reports / (mechanism.frequency_variance + sampling)
+        yield ChannelShares(index, mechanism, reports, shares, precision)
+
+
 def unbiased_shares(question: Question) -> tuple[Floats, float]:
     """Unbiased shares of the value buckets, and the variance of the share of a rare category or bin.
 
-    Services and their versions are weighted by the inverse of their variance. It is the variance of the
-    perturbation, plus ``question.apart`` times the average sampling variance of a share,
-    (1 - 1/bins)/bins.
+    Services and their versions are weighted by their precision.
     """
-    buckets, apart = question.attribute.value_buckets, question.apart
+    buckets = question.attribute.value_buckets
     total, weight, noise = np.zeros(buckets), 0.0, 0.0
-    for index in question.versions:
-        mechanism = cast(FrequencyMechanism, question.attribute.versions[index].mechanism)
-        reports = question.reports_of(index)
-        sampling = apart * (1.0 - 1.0 / mechanism.bins) / mechanism.bins
-        precision = reports / (mechanism.frequency_variance + sampling)
-        shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], reports)
-        total += precision * spread_evenly(shares, buckets)
-        weight += precision
-        noise += precision**2 * mechanism.frequency_variance / reports
+    for channel in channel_shares(question):
+        total += channel.precision * spread_evenly(channel.shares, buckets)
+        weight += channel.precision
+        noise += channel.precision**2 * channel.mechanism.frequency_variance / channel.reports
     return total / weight, noise / weight**2
 
 
 def leaf_warnings(question: Question) -> tuple[str, ...]:
     """A warning for trees with many leaves: a correction of each noisy leaf gives a bias of all."""
-    mechanisms = [
-        cast(FrequencyMechanism, question.attribute.versions[i].mechanism) for i in question.versions
-    ]
+    mechanisms: list[FrequencyMechanism] = question.mechanisms
     if any(mechanism.of_levels and mechanism.bins >= MANY_BINS for mechanism in mechanisms):
         return ("single leaves' shares are mostly noise, and repairing each biases all: use admm or ems",)
     return ()
@@ -146,8 +171,7 @@ def norm_sub_estimate(question: Question) -> Estimate:
 def norm_cut_estimate(question: Question) -> Estimate:
     """Norm-Cut of the unbiased shares; a bin is kept or cut as a whole."""
     shares, _ = unbiased_shares(question)
-    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
-    bins = max(cast(FrequencyMechanism, mechanism).bins for mechanism in mechanisms)
+    bins = max(mechanism.bins for mechanism in question.mechanisms)
     kept = norm_cut(shares.reshape(bins, -1).sum(axis=1))
     spread = spread_evenly(kept, len(shares))
     return question.answer_distribution("norm_cut", spread, warnings=leaf_warnings(question))
@@ -165,7 +189,7 @@ def norm_mul_estimate(question: Question) -> Estimate:
 def _above(question: Question, name: str, deviations: float, note: str) -> Estimate:
     """Shares of at least ``deviations`` standard deviations of a rare category's share; 0 for the others."""
     shares, variance = unbiased_shares(question)
-    bins = cast(FrequencyMechanism, question.attribute.versions[question.versions[0]].mechanism).bins
+    bins = question.mechanisms[0].bins
     # A bin's share was divided among its value buckets, and so is the threshold.
     threshold = deviations * np.sqrt(variance) * bins / len(shares)
     kept = np.where(shares >= threshold, shares, 0.0)
@@ -177,8 +201,7 @@ def _above(question: Question, name: str, deviations: float, note: str) -> Estim
 
 def _few_by_chance(question: Question) -> tuple[str, ...]:
     """A warning if a category that nobody has is reported so rarely that its share is far from normal."""
-    for index in question.versions:
-        mechanism = question.attribute.versions[index].mechanism
+    for index, mechanism in zip(question.versions, question.mechanisms, strict=True):
         if isinstance(mechanism, CategoricalMechanism) and mechanism.names_one:
             _, q = mechanism.support_probabilities or (1.0, 1.0)
             expected = question.reports_of(index) * q
@@ -214,7 +237,7 @@ def threshold(question: Question, *, significance: Share = 0.05) -> Estimate:
         question: what to estimate.
         significance: about the probability that any category that nobody has is kept.
     """
-    bins = cast(FrequencyMechanism, question.attribute.versions[question.versions[0]].mechanism).bins
+    bins = question.mechanisms[0].bins
     deviations = -float(ndtri(min(significance / bins, 0.5)))
     return _above(question, "threshold", deviations, "raise significance, or collect more reports")
 
@@ -226,7 +249,7 @@ def mle(question: Question) -> Estimate:
     a report, whose channel has the form of GRR's.
     """
     (index,) = question.versions
-    mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
+    mechanism: CategoricalMechanism = question.mechanism(index)
     counts = mechanism.named(question.statistic.histograms[index])
     channel = cast(DiagonalChannel, mechanism.name_channel)
     details = {}
@@ -245,13 +268,10 @@ def check_frequencies(attribute: Attribute, services: Sequence[str]) -> None:
     Raises:
         ValueError: if a channel does not.
     """
-    for index in attribute.versions_of(services):
-        version = attribute.versions[index]
-        if not isinstance(version.mechanism, FrequencyMechanism):
-            raise ValueError(
-                f"service {version.label} ({version.mechanism.name}) gives no unbiased shares of categories "
-                "or bins; for numbers use ems, em or ule (distribution) or ivw (mean)"
-            )
+    attribute.mechanisms_of(
+        services, FrequencyMechanism, "gives no unbiased shares of categories or bins; for numbers use ems, "
+        "em or ule (distribution) or ivw (mean)",
+    )  # fmt: skip
 
 
 def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
@@ -261,10 +281,7 @@ def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
         ValueError: if a channel gives no unbiased shares, or the numbers of bins differ.
     """
     check_frequencies(attribute, services)
-    sizes = {
-        cast(FrequencyMechanism, attribute.versions[i].mechanism).bins
-        for i in attribute.versions_of(services)
-    }
+    sizes = {mechanism.bins for mechanism in attribute.mechanisms_of(services)}
     if len(sizes) > 1:
         raise ValueError(
             f"the services have bins of different sizes ({sorted(sizes)} bins); name one service"

@@ -30,10 +30,6 @@ from ldpbeam.statistics import has_tail
 FAR_OUTSIDE = 4.0
 
 
-def _mechanism(question: Question, index: int) -> UnbiasedMechanism:
-    return cast(UnbiasedMechanism, question.attribute.versions[index].mechanism)
-
-
 def _unbiased_sum(question: Question, mask: int, index: int) -> float:
     """The sum of one channel's unbiased reports over the users who answered the channels ``mask`` only.
 
@@ -41,11 +37,11 @@ def _unbiased_sum(question: Question, mask: int, index: int) -> float:
     of the channel, whose mean comes from the histogram.
     """
     moments = question.statistic.moments[mask]
-    mechanism = _mechanism(question, index)
+    mechanism: UnbiasedMechanism = question.mechanism(index)
     slope, intercept = mechanism.unbiased_map
     if not has_tail(mechanism):
         return slope * (moments.sums[index] * mechanism.fixed_point_step) + intercept * moments.users
-    all_sums = [total for other, total in question.statistic.moments.items() if other >> index & 1]
+    all_sums = question.moments_of(index)
     mean = channel_mean(question, index).first
     if len(all_sums) == 1:
         return mean * moments.users
@@ -61,7 +57,7 @@ def _variances(question: Question, index: int) -> tuple[float, float]:
     people's values too, and at least the mechanism's least variance. EMS smooths, so it would find noise that
     is not there in the reports of people who are all at one end.
     """
-    attribute, mechanism = question.attribute, _mechanism(question, index)
+    attribute, mechanism = question.attribute, question.mechanism(index)
     fit = fit_channel(
         attribute.channel(index),
         question.statistic.histograms[index],
@@ -79,16 +75,16 @@ def _variances(question: Question, index: int) -> tuple[float, float]:
 def _sample_variance(question: Question, index: int) -> float:
     """The sample variance of a channel's unbiased reports; infinite for one report."""
     reports = question.reports_of(index)
+    mechanism: UnbiasedMechanism = question.mechanism(index)
     if reports < 2:
         return math.inf
-    if has_tail(_mechanism(question, index)):
+    if has_tail(mechanism):
         of_scores = channel_mean(question, index)
         return (of_scores.second - of_scores.first**2) * (reports / (reports - 1))
-    moments = [m for mask, m in question.statistic.moments.items() if mask >> index & 1]
+    moments = question.moments_of(index)
     total = sum(m.sums[index] for m in moments)
     # Exact whole numbers: the difference of two large numbers has no rounding error.
     squares = reports * sum(m.squares[index] for m in moments) - total**2
-    mechanism = _mechanism(question, index)
     step = mechanism.unbiased_map[0] * mechanism.fixed_point_step
     return step**2 * (squares / (reports * (reports - 1)))
 
@@ -239,10 +235,7 @@ def check_mean(attribute: Attribute, services: Sequence[str]) -> None:
     """
     if not isinstance(attribute.domain, Numeric):
         raise ValueError("it estimates the mean of numbers; for categories use mle, norm_sub or em")
-    for index in attribute.versions_of(services):
-        version = attribute.versions[index]
-        if not isinstance(version.mechanism, UnbiasedMechanism):
-            raise ValueError(f"service {version.label} has no unbiased numbers; use em or ule")
+    attribute.mechanisms_of(services, UnbiasedMechanism, "has no unbiased numbers; use em or ule")
 
 
 def check_uwa(attribute: Attribute, services: Sequence[str]) -> None:

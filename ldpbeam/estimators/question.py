@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Domain, Floats, Numeric, bucket_midpoints
+from ldpbeam.domains import Domain, Floats, Integers, Numeric, bucket_midpoints
 from ldpbeam.estimators.by_user import noise_factor
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.memoised import SupportChain
-from ldpbeam.statistics import Statistic
+from ldpbeam.statistics import Moments, Statistic
 
 #: A function that estimators call after each iteration, with the iteration's number and log-likelihood.
 Progress = Callable[[int, float], None]
@@ -46,9 +46,27 @@ class Question:
         """The channels to use that have reports, as indexes into ``attribute.versions``."""
         return tuple(index for index in self.attribute.versions_of(self.services) if self.reports_of(index))
 
+    def mechanism(self, index: int) -> Any:
+        """The mechanism of ``attribute.versions[index]``; the estimator's check has seen its base."""
+        return self.attribute.versions[index].mechanism
+
+    @property
+    def mechanisms(self) -> list[Any]:
+        """The mechanism of each of ``versions``."""
+        return [self.mechanism(index) for index in self.versions]
+
+    @property
+    def histograms(self) -> list[Integers]:
+        """The histogram of each of ``versions``."""
+        return [self.statistic.histograms[index] for index in self.versions]
+
     def reports_of(self, index: int) -> int:
         """The number of reports of ``attribute.versions[index]``: one per user who answered it."""
-        return sum(m.users for mask, m in self.statistic.moments.items() if mask >> index & 1)
+        return sum(moments.users for moments in self.moments_of(index))
+
+    def moments_of(self, index: int) -> list[Moments]:
+        """The moments of the users who answered ``attribute.versions[index]``, by what else they answered."""
+        return [moments for mask, moments in self.statistic.moments.items() if mask >> index & 1]
 
     @property
     def reports(self) -> int:

@@ -48,5 +48,5 @@ def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
 def mean_variance(question: Question, joined: JoinedCells) -> float:
     """The variance by user of the mean of unbiased reports, on [0, 1], of the one channel in use."""
     (index,) = question.versions
-    mechanism = cast(UnbiasedMechanism, question.attribute.versions[index].mechanism)
+    mechanism: UnbiasedMechanism = question.mechanism(index)
     return variance_of(joined, mechanism.unbiased(mechanism.representatives(question.attribute.buckets)))

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
-from ldpbeam.estimators.key_values.key_value import mechanism_of, sums_of
+from ldpbeam.estimators.key_values.key_value import sums_of
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals
 from ldpbeam.intervals.bounded import each_level, within_one
@@ -55,7 +55,7 @@ def keys_intervals(question: Question, wanted: WantedIntervals) -> Parts:
     """The intervals of keys with values."""
     domain = cast(KeyValues, question.attribute.domain)
     level = each_level(wanted.level, domain.size, wanted.simultaneous)
-    if any(mechanism_of(question, index).round > 1 for index in question.versions):
+    if any(mechanism.round > 1 for mechanism in question.mechanisms):
         flag = f"{BIASED}; no intervals are computed"
         return Parts({}, {}, {"frequencies": flag, "key_means": flag})
     all_told = _weighted([_unbiased(sums) for sums in sums_of(question)])

@@ -22,9 +22,8 @@ UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 
 def has_sums(question: Question) -> bool:
     """Whether every channel in use has unbiased reports of numbers, whose sums the statistic has."""
-    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
     return isinstance(question.attribute.domain, Numeric) and all(
-        isinstance(mechanism, NumericMechanism) for mechanism in mechanisms
+        isinstance(mechanism, NumericMechanism) for mechanism in question.mechanisms
     )
 
 

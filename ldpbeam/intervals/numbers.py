@@ -63,12 +63,10 @@ def people_of(question: Question) -> People | None:
     A histogram that counts each report in several cells has no likelihood of whole reports. Where windows are
     joined by user, the draws spread as the dependence of each user's reports demands.
     """
-    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
-    fitted = None if any(mechanism.composite for mechanism in mechanisms) else fit(question)
+    fitted = None if any(mechanism.composite for mechanism in question.mechanisms) else fit(question)
     if fitted is None:
         return None
-    histograms = [question.statistic.histograms[index] for index in question.versions]
-    rng = np.random.default_rng(zlib.crc32(np.concatenate(histograms).tobytes()))
+    rng = np.random.default_rng(zlib.crc32(np.concatenate(question.histograms).tobytes()))
     likelihood, centre = fitted.likelihood, average(fitted.fits)
     density = draws(likelihood, fitted.fits, rng)
     shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from ldpbeam.domains import Floats
+from ldpbeam.estimators.frequencies import channel_shares
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.bounded import each_level, within_one
 from ldpbeam.joined_windows import JoinedSupports
@@ -22,26 +23,21 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
     their noise are taken to be the fewest people that can have sent the reports. Where windows are joined by
     user, the variance is that by user, and the one of independent reports if that is larger.
     """
-    frequencies, weights, counts, noises = [], [], [], []
-    for index in question.versions:
-        mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
-        reports = question.reports_of(index)
-        sampling = question.apart * (1.0 - 1.0 / mechanism.bins) / mechanism.bins
-        frequencies.append(mechanism.unbiased_frequencies(question.statistic.histograms[index], reports))
-        weights.append(reports / (mechanism.frequency_variance + sampling))
-        counts.append(reports)
-        noises.append((mechanism, question.statistic.histograms[index], index))
+    channels = list(channel_shares(question))
+    weights, counts = [channel.precision for channel in channels], [channel.reports for channel in channels]
     parts, people = np.array(weights) / sum(weights), np.array(counts) / sum(counts)
-    shares = parts @ np.array(frequencies)
+    shares = parts @ np.array([channel.shares for channel in channels])
     likely = np.clip(shares, 0.0, 1.0)
     sampling = question.repeats * question.apart * ((parts - people) ** 2 / counts).sum()
     variance = sampling * likely * (1.0 - likely)
-    for (mechanism, histogram, index), part, reports in zip(noises, parts, counts, strict=True):
-        noise = mechanism.share_variances(likely, histogram) * question.share_factors(index, likely)
-        variance = variance + part**2 * noise / reports
+    for channel, part in zip(channels, parts, strict=True):
+        mechanism = cast(CategoricalMechanism, channel.mechanism)
+        noise = mechanism.share_variances(likely, question.statistic.histograms[channel.index])
+        noise = noise * question.share_factors(channel.index, likely)
+        variance = variance + part**2 * noise / channel.reports
     joined = question.statistic.joined
     if isinstance(joined, JoinedSupports):
-        variance = np.maximum(variance, _by_user(noises[0][0], joined))
+        variance = np.maximum(variance, _by_user(cast(CategoricalMechanism, channels[0].mechanism), joined))
     return within_one(shares, np.sqrt(variance), each_level(level, len(shares), simultaneous))
 
 

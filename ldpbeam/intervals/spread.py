@@ -36,7 +36,7 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     firsts, squares, parts, counts, noises, biases = [], [], [], [], [], []
     x = bucket_midpoints(len(shares))
     for index in question.versions:
-        mechanism = cast(NumericMechanism, question.attribute.versions[index].mechanism)
+        mechanism: NumericMechanism = question.mechanism(index)
         of_sums = channel_mean(question, index)
         cells, square = _values_of_cells(question, index, of_sums)
         channel = mechanism.channel(len(shares), question.attribute.buckets)

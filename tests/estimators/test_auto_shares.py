@@ -150,7 +150,7 @@ def test_shares_that_sum_to_one_have_the_least_expected_absolute_error() -> None
     weights = rng.dirichlet(np.full(41, 0.3), 3)
     sizes = np.array([1.0, 2.0, 1.0])
     found = Posterior(edges, atoms, weights, 0.0, 0)
-    shares = found.summing_to(1.0, sizes)
+    shares = found.quantiles(sizes)
     assert sizes @ shares == pytest.approx(1.0, abs=1e-9)
     # Each cell's mass is spread evenly: many points per cell.
     fine = (np.arange(200) + 0.5) / 200
@@ -171,7 +171,7 @@ def test_means_given_the_sum_are_those_of_every_combination() -> None:
     atoms = np.arange(4) / 24.0
     weights = np.array([[0.5, 0.2, 0.2, 0.1], [0.1, 0.3, 0.2, 0.4]])
     sizes = np.array([6.0, 6.0])
-    found = Posterior(np.append(atoms, 0.2), atoms, weights, 0.0, 0).means(1.0, sizes)
+    found = Posterior(np.append(atoms, 0.2), atoms, weights, 0.0, 0).means(sizes)
     assert sizes @ found == pytest.approx(1.0, abs=1e-8)
     # The number of steps of 1/24 that six categories of a group have, and of five of them: convolutions.
     six, five = (

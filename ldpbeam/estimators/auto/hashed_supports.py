@@ -9,7 +9,6 @@ possible.
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
 
 import numpy as np
 
@@ -32,7 +31,7 @@ def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) 
     """
     parts = list(likelihood.parts)
     for position, index in enumerate(question.versions):
-        mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
+        mechanism: CategoricalMechanism = question.mechanism(index)
         part = parts[position]
         if mechanism.seed_family and isinstance(part, Supports) and _is_small(mechanism):
             worth = independent_reports(question, index, shares) / question.reports_of(index)

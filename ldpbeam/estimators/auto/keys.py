@@ -18,7 +18,7 @@ from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.share_likelihood import Supports
 from ldpbeam.estimators.auto.share_prior import averaged, ends_of, most_likely_prior, relative
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.key_values.key_value import answer_keys, key_value, mechanism_of, sums_of
+from ldpbeam.estimators.key_values.key_value import answer_keys, key_value, sums_of
 from ldpbeam.estimators.key_values.pckv import pckv_em
 from ldpbeam.estimators.key_values.privkv import check_privkvm, privkvm
 from ldpbeam.estimators.question import Question
@@ -54,7 +54,7 @@ def auto_keys(question: Question) -> Estimate:
     Rounds are estimated by :func:`~ldpbeam.estimators.key_values.privkv.privkvm`, because later ones depend
     on the means of earlier ones.
     """
-    mechanisms = [mechanism_of(question, index) for index in question.versions]
+    mechanisms = question.mechanisms
     if any(mechanism.round for mechanism in mechanisms):
         return _by_rounds(question)
     parts = [key_reports(key_sums) for key_sums in sums_of(question)]

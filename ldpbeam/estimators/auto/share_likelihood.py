@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -169,7 +168,7 @@ def _means(values: Floats, members: Integers) -> Floats:
 
 def _part(question: Question, index: int) -> Part:
     """The likelihood of one service's or version's reports."""
-    mechanism = cast(CategoricalMechanism, question.attribute.versions[index].mechanism)
+    mechanism: CategoricalMechanism = question.mechanism(index)
     shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], question.reports_of(index))
     reports = independent_reports(question, index, shares)
     if mechanism.support_probabilities is None:

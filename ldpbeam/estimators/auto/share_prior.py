@@ -66,15 +66,14 @@ class Posterior:
     log_evidence: float
     steps: int
 
-    def means(self, total: float, sizes: Floats) -> Floats:
-        """The posterior means if the shares have a sum, shape (groups,).
+    def means(self, sizes: Floats) -> Floats:
+        """The posterior means given that the shares sum to one, shape (groups,).
 
         Each posterior distribution is multiplied by exp(t f), for the one t that gives the sum. This is the
         saddle-point approximation of the posterior distribution given the sum. If the sum is more than
         ``FARTHEST`` standard deviations away, or no t is found, the means are scaled instead.
 
         Args:
-            total: the sum.
             sizes: the number of categories of each group, shape (groups,).
         """
         with np.errstate(divide="ignore"):
@@ -86,8 +85,8 @@ class Posterior:
             tilted = np.exp(tilted - tilted.max(axis=1, keepdims=True))
             tilted /= tilted.sum(axis=1, keepdims=True)
             means: Floats = tilted @ self.atoms
-            missing = total - float(sizes @ means)
-            if abs(missing) < TILTED * total:
+            missing = 1.0 - float(sizes @ means)
+            if abs(missing) < TILTED:
                 return means
             slope = float(sizes @ (tilted @ self.atoms**2 - means**2))
             if slope <= 0.0 or (step == 0 and abs(missing) > FARTHEST * math.sqrt(slope)):
@@ -98,30 +97,24 @@ class Posterior:
                 # Newton's step left the interval: halve it, or double the step where it has no end.
                 known = math.isfinite(low) and math.isfinite(high)
                 tilt = 0.5 * (low + high) if known else 2.0 * (low if missing > 0.0 else high)
-        return plain * (total / float(sizes @ plain))
+        return plain * (1.0 / float(sizes @ plain))
 
-    @property
-    def reached(self) -> Floats:
-        """The posterior probability that a share is below each edge, shape (groups, cells + 1)."""
-        sums = np.zeros((len(self.weights), len(self.edges)))
-        np.cumsum(self.weights, axis=1, out=sums[:, 1:])
-        sums[:, -1] = 1.0
-        return sums
+    def quantiles(self, sizes: Floats) -> Floats:
+        """The quantiles of the one level, for all groups, at which the shares sum to one; shape (groups,).
 
-    def summing_to(self, total: float, sizes: Floats) -> Floats:
-        """The quantiles of the one level, for all groups, at which the shares have a sum; shape (groups,).
-
-        If a sum is required, these shares have the least expected sum of absolute errors.
+        Of all shares with this sum, these have the least expected sum of absolute errors.
 
         Args:
-            total: the sum.
             sizes: the number of categories of each group, shape (groups,).
         """
-        reached = self.reached
+        # The posterior probability that a share is below each edge.
+        reached = np.zeros((len(self.weights), len(self.edges)))
+        np.cumsum(self.weights, axis=1, out=reached[:, 1:])
+        reached[:, -1] = 1.0
         low, high = 0.0, 1.0
         for _ in range(40):
             level = 0.5 * (low + high)
-            if sizes @ _quantiles(reached, self.edges, level) < total:
+            if sizes @ _quantiles(reached, self.edges, level) < 1.0:
                 low = level
             else:
                 high = level

@@ -94,7 +94,7 @@ class ShareBelief:
         posterior quantiles of the one level at which they sum to one.
         """
         prior, sizes = self.without_order, self.likelihood.sizes
-        shares = self._every(0.5 * (prior.means(1.0, sizes) + prior.summing_to(1.0, sizes)))
+        shares = self._every(0.5 * (prior.means(sizes) + prior.quantiles(sizes)))
         if self.along_order is not None:
             shares = self.weight * self.along_order + (1.0 - self.weight) * shares
         scaled: Floats = shares / shares.sum()
@@ -123,8 +123,7 @@ def auto_shares(question: Question) -> Estimate:
 
     If a mechanism gives no unbiased shares, this is :func:`~ldpbeam.estimators.em.em`.
     """
-    mechanisms = [question.attribute.versions[index].mechanism for index in question.versions]
-    if not all(isinstance(mechanism, CategoricalMechanism) for mechanism in mechanisms):
+    if not all(isinstance(mechanism, CategoricalMechanism) for mechanism in question.mechanisms):
         estimate = em(question)
         return dataclasses.replace(estimate, estimator="auto", details={"chosen": "em", **estimate.details})
     belief = share_belief(question)

@@ -17,11 +17,6 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.key_values.mechanism import KeySums, KeyValueMechanism
 
 
-def mechanism_of(question: Question, index: int) -> KeyValueMechanism:
-    """The mechanism of ``attribute.versions[index]``."""
-    return cast(KeyValueMechanism, question.attribute.versions[index].mechanism)
-
-
 def answer_keys(question: Question, name: str, frequencies: Floats, means: Floats, **parts: Any) -> Estimate:
     """An estimate of frequencies and of means on [0, 1], which it converts to the attribute's unit."""
     domain = cast(KeyValues, question.attribute.domain)
@@ -31,9 +26,7 @@ def answer_keys(question: Question, name: str, frequencies: Floats, means: Float
 def sums_of(question: Question) -> list[KeySums]:
     """What the reports of each channel in use tell of each key."""
     return [
-        mechanism_of(question, index).key_sums(
-            question.statistic.histograms[index], question.reports_of(index)
-        )
+        question.mechanism(index).key_sums(question.statistic.histograms[index], question.reports_of(index))
         for index in question.versions
     ]
 
@@ -52,8 +45,8 @@ def estimates_by_version(question: Question, versions: Sequence[int]) -> tuple[F
     estimates, weights = [], []
     for index in versions:
         counts = question.statistic.histograms[index], question.reports_of(index)
-        estimates.append(mechanism_of(question, index).key_values(*counts))
-        weights.append(mechanism_of(question, index).precisions(*counts))
+        estimates.append(question.mechanism(index).key_values(*counts))
+        weights.append(question.mechanism(index).precisions(*counts))
     known = np.sum(weights, axis=0)
     # For a key without reports all channels have the same estimate, frequency 0 and the middle as mean.
     shares = np.divide(weights, known, out=np.full(np.shape(weights), 1.0 / len(versions)), where=known > 0.0)
@@ -76,10 +69,7 @@ def check_key_value(attribute: Attribute, services: Sequence[str]) -> None:
     Raises:
         ValueError: if one is not.
     """
-    for index in attribute.versions_of(services):
-        version = attribute.versions[index]
-        if not isinstance(version.mechanism, KeyValueMechanism):
-            raise ValueError(
-                f"service {version.label} ({version.mechanism.name}) is not of keys with values; for numbers "
-                "use ems (distribution) or ivw (mean), for categories norm_sub or em"
-            )
+    attribute.mechanisms_of(
+        services, KeyValueMechanism, "is not of keys with values; for numbers use ems (distribution) or ivw "
+        "(mean), for categories norm_sub or em",
+    )  # fmt: skip

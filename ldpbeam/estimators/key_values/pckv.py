@@ -18,7 +18,7 @@ from ldpbeam.domains import Floats, bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.iteration import Trace
-from ldpbeam.estimators.key_values.key_value import answer_keys, check_key_value, mechanism_of
+from ldpbeam.estimators.key_values.key_value import answer_keys, check_key_value
 from ldpbeam.estimators.mixture_reduction.merging import reduce_mixture
 from ldpbeam.estimators.mixture_reduction.neighbours import NeighbourChoice, bootstrap
 from ldpbeam.estimators.question import Question
@@ -49,7 +49,7 @@ def pckv_em(
         max_iterations: stop after this many iterations, with a warning.
     """
     attribute, versions = question.attribute, question.versions
-    mechanism = cast(PaddedKeyValueMechanism, mechanism_of(question, versions[0]))
+    mechanism: PaddedKeyValueMechanism = question.mechanism(versions[0])
     if mechanism.piecewise is not None:
         return _by_steps(question, tolerance, max_iterations)
     fit = fit_channel(
@@ -80,7 +80,7 @@ def pckv_em(
 def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Estimate:
     """EM for PCKV-PM: of the key step, and then of each key's values."""
     attribute = question.attribute
-    mechanisms = [cast(PaddedKeyValueMechanism, mechanism_of(question, index)) for index in question.versions]
+    mechanisms = question.mechanisms
     size = mechanisms[0].size
     histograms = [question.statistic.histograms[index].reshape(size, -1) for index in question.versions]
     # The key step: each slot is absent or present, as if a key had one value.
@@ -168,7 +168,7 @@ def pckv_mr(
         max_iterations: the most iterations of each stage.
     """
     attribute, (index,) = question.attribute, question.versions
-    mechanism = cast(PaddedKeyValueMechanism, mechanism_of(question, index))
+    mechanism: PaddedKeyValueMechanism = question.mechanism(index)
     histogram = question.statistic.histograms[index]
     frequencies, means = mechanism.key_values(histogram, question.reports)
     real = mechanism.real_share(frequencies / mechanism.padding)
@@ -216,15 +216,9 @@ def check_pckv_em(attribute: Attribute, services: Sequence[str]) -> None:
         ValueError: if not.
     """
     check_key_value(attribute, services)
-    kinds = set()
-    for index in attribute.versions_of(services):
-        version = attribute.versions[index]
-        if not isinstance(version.mechanism, PaddedKeyValueMechanism):
-            raise ValueError(
-                f"service {version.label} ({version.mechanism.name}) is not PCKV; use privkv_mle, privkv_em "
-                "or key_value"
-            )
-        kinds.add(f"{version.mechanism.name} with padding {version.mechanism.padding}")
+    problem = "is not PCKV; use privkv_mle, privkv_em or key_value"
+    mechanisms = attribute.mechanisms_of(services, PaddedKeyValueMechanism, problem)
+    kinds = {f"{mechanism.name} with padding {mechanism.padding}" for mechanism in mechanisms}
     if len(kinds) > 1:
         raise ValueError(
             f"the services are of different kinds ({', '.join(sorted(kinds))}); name services of one "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ldpbeam.estimators.key_values.key_value import (
     answer_keys,
     check_key_value,
     estimates_by_version,
-    mechanism_of,
     unreported,
 )
 from ldpbeam.estimators.question import Question
@@ -138,7 +137,7 @@ def _edge_roots(c: float, q1: float, n0: Floats, same: Floats, opposite: Floats)
 
 def _counts(question: Question) -> Integers:
     """The counts of absent, +1 and -1, shape (channels, keys, 3)."""
-    histograms = [question.statistic.histograms[index] for index in question.versions]
+    histograms = question.histograms
     return np.stack(histograms).reshape(len(histograms), -1, 3)
 
 
@@ -157,7 +156,7 @@ def privkv_em(
         max_iterations: stop after this many iterations, with a warning.
     """
     counts = _counts(question)
-    mechanisms = [cast(PrivKV, mechanism_of(question, index)) for index in question.versions]
+    mechanisms = question.mechanisms
     fit = fit_keys(
         np.concatenate(counts, axis=1).astype(np.float64),
         np.vstack([mechanism.block for mechanism in mechanisms]),
@@ -185,7 +184,7 @@ def privkv_em(
 def privkv_mle(question: Question) -> Estimate:
     """PrivKV's exact maximum likelihood in closed form; it needs that a missing key's sign is a fair coin."""
     (index,) = question.versions
-    mechanism = cast(PrivKV, mechanism_of(question, index))
+    mechanism: PrivKV = question.mechanism(index)
     frequencies, means = privkv_maximum_likelihood(_counts(question)[0], mechanism)
     return answer_keys(question, "privkv_mle", frequencies, means, warnings=unreported(question))
 
@@ -195,7 +194,7 @@ def privkvm(question: Question) -> Estimate:
 
     The frequencies are weighted by the precisions of the rounds.
     """
-    rounds = {index: mechanism_of(question, index).round for index in question.versions}
+    rounds = {index: question.mechanism(index).round for index in question.versions}
     last = [index for index, number in rounds.items() if number == max(rounds.values())]
     return answer_keys(
         question,
@@ -214,12 +213,7 @@ def check_privkv_em(attribute: Attribute, services: Sequence[str]) -> None:
         ValueError: if one is not.
     """
     check_key_value(attribute, services)
-    for index in attribute.versions_of(services):
-        version = attribute.versions[index]
-        if not isinstance(version.mechanism, PrivKV):
-            raise ValueError(
-                f"service {version.label} ({version.mechanism.name}) is not PrivKV; use pckv_em, or key_value"
-            )
+    attribute.mechanisms_of(services, PrivKV, "is not PrivKV; use pckv_em, or key_value")
 
 
 def check_privkv_mle(attribute: Attribute, services: Sequence[str]) -> None:
