@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,14 @@ class ServiceVersion:
     def explain(self) -> str:
         """The mechanism, its budgets and its reports, in words."""
         return self.mechanism.explain() if self.lifetime is None else self.lifetime.explain()
+
+
+class OnAxis(NamedTuple):
+    """The cells of ``versions[version]`` on the axis of its service: from ``first``, and before ``end``."""
+
+    version: int
+    first: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -151,18 +159,17 @@ class Attribute:
 
     @functools.cached_property
     def joint_shape(self) -> tuple[int, ...]:
-        """The length of each joined service's axis in the joint histogram.
+        """The length of each joined service's axis in the joint histogram."""
+        return tuple(self.axis(service)[-1].end for service in self.joint_services)
 
-        Cell 0 of an axis is "no report"; the cells of the service's versions follow.
-        """
-        return tuple(
-            1
-            + sum(
-                self.versions[i].mechanism.cells(self.joint_resolution(i))
-                for i in self.versions_of([service])
-            )
-            for service in self.joint_services
-        )
+    def axis(self, service: str) -> list[OnAxis]:
+        """The cells of each version on a joined service's axis in the joint histogram, after "no report"."""
+        parts, end = [], 1
+        for index in self.versions_of([service]):
+            first = end
+            end += self.versions[index].mechanism.cells(self.joint_resolution(index))
+            parts.append(OnAxis(index, first, end))
+        return parts
 
     @property
     def keeps_rows(self) -> bool:
@@ -198,16 +205,12 @@ class Attribute:
             An array of shape (n, ``value_buckets``).
         """
         rows = np.ones((len(cells), self.value_buckets))
-        first = 1
-        for index in self.versions_of([service]):
-            mechanism = self.versions[index].mechanism
-            resolution = self.joint_resolution(index)
-            last = first + mechanism.cells(resolution)
-            of_version = np.flatnonzero((cells >= first) & (cells < last))
+        for index, first, end in self.axis(service):
+            of_version = np.flatnonzero((cells >= first) & (cells < end))
             if len(of_version):
+                mechanism, resolution = self.versions[index].mechanism, self.joint_resolution(index)
                 channel = mechanism.channel(self.value_buckets, resolution)
                 rows[of_version] = channel.rows(cells[of_version] - first)
-            first = last
         return rows
 
     @functools.cached_property

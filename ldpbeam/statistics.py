@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -87,6 +87,14 @@ class Statistic:
     joint_cells: Integers
     joint_counts: Integers
     joined: JoinedWindows | None = None
+
+    def moments_of(self, index: int) -> list[Moments]:
+        """The moments of the users who answered a channel, by what else they answered."""
+        return [moments for mask, moments in self.moments.items() if mask >> index & 1]
+
+    def reports_of(self, index: int) -> int:
+        """The number of reports of a channel."""
+        return sum(moments.users for moments in self.moments_of(index))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Statistic):
@@ -252,13 +260,11 @@ def _joint_histogram(
     digits = [np.zeros(users, dtype=np.int64) for _ in attribute.joint_services]
     by_version = {answer.version: answer for answer in answers}
     for service, digit in zip(attribute.joint_services, digits, strict=True):
-        first = 1
-        for index in attribute.versions_of([service]):
-            mechanism, resolution = attribute.versions[index].mechanism, attribute.joint_resolution(index)
+        for index, first, _ in attribute.axis(service):
             if index in by_version:
-                answer = by_version[index]
-                digit[answer.rows] = first + mechanism.bucketise(answer.payloads, resolution)
-            first += mechanism.cells(resolution)
+                mechanism, answer = attribute.versions[index].mechanism, by_version[index]
+                cells_of_service = mechanism.bucketise(answer.payloads, attribute.joint_resolution(index))
+                digit[answer.rows] = first + cells_of_service
     cell_of_user = joint_cells.indexes(attribute.joint_shape, digits)
     # Cell 0 is of users who answered none of the joined services; they give no information and are left out.
     if math.prod(attribute.joint_shape) <= 4 * users:
@@ -388,8 +394,8 @@ def difference(after: Statistic, before: Statistic) -> Statistic:
     Raises:
         ValueError: if the channels of the two statistics differ.
     """
-    negative = Statistic(
-        fingerprint=before.fingerprint,
+    negative = replace(
+        before,
         reports=-before.reports,
         users=None if before.users is None else -before.users,
         histograms=tuple(-histogram for histogram in before.histograms),
@@ -402,7 +408,6 @@ def difference(after: Statistic, before: Statistic) -> Statistic:
             )
             for mask, moment in before.moments.items()
         },
-        joint_cells=before.joint_cells,
         joint_counts=-before.joint_counts,
         joined=None if before.joined is None else before.joined.negative,
     )

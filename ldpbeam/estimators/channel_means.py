@@ -76,7 +76,7 @@ def channel_mean(question: Question, index: int) -> ChannelMean:
     if scores is not None:
         first, second = scores.first.mean(histogram), scores.first.mean_square(histogram)
         return ChannelMean(mechanism, scores, reports, first, second, scores.second.mean(histogram))
-    moments = question.moments_of(index)
+    moments = question.statistic.moments_of(index)
     step = mechanism.fixed_point_step
     first = sum(moment.sums[index] for moment in moments) * step / reports
     second = sum(moment.squares[index] for moment in moments) * step**2 / reports

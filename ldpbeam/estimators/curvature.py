@@ -11,7 +11,7 @@ from ldpbeam.channels import BandChannel, Channel, StackedChannel, by_block
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.fixed_point import Curvature
 from ldpbeam.estimators.joint_likelihood import JointProducts
-from ldpbeam.estimators.linearised import block_starts
+from ldpbeam.estimators.linearised import block_starts, blocks_of
 
 #: With at most this many kinds of observations the curvature is not smooth: their likelihoods give it.
 FEW_KINDS = 32
@@ -75,8 +75,7 @@ def sampled_curvature(
     """The means of the curvature of users over pairs of blocks of value buckets, for :class:`Curvature`."""
     size = min(len(counts), SAMPLE, max(1, SAMPLE_ENTRIES // blocks))
     sample: Integers = np.linspace(0, len(counts) - 1, size).astype(np.int64)
-    starts = block_starts(value_buckets, blocks)
-    sizes = np.diff(starts, append=value_buckets)
+    starts, sizes = blocks_of(value_buckets, blocks)
     parts = np.array_split(sample, -(-size * value_buckets // SAMPLE_ENTRIES))
     likelihoods = np.concatenate(
         [np.add.reduceat(products.rows(part), starts, axis=1) / sizes for part in parts]
@@ -107,5 +106,4 @@ def _by_block(channel: Channel, blocks: int) -> tuple[Floats, Integers]:
         groups = np.zeros(rows, np.int64)
         groups[block_starts(rows, some)[1:]] = 1
         return channel.coarser(blocks, some).dense(), np.cumsum(groups)
-    sizes = np.diff(block_starts(buckets, blocks), append=buckets)
-    return by_block(channel, sizes), np.arange(rows)
+    return by_block(channel, blocks_of(buckets, blocks)[1]), np.arange(rows)

@@ -36,7 +36,7 @@ class JointProducts(Products, Protocol):
         ...
 
 
-class Matrix:
+class Matrix(JointProducts):
     """The likelihoods of few kinds of users as one matrix."""
 
     def __init__(self, log_axes: Sequence[Floats], places: Integers) -> None:
@@ -53,17 +53,12 @@ class Matrix:
         """The transpose of :meth:`forward`, shape (value buckets,)."""
         return ratios @ self.matrix
 
-    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
-        probabilities = self.forward(weights)
-        return probabilities, self.backward(counts / probabilities)
-
     def rows(self, chosen: Integers) -> Floats:
         """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""
         return self.matrix[chosen]
 
 
-class Table:
+class Table(JointProducts):
     """The likelihoods of all cells as ``(left * weights) @ right.T``, with the services on two sides.
 
     The time of a product depends on the table's size and not on the number of users.
@@ -94,11 +89,6 @@ class Table:
         table[self.row, self.column] = ratios
         total: Floats = np.einsum("ij,ij->j", table @ self.right, self.left)
         return total
-
-    def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
-        probabilities = self.forward(weights)
-        return probabilities, self.backward(counts / probabilities)
 
     def rows(self, chosen: Integers) -> Floats:
         """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""

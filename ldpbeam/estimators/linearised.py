@@ -68,6 +68,12 @@ def block_starts(buckets: int, blocks: int) -> Integers:
     return np.ceil(np.arange(blocks) * buckets / blocks - 0.5).astype(np.int64).clip(0)
 
 
+def blocks_of(buckets: int, blocks: int) -> tuple[Integers, Integers]:
+    """The first bucket of each block and the number of its buckets, shape (blocks,) each."""
+    starts = block_starts(buckets, blocks)
+    return starts, np.diff(starts, append=buckets)
+
+
 class Linearised:
     """J at some weights, where H = B' M B.
 
@@ -102,8 +108,7 @@ class Linearised:
         self.diagonal = 1.0 + self.free * (SHIFT - self._middle / weights)
         self.per_slope = self.free / slopes
         self.means, self.basis = means, basis
-        self.starts = block_starts(buckets, len(means))
-        self.sizes = np.diff(self.starts, append=buckets)
+        self.starts, self.sizes = blocks_of(buckets, len(means))
         self.shares = self._projected(weights)[1:]
         response = self._responses()
         onto = response[:, 1:] @ means

@@ -41,7 +41,7 @@ def _unbiased_sum(question: Question, mask: int, index: int) -> float:
     slope, intercept = mechanism.unbiased_map
     if not has_tail(mechanism):
         return slope * (moments.sums[index] * mechanism.fixed_point_step) + intercept * moments.users
-    all_sums = question.moments_of(index)
+    all_sums = question.statistic.moments_of(index)
     mean = channel_mean(question, index).first
     if len(all_sums) == 1:
         return mean * moments.users
@@ -81,7 +81,7 @@ def _sample_variance(question: Question, index: int) -> float:
     if has_tail(mechanism):
         of_scores = channel_mean(question, index)
         return (of_scores.second - of_scores.first**2) * (reports / (reports - 1))
-    moments = question.moments_of(index)
+    moments = question.statistic.moments_of(index)
     total = sum(m.sums[index] for m in moments)
     # Exact whole numbers: the difference of two large numbers has no rounding error.
     squares = reports * sum(m.squares[index] for m in moments) - total**2

@@ -18,19 +18,18 @@ DENSE_ENTRIES = 2**17
 class Products(Protocol):
     """The likelihoods of kinds of observations, as a linear operator of shape (kinds, value buckets)."""
 
-    @property
-    def forward(self) -> Callable[[Floats], Floats]:
-        """From weights to the probability of each kind, shape (kinds,)."""
+    def forward(self, weights: Floats, /) -> Floats:
+        """The probability of each kind under a distribution, shape (kinds,)."""
         ...
 
-    @property
-    def backward(self) -> Callable[[Floats], Floats]:
-        """The transpose of :attr:`forward`, shape (value buckets,)."""
+    def backward(self, ratios: Floats, /) -> Floats:
+        """The transpose of :meth:`forward`, shape (value buckets,)."""
         ...
 
     def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
-        ...
+        probabilities = self.forward(weights)
+        return probabilities, self.backward(counts / probabilities)
 
 
 class ChannelProducts(NamedTuple):
@@ -46,8 +45,7 @@ class ChannelProducts(NamedTuple):
 
     def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
-        probabilities = self.forward(weights)
-        return probabilities, self.backward(counts / probabilities)
+        return Products.evaluate(self, weights, counts)
 
 
 def products(channel: Channel, seen: Integers) -> ChannelProducts:

@@ -14,7 +14,7 @@ from ldpbeam.estimators.by_user import noise_factor
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.memoised import SupportChain
-from ldpbeam.statistics import Moments, Statistic
+from ldpbeam.statistics import Statistic
 
 #: A function that estimators call after each iteration, with the iteration's number and log-likelihood.
 Progress = Callable[[int, float], None]
@@ -62,11 +62,7 @@ class Question:
 
     def reports_of(self, index: int) -> int:
         """The number of reports of ``attribute.versions[index]``: one per user who answered it."""
-        return sum(moments.users for moments in self.moments_of(index))
-
-    def moments_of(self, index: int) -> list[Moments]:
-        """The moments of the users who answered ``attribute.versions[index]``, by what else they answered."""
-        return [moments for mask, moments in self.statistic.moments.items() if mask >> index & 1]
+        return self.statistic.reports_of(index)
 
     @property
     def reports(self) -> int:

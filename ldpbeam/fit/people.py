@@ -50,48 +50,34 @@ class Pair(NamedTuple):
 
 def pairs(attribute: Attribute, statistic: Statistic) -> Iterator[Pair]:
     """The comparisons of any two joined services that enough users answered."""
-    axes = list(_axes(attribute))
-    if len({axis.service for axis in axes}) < 2 or not len(statistic.joint_counts):
+    compared = [
+        (service, part)
+        for service in attribute.joint_services
+        for part in attribute.axis(service)
+        if is_compared(attribute, part.version)
+    ]
+    if len({service for service, _ in compared}) < 2 or not len(statistic.joint_counts):
         return
     counts = statistic.joint_counts.astype(np.float64)
     digits_of_cells = joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells)
     digits = dict(zip(attribute.joint_services, digits_of_cells, strict=True))
-    for one, other in itertools.combinations(axes, 2):
-        if one.service == other.service:
+    for (service, one), (other_service, other) in itertools.combinations(compared, 2):
+        if service == other_service:
             continue
-        rows, columns = digits[one.service] - one.first, digits[other.service] - other.first
-        chosen = (rows >= 0) & (rows < one.cells) & (columns >= 0) & (columns < other.cells)
+        rows, columns = digits[service], digits[other_service]
+        chosen = (rows >= one.first) & (rows < one.end) & (columns >= other.first) & (columns < other.end)
         users = float(counts[chosen].sum())
         if users < FEWEST_USERS:
             continue
-        left, right = _pooled(attribute, one.channel), _pooled(attribute, other.channel)
-        cells = left.group[rows[chosen]] * len(right.channel) + right.group[columns[chosen]]
+        left, right = _pooled(attribute, one.version), _pooled(attribute, other.version)
+        cells = left.group[rows[chosen] - one.first] * len(right.channel)
+        cells = cells + right.group[columns[chosen] - other.first]
         size = len(left.channel) * len(right.channel)
         table: Floats = np.bincount(cells, counts[chosen], minlength=size).astype(np.float64)
         joint = (left.channel[:, None, :] * right.channel[None, :, :]).reshape(len(table), -1)
         numbers = isinstance(attribute.domain, Numeric)
         misfit = least_misfit(DenseChannel(joint), table, sparse=numbers)
-        yield Pair((one.channel, other.channel), int(users), misfit.p_value)
-
-
-class _Axis(NamedTuple):
-    """The cells of one channel on the axis of its service in the joint histogram."""
-
-    channel: int
-    service: str
-    first: int
-    cells: int
-
-
-def _axes(attribute: Attribute) -> Iterator[_Axis]:
-    """The channels that are compared."""
-    for service in attribute.joint_services:
-        first = 1
-        for index in attribute.versions_of([service]):
-            cells = attribute.versions[index].mechanism.cells(attribute.joint_resolution(index))
-            if is_compared(attribute, index):
-                yield _Axis(index, service, first, cells)
-            first += cells
+        yield Pair((one.version, other.version), int(users), misfit.p_value)
 
 
 def is_compared(attribute: Attribute, index: int) -> bool:

@@ -60,7 +60,7 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
     for index, version in enumerate(attribute.versions):
         if windows > 1 and version.lifetime is not None:
             continue
-        reports = sum(moments.users for mask, moments in statistic.moments.items() if mask >> index & 1)
+        reports = statistic.reports_of(index)
         if reports >= FEWEST_REPORTS and is_tested(attribute, index):
             p_value = histogram_p_value(attribute, index, statistic.histograms[index], reports)
             yield FitTest("reports", (version.label,), reports, p_value)

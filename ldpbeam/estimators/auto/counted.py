@@ -10,7 +10,7 @@ import numpy as np
 from ldpbeam.channels import BandChannel, Channel, StackedChannel, by_block
 from ldpbeam.density.likelihoods import Exact
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.linearised import block_starts
+from ldpbeam.estimators.linearised import block_starts, blocks_of
 
 #: The most blocks of an exact likelihood, and the most rows of a band: neighbours are put together.
 MOST_BLOCKS = 1_024
@@ -18,15 +18,9 @@ MOST_BLOCKS = 1_024
 MOST_ENTRIES = 2**23
 
 
-def blocks_of(value_buckets: int, most: int = MOST_BLOCKS) -> tuple[Integers, Integers]:
-    """The first value bucket of each block and the number of its buckets, shape (blocks,) each."""
-    starts = block_starts(value_buckets, min(value_buckets, most))
-    return starts, np.diff(starts, append=value_buckets)
-
-
 def of_channel(channel: Channel, counts: Floats) -> Exact | None:
     """The likelihood of counts of report buckets; None if its matrix would have too many entries."""
-    _, sizes = blocks_of(channel.shape[1])
+    _, sizes = blocks_of(channel.shape[1], min(channel.shape[1], MOST_BLOCKS))
     observed = np.asarray(counts, dtype=np.float64)
     parts = channel.channels if isinstance(channel, StackedChannel) else (channel,)
     pieces = np.split(observed, np.cumsum([part.shape[0] for part in parts])[:-1])

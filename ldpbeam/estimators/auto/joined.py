@@ -6,11 +6,11 @@ import numpy as np
 
 from ldpbeam.density.likelihoods import Exact, Quadratic
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.auto.counted import blocks_of
 from ldpbeam.estimators.curvature import sampled_curvature
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood, JointProducts
+from ldpbeam.estimators.linearised import blocks_of
 from ldpbeam.estimators.question import Question
 
 #: The most blocks of value buckets.
@@ -66,7 +66,8 @@ class JoinedLikelihood:
 
     def __init__(self, question: Question) -> None:
         joint = JointLikelihood(question)
-        starts, self.sizes = blocks_of(question.attribute.value_buckets, MOST_BLOCKS)
+        buckets = question.attribute.value_buckets
+        starts, self.sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
         self._products = Blocked(joint.products, starts, self.sizes)
         # Services draw their noise independently, so the worst service's factor bounds that of all together.
         factor = max(question.noise_factor(index) for index in question.versions)
