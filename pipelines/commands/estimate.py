@@ -204,9 +204,9 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
     warnings = []
     if counts["damaged_files"]:
         warnings.append(tables.damage_line(counts["damaged_files"]))
-    if counts["in"] and counts["dead_letters"] > max_bad_fraction * counts["in"]:
-        share = counts["dead_letters"] / counts["in"]
-        warnings.append(f"{share:.2%} of the input is bad, more than --max-bad-fraction {max_bad_fraction:g}")
+    if tables.bad_share(counts) > max_bad_fraction:
+        share = f"{tables.bad_share(counts):.2%} of the input is bad"
+        warnings.append(f"{share}, more than --max-bad-fraction {max_bad_fraction:g}")
     for warning in warnings:
         print(f"ldpbeam: {warning}; the outputs are written, look at them with care", file=sys.stderr)
     for sentence in warnings_of(study, counts):

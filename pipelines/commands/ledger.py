@@ -10,14 +10,15 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.pipelines.commands.options import check_reachable, check_service, renamed_of, study_of
-from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.ledger_files import print_periods, write_periods
 from ldpbeam.pipelines.estimates.read import read_study
 from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
 from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.graphs.run import run_pipeline
-from ldpbeam.pipelines.printing import document, progress_console, step
+from ldpbeam.pipelines.options.estimate import MAX_BAD_FRACTION
+from ldpbeam.pipelines.printing import document, progress_console, step, warn
 from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.pipelines.runs.output import Output, read_accounting
 from ldpbeam.pipelines.runs.received import bring_together, ledger_key
@@ -43,16 +44,20 @@ def ledger_command(options: argparse.Namespace) -> int:
         # A folder that is none would be missing from the sums.
         study, *_ = [_with_ledger(read_study(folder), folder) for folder in options.folders]
         entries = write_periods(study, options.folders)
+    share = 0.0 if accounting is None else tables.bad_share(accounting)
+    code = WITH_CARE if share > MAX_BAD_FRACTION else DONE
+    if code == WITH_CARE:
+        warn(f"{share:.2%} of the input is bad, more than {MAX_BAD_FRACTION:g}, and in no sum")
     periods = {"periods": [fields_of(entry) for entry in entries]}
     if document(periods if accounting is None else {**periods, "accounting": accounting}):
-        return DONE
+        return code
     print_periods(entries)
     if not entries:
         print("no user sent a report that the ledger counts")
     if accounting and accounting["dead_letters"]:
         print("dead letters are not counted: nobody can say who spent what")
         tables.print_reasons(Console(), accounting)
-    return DONE
+    return code
 
 
 def _with_ledger(study: Study, where: str) -> Study:

@@ -153,6 +153,11 @@ def accounting_line(counts: Mapping[str, Any]) -> str:
     return line
 
 
+def bad_share(counts: Mapping[str, Any]) -> float:
+    """The share of the reports in the input that became dead letters; 0 of none."""
+    return counts["dead_letters"] / counts["in"] if counts["in"] else 0.0
+
+
 def damage_line(damaged_files: int) -> str:
     """A sentence on damaged files and what they lost; there is at least one."""
     are = counted(damaged_files, "file is", "files are")

@@ -13,6 +13,9 @@ from ldpbeam.pipelines.options.shared import (
     add_unnamed_options,
 )
 
+#: The default of --max-bad-fraction.
+MAX_BAD_FRACTION = 0.01
+
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
@@ -48,8 +51,8 @@ def add_options(parser: Parser) -> None:
         help="whether a file that cannot be read stops the run, or is counted and skipped (default: stop)",
     )  # fmt: skip
     bad.add_argument(
-        "--max-bad-fraction", type=float, default=0.01, metavar="SHARE",
-        help="exit code 3 if more of the input than this is bad (default: 0.01)",
+        "--max-bad-fraction", type=float, default=MAX_BAD_FRACTION, metavar="SHARE",
+        help=f"exit code 3 if more of the input than this is bad (default: {MAX_BAD_FRACTION})",
     )  # fmt: skip
     add_privacy_options(parser)
     work = parser.add_argument_group("how it is computed")

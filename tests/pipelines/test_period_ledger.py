@@ -254,13 +254,19 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     assert (nowhere.code, nowhere.out, "nowhere: there is no such folder" in nowhere.err) == (2, "", True)
 
 
-def test_a_ledger_without_users_says_so(tmp_path: Path, command: Any, write_lines: Any) -> None:
+@pytest.mark.parametrize("good", [0, 98, 99])
+def test_a_ledger_with_more_dead_letters_than_a_run_allows_is_exit_code_3(
+    good: int, tmp_path: Path, command: Any, write_lines: Any
+) -> None:
     study = tmp_path / "study.yaml"
     study.write_text(TEXT)
     early = report(("x", "app"), 0, 0, 0, "n") | {"event_time": 0}
-    ran = command("ledger", "--study", study, "--input", write_lines(tmp_path / "reports.jsonl", [early]))
-    assert ran.code == 0, ran.err
-    assert ran.out.startswith("no user sent a report that the ledger counts")
+    sent = [early, *(report(("x", "app"), user, 0, 0, "n") for user in range(good))]
+    ran = command("ledger", "--study", study, "--input", write_lines(tmp_path / "reports.jsonl", sent))
+    bad = good < 99
+    assert (ran.code, "of the input is bad" in ran.err) == (3 if bad else 0, bad)
+    assert ran.out.startswith("no user sent a report that the ledger counts") == (not good)
+    assert "dead letters are not counted" in ran.out
 
 
 def test_reports_out_of_turn_count(tmp_path: Path) -> None:
