@@ -23,6 +23,7 @@ from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.pipelines.estimates.child import one_blas_thread
 from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Difference
 from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS
+from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.joining.join import at_most_groups, groups_merged
@@ -258,13 +259,13 @@ def _numbers(
 def _differences(
     part: _Compared, windows: tuple[Bounds, Bounds], level: float, beyond: float
 ) -> Iterator[Difference]:
-    places = [(part.attribute, part.label, window, part.group, part.rest) for window in windows]
+    keys = [EstimateKey(part.attribute, part.label, window, part.group, part.rest) for window in windows]
     apart = part.second - part.first
     room = float(ndtri(0.5 + 0.5 * level)) * part.errors + part.bias
     columns = (part.first, part.second, apart - room, apart + room, part.errors)
     for name, *numbers in zip(part.numbers, *(column.tolist() for column in columns), strict=True):
         first, second, low, high, error = numbers
         yield Difference(
-            places[0], places[1], name, first, second, low, high, error,
+            keys[0], keys[1], name, first, second, low, high, error,
             abs(second - first) > beyond * error + part.bias,
         )  # fmt: skip

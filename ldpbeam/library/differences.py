@@ -61,13 +61,13 @@ class Differences:
         """The differences as an Arrow table, one row per number; its columns are always the same."""
         rows = [
             {
-                "attribute": entry.place[0],
-                "estimate": entry.place[1],
+                "attribute": entry.key.attribute,
+                "estimate": entry.key.name,
                 "number": entry.number,
-                "first_window_start": entry.place[2] and entry.place[2][0],
-                "second_window_start": entry.other[2] and entry.other[2][0],
-                "first_group": entry.place[3],
-                "second_group": entry.other[3],
+                "first_window_start": entry.key.window and entry.key.window[0],
+                "second_window_start": entry.other_key.window and entry.other_key.window[0],
+                "first_group": entry.key.group,
+                "second_group": entry.other_key.group,
                 "first": entry.first,
                 "second": entry.second,
                 "difference": entry.second - entry.first,

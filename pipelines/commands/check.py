@@ -15,12 +15,12 @@ from rich.console import Console
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.diff import as_json, as_texts
 from ldpbeam.pipelines.errors import BEYOND, DONE, UserError
-from ldpbeam.pipelines.estimates.numbers import Numbers, Place, by_place, numbers_of
+from ldpbeam.pipelines.estimates.numbers import Numbers, by_key, numbers_of
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 from ldpbeam.statistics import counted
 
 #: This many numbers are printed; with ``--json`` all are.
@@ -55,7 +55,7 @@ def check_command(options: argparse.Namespace) -> int:
 
 def _as_texts(row: Checked) -> dict[str, str]:
     return {
-        **as_texts(row.place),
+        **as_texts(row.key),
         "condition": row.condition.text,
         "value": f"{row.value:.6g}",
         "interval": f"{row.interval[0]:.6g} to {row.interval[1]:.6g}" if row.interval else "",
@@ -67,7 +67,7 @@ def _as_texts(row: Checked) -> dict[str, str]:
 def _as_json(row: Checked) -> dict[str, Any]:
     low, high = row.interval or (None, None)
     return {
-        **as_json(row.place),
+        **as_json(row.key),
         "condition": row.condition.text,
         "number": row.condition.number,
         "threshold": row.condition.threshold,
@@ -111,7 +111,7 @@ class Checked:
     """A number and its condition.
 
     Attributes:
-        place: the estimate.
+        key: the estimate.
         condition: the condition.
         value: the number.
         interval: the two ends of its interval; None if it has none.
@@ -120,7 +120,7 @@ class Checked:
         flag: why the interval may hold the truth less often than its level.
     """
 
-    place: Place
+    key: EstimateKey
     condition: Condition
     value: float
     interval: tuple[float, float] | None
@@ -147,34 +147,38 @@ def checked(
     if not chosen:
         what = f"no estimate is named {estimate!r}" if estimate else "there is no estimate"
         raise UserError(f"{results.folder}: {what}{' of a window that has closed' if latest else ''}")
-    parts = {place: list(numbers_of(record)) for place, record in chosen.items()}
+    parts = {key: list(numbers_of(record)) for key, record in chosen.items()}
     names: dict[str, dict[str, None]] = {}
-    for place, numbers in parts.items():
-        names.setdefault(place[0], {}).update(dict.fromkeys(name for part in numbers for name in part.names))
+    for key, numbers in parts.items():
+        names.setdefault(key.attribute, {}).update(
+            dict.fromkeys(name for part in numbers for name in part.names)
+        )
     conditions = [
         _condition(text, {attribute: list(numbers) for attribute, numbers in names.items()}) for text in texts
     ]
     return [
-        _checked(place, part, part.names.index(condition.number), condition)
+        _checked(key, part, part.names.index(condition.number), condition)
         for condition in conditions
-        for place, numbers in parts.items()
+        for key, numbers in parts.items()
         for part in numbers
-        if place[0] == condition.attribute and condition.number in part.names
+        if key.attribute == condition.attribute and condition.number in part.names
     ]
 
 
-def _chosen(results: Results, estimate: str | None, latest: bool) -> Iterator[tuple[Place, EstimateRecord]]:
-    records = by_place(results.estimates)
+def _chosen(
+    results: Results, estimate: str | None, latest: bool
+) -> Iterator[tuple[EstimateKey, EstimateRecord]]:
+    records = by_key(results.estimates)
     closed = [record for record in records.values() if record.pane_timing != "early"]
     ends = {record.attribute: (0, 0) for record in closed}
     for record in closed:
         ends[record.attribute] = max(ends[record.attribute], record.window or (0, 0))
-    for place, record in records.items():
+    for key, record in records.items():
         if estimate is not None and record.name != estimate:
             continue
         if latest and (record.pane_timing == "early" or (record.window or (0, 0)) != ends[record.attribute]):
             continue
-        yield place, record
+        yield key, record
 
 
 def _condition(text: str, names: dict[str, list[str]]) -> Condition:
@@ -208,7 +212,7 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
     return Condition(text, having[0], number, match["side"] == ">", threshold)
 
 
-def _checked(place: Place, part: Numbers, index: int, condition: Condition) -> Checked:
+def _checked(key: EstimateKey, part: Numbers, index: int, condition: Condition) -> Checked:
     value, low, high = (float(column[index]) for column in (part.values, part.low, part.high))
     known = not math.isnan(low)
     sign = 1 if condition.above else -1
@@ -218,4 +222,4 @@ def _checked(place: Place, part: Numbers, index: int, condition: Condition) -> C
         verdict = "certainly"
     elif any(beyond):
         verdict = "possibly"
-    return Checked(place, condition, value, (low, high) if known else None, verdict, part.flag)
+    return Checked(key, condition, value, (low, high) if known else None, verdict, part.flag)

@@ -11,12 +11,12 @@ from rich.console import Console
 from ldpbeam.pipelines.errors import DIFFERS, DONE, UserError, naming
 from ldpbeam.pipelines.estimates.between import Between, between_groups, between_windows
 from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Comparison, Difference, compared
-from ldpbeam.pipelines.estimates.numbers import Place
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, note
+from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.statistics import counted
-from ldpbeam.times import format_duration, rfc3339, window_fields
+from ldpbeam.times import format_duration, window_fields
 from ldpbeam.untrusted import shown
 
 #: This many differences are printed; with ``--json`` all are.
@@ -80,13 +80,13 @@ def _print(comparison: Comparison, names: Sequence[str], between: Between | None
     _print_rows(rows[:MOST_ROWS], between)
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
-    for name, places in zip(names, (comparison.only_first, comparison.only_second), strict=True):
-        if places:
+    for name, keys in zip(names, (comparison.only_first, comparison.only_second), strict=True):
+        if keys:
             where = name or "reports without a group"
-            print(shown(f"{counted(len(places), 'estimate')} only in {where}: {_listed(places)}"))
+            print(shown(f"{counted(len(keys), 'estimate')} only in {where}: {_listed(keys)}"))
     if comparison.unlike:
-        places = comparison.unlike
-        print(shown(f"{counted(len(places), 'estimate')} with other buckets or names: {_listed(places)}"))
+        keys = comparison.unlike
+        print(shown(f"{counted(len(keys), 'estimate')} with other buckets or names: {_listed(keys)}"))
     print(_summary(comparison, between))
 
 
@@ -95,7 +95,7 @@ def _print_rows(rows: Sequence[Difference], between: Between | None) -> None:
         return
     interval = "" if between is None else f"{100 * between.level:g}% interval"
     texts = [_row(difference, interval) for difference in rows]
-    lengths = [difference.place[2] and difference.place[2][1] - difference.place[2][0] for difference in rows]
+    lengths = [difference.key.length for difference in rows]
     if len(set(lengths)) > 1:
         for text, length in zip(texts, lengths, strict=True):
             text["window"] = text["window"] or (format_duration(length) if length else "")
@@ -106,10 +106,10 @@ def _print_rows(rows: Sequence[Difference], between: Between | None) -> None:
 
 def _row(difference: Difference, interval: str) -> dict[str, str]:
     ends = difference.low, difference.high
-    texts = as_texts(difference.place)
-    if difference.other[2] != difference.place[2]:
+    texts = as_texts(difference.key)
+    if difference.other_key.window != difference.key.window:
         texts["window"] = ""
-    if difference.other[3] != difference.place[3]:
+    if difference.other_key.group != difference.key.group:
         texts["group"] = ""
     return {
         **texts,
@@ -129,33 +129,25 @@ def _row(difference: Difference, interval: str) -> dict[str, str]:
     }
 
 
-def as_texts(place: Place) -> dict[str, str]:
+def as_texts(key: EstimateKey) -> dict[str, str]:
     """The estimate as columns of a printed table."""
-    attribute, name, window, group, rest = place
     return {
-        "attribute": attribute,
-        "window": rfc3339(window[0]) if window else "",
-        "group": "(more)" if rest else group or "",
-        "estimate": name,
+        "attribute": key.attribute,
+        "window": key.start,
+        "group": "(more)" if key.rest else key.group or "",
+        "estimate": key.name,
     }
 
 
-def _listed(places: Sequence[Place]) -> str:
-    """The first places in words."""
+def _listed(keys: Sequence[EstimateKey]) -> str:
+    """The first estimates in words."""
     sentences = [
         " ".join(
-            part
-            for part in (
-                attribute,
-                name,
-                rfc3339(window[0]) if window else "",
-                "(more groups)" if rest else group or "",
-            )
-            if part
+            filter(None, (key.attribute, key.name, key.start, "(more groups)" if key.rest else key.group))
         )
-        for attribute, name, window, group, rest in places[:5]
+        for key in keys[:5]
     ]
-    return ", ".join([*sentences, *(["..."] if len(places) > len(sentences) else [])])
+    return ", ".join([*sentences, *(["..."] if len(keys) > len(sentences) else [])])
 
 
 def _summary(comparison: Comparison, between: Between | None) -> str:
@@ -185,7 +177,7 @@ def _as_json(comparison: Comparison, between: Between | None) -> dict[str, Any]:
         "differs": comparison.differs,
         "numbers": [
             {
-                **as_json(difference.place),
+                **as_json(difference.key),
                 "number": difference.number,
                 "first": difference.first,
                 "second": difference.second,
@@ -202,8 +194,8 @@ def _as_json(comparison: Comparison, between: Between | None) -> dict[str, Any]:
 
 
 def _more(difference: Difference) -> dict[str, Any]:
-    """What two parts of one folder have besides: the interval, and the place of the second number."""
-    second = as_json(difference.other)
+    """What two parts of one folder have besides: the interval, and the window and group of the second."""
+    second = as_json(difference.other_key)
     return {
         "low": difference.low,
         "high": difference.high,
@@ -212,13 +204,12 @@ def _more(difference: Difference) -> dict[str, Any]:
     }
 
 
-def as_json(place: Place) -> dict[str, Any]:
+def as_json(key: EstimateKey) -> dict[str, Any]:
     """The estimate as fields of ``--json``."""
-    attribute, name, window, group, rest = place
     return {
-        "attribute": attribute,
-        "estimate": name,
-        **window_fields(window),
-        "group": group,
-        "other_groups": rest,
+        "attribute": key.attribute,
+        "estimate": key.name,
+        **window_fields(key.window),
+        "group": key.group,
+        "other_groups": key.rest,
     }

@@ -52,8 +52,9 @@ from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.runners import dataflow
+from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.estimates import json_fields
-from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry, fields_of
+from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_window

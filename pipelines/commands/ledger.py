@@ -23,7 +23,8 @@ from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.pipelines.runs.output import Output, read_accounting
 from ldpbeam.pipelines.runs.received import bring_together, ledger_key
 from ldpbeam.runners import direct
-from ldpbeam.schemas.outputs.records import PeriodEntry, fields_of
+from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study
 
 

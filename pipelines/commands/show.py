@@ -21,7 +21,8 @@ from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results, RunResults
 from ldpbeam.pipelines.printing import document, note
 from ldpbeam.pipelines.runs.output import FIT, FIT_FOLDER, LEDGER_PERIODS
-from ldpbeam.schemas.outputs.records import EstimateRecord, fields_of
+from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.tables import ESTIMATES_AT_ONCE, estimate_rows, share_rows
 from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339

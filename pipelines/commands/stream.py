@@ -45,7 +45,7 @@ from ldpbeam.pipelines.runs.stream_runs import (
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
 from ldpbeam.runners import dataflow
-from ldpbeam.schemas.outputs.records import fields_of
+from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator

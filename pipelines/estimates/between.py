@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.estimates.difference import Comparison, comparison
-from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS, by_place
+from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS, by_key
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 from ldpbeam.times import milliseconds, rfc3339
@@ -58,7 +58,7 @@ def between_windows(
     Raises:
         ValueError: if one is the start of no window, or both are the same.
     """
-    known = by_place(records).values()
+    known = by_key(records).values()
     windows = sorted({record.window for record in known if record.window is not None})
     one, two = (
         {end - start: (start, end) for start, end in _windows(text, windows)} for text in (first, second)
@@ -70,7 +70,7 @@ def between_windows(
         raise ValueError(f"{first} and {second} are the same window: name two")
     sides: list[_Side] = [
         {
-            (*record.place[:2], record.window[1] - record.window[0], *record.place[3:]): record
+            (*record.key[:2], record.key.length, *record.key[3:]): record
             for record in known
             if record.window is not None and record.window in {chosen[length] for length in lengths}
         }
@@ -94,7 +94,7 @@ def between_groups(
     Raises:
         ValueError: if there is no such group, or both are the same.
     """
-    known = [record for record in by_place(records).values() if not record.other_groups]
+    known = [record for record in by_key(records).values() if not record.other_groups]
     if first == second:
         raise ValueError(f"{_named(first)} twice: name two groups")
     groups = sorted({record.group for record in known}, key=lambda group: (group is not None, group))

@@ -22,9 +22,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldpbeam.domains import Floats
-from ldpbeam.pipelines.estimates.numbers import Numbers, Place, by_place, numbers_of
+from ldpbeam.pipelines.estimates.numbers import Numbers, by_key, numbers_of
 from ldpbeam.pipelines.estimates.results import Results
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 
 #: At most this share of pairs of runs with the same values has a difference beyond the error.
 FALSE_ALARMS = 0.01
@@ -36,8 +36,8 @@ class Difference:
     """A number of an estimate that is on both sides.
 
     Attributes:
-        place: the estimate on the first side.
-        other: the estimate on the second side.
+        key: the estimate on the first side.
+        other_key: the estimate on the second side.
         number: which number: ``mean``, ``variance``, ``quantile 0.5``, ``share of LABEL``, ...
         first: its value on the first side, in the unit of the number.
         second: its value on the second.
@@ -48,8 +48,8 @@ class Difference:
         flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
     """
 
-    place: Place
-    other: Place
+    key: EstimateKey
+    other_key: EstimateKey
     number: str
     first: float
     second: float
@@ -73,9 +73,9 @@ class Comparison:
     """
 
     differences: tuple[Difference, ...]
-    only_first: tuple[Place, ...]
-    only_second: tuple[Place, ...]
-    unlike: tuple[Place, ...]
+    only_first: tuple[EstimateKey, ...]
+    only_second: tuple[EstimateKey, ...]
+    unlike: tuple[EstimateKey, ...]
     z: float
 
     @property
@@ -88,7 +88,7 @@ class Comparison:
 
 def compared(first: Results, second: Results) -> Comparison:
     """Compare the estimates of two results."""
-    return comparison(by_place(first.estimates), by_place(second.estimates))
+    return comparison(by_key(first.estimates), by_key(second.estimates))
 
 
 def comparison(
@@ -116,7 +116,7 @@ def comparison(
         for part in numbers_of(record):
             other = other_parts.get(tuple(part.names))
             if other is None:
-                unlike.append(record.place)
+                unlike.append(record.key)
                 continue
             added = np.add if record.attribute in dependent and not part.summed else np.hypot
             ends = ends_of(part, other, added)
@@ -132,13 +132,13 @@ def comparison(
             known_ends = _known(low), _known(high)
             differences.append(
                 Difference(
-                    record.place, other_record.place, name, one, two, *known_ends, _known(error), beyond, flag
+                    record.key, other_record.key, name, one, two, *known_ends, _known(error), beyond, flag
                 )
             )
     return Comparison(
         tuple(differences),
-        tuple(record.place for key, record in ours.items() if key not in theirs),
-        tuple(record.place for key, record in theirs.items() if key not in ours),
+        tuple(record.key for key, record in ours.items() if key not in theirs),
+        tuple(record.key for key, record in theirs.items() if key not in ours),
         tuple(dict.fromkeys(unlike)),
         z,
     )

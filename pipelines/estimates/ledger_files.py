@@ -15,7 +15,8 @@ from ldpbeam.pipelines.runs.output import LEDGER, LEDGER_PERIODS, Output, snapsh
 from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.pipelines.runs.sums import read_sums, user_reports, write_sums
-from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry, fields_of
+from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry
 from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.transforms.storage import write_bytes

@@ -11,11 +11,8 @@ from scipy.special import ndtri
 
 from ldpbeam.domains import Floats
 from ldpbeam.intervals.means import UNBIASED_SUMS
-from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
-from ldpbeam.windows import Bounds
+from ldpbeam.schemas.outputs.records import Ends, EstimateKey, EstimateRecord, IntervalsRecord, ManyEnds
 
-#: The identity of an estimate: attribute, name, window, group, and whether it is the rest of groups.
-Place = tuple[str, str, Bounds | None, str | None, bool]
 #: The level of a mean's interval where the study asks for none.
 WITHOUT_INTERVALS = 0.95
 
@@ -43,14 +40,19 @@ class Numbers:
     summed: bool = False
 
 
-def by_place(records: Iterable[EstimateRecord]) -> dict[Place, EstimateRecord]:
-    """The estimates by place; of several runs of a stream that have a window, the one with most reports."""
-    best: dict[Place, EstimateRecord] = {}
+def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecord]:
+    """The estimates by key; of runs of a stream that share a window, that of the one which closed it."""
+    best: dict[EstimateKey, EstimateRecord] = {}
     for record in records:
-        before = best.get(record.place)
-        if before is None or before.reports <= record.reports:
-            best[record.place] = record
+        before = best.get(record.key)
+        if before is None or _closes(record) >= _closes(before):
+            best[record.key] = record
     return best
+
+
+def _closes(record: EstimateRecord) -> tuple[bool, int]:
+    """An estimate is taken before others that are less: whether its window had closed, and its reports."""
+    return record.pane_timing != "early", record.reports
 
 
 def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:

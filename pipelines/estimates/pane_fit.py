@@ -17,7 +17,8 @@ from ldpbeam.pipelines.estimates.fit import (
     untested,
     write_tests,
 )
-from ldpbeam.schemas.outputs.records import Fit, FitEntry, read_record
+from ldpbeam.schemas.outputs.checked import read_record
+from ldpbeam.schemas.outputs.records import Fit, FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import window_name

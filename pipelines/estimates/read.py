@@ -24,6 +24,7 @@ from ldpbeam.pipelines.runs.output import (
     folder_of,
     names_in,
 )
+from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.records import (
     Accounting,
     EstimateRecord,
@@ -32,7 +33,6 @@ from ldpbeam.schemas.outputs.records import (
     LedgerEntry,
     PeriodEntry,
     RunRecord,
-    read_record,
 )
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study

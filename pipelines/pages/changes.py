@@ -9,7 +9,7 @@ from ldpbeam.pipelines.estimates.difference import Difference
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Table
 from ldpbeam.pipelines.pages.page import Part
-from ldpbeam.pipelines.pages.subject import Place, Subject, state_of
+from ldpbeam.pipelines.pages.subject import Subject, Subset, state_of
 from ldpbeam.study import Study
 
 #: A table has at most this many differences, those beyond their error first.
@@ -26,9 +26,9 @@ def changes_of(subject: Subject, study: Study | None) -> Iterator[Part]:
     subject = subject.over_time
     windows = sorted(
         {
-            (place.start, place.end)
-            for place, records in subject.places.items()
-            if place.start and place.end and any(state_of(record) == "complete" for record in records)
+            (subset.start, subset.end)
+            for subset, records in subject.subsets.items()
+            if subset.start and subset.end and any(state_of(record) == "complete" for record in records)
         }
     )
     if len(windows) > 1:
@@ -37,19 +37,19 @@ def changes_of(subject: Subject, study: Study | None) -> Iterator[Part]:
         yield from _part(
             f"From {words.window(*first)} to {words.window(*second)}", ("before", "after"), between
         )
-    last = [place for place in subject.places if not windows or (place.start, place.end) == windows[-1]]
-    groups = [place for place in last if place.group is not None and not place.other_groups][:2]
+    last = [subset for subset in subject.subsets if not windows or (subset.start, subset.end) == windows[-1]]
+    groups = [subset for subset in last if subset.group is not None and not subset.other_groups][:2]
     if len(groups) == 2:
         one, two = groups
-        records = [record for place in groups for record in subject.places[place]]
+        records = [record for subset in groups for record in subject.subsets[subset]]
         between = between_groups(records, study, one.group, two.group)
         where = f", {one.window}" if one.window else ""
         yield from _part(f"{_short(two)} beside {_short(one)}{where}", (_short(one), _short(two)), between)
 
 
-def _short(place: Place) -> str:
+def _short(subset: Subset) -> str:
     """A group's name as the heading of a column."""
-    name = place.group_name
+    name = subset.group_name
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
@@ -65,7 +65,7 @@ def _part(title: str, sides: tuple[str, str], between: Between) -> Iterator[Part
     shown = sorted(differences, key=lambda difference: not difference.beyond)[:MOST_ROWS]
     left_out = len(differences) - len(shown)
     # Two groups beside each other are named by their columns.
-    with_group = any(row.place[3:] == row.other[3:] and any(row.place[3:]) for row in shown)
+    with_group = any(row.key.same_group(row.other_key) and (row.key.group or row.key.rest) for row in shown)
     names = [
         "estimate",
         *(["group"] if with_group else []),
@@ -93,9 +93,9 @@ def _part(title: str, sides: tuple[str, str], between: Between) -> Iterator[Part
 
 def _row(difference: Difference, with_group: bool) -> list[str]:
     low, high = difference.low, difference.high
-    group = "other groups" if difference.place[4] else difference.place[3] or ""
+    group = "other groups" if difference.key.rest else difference.key.group or ""
     return [
-        difference.place[1],
+        difference.key.name,
         *([group] if with_group else []),
         difference.number,
         words.number(difference.first),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ldpbeam.pipelines.estimates.numbers import by_key
 from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.estimates.truth import Truth, truth_of
@@ -16,7 +17,7 @@ from ldpbeam.pipelines.pages.numbers import distributions
 from ldpbeam.pipelines.pages.over_time import means_over_time, shares_over_time
 from ldpbeam.pipelines.pages.page import Chapter, Content
 from ldpbeam.pipelines.pages.parts import parts_of
-from ldpbeam.pipelines.pages.subject import Place, Subject, mean_ends
+from ldpbeam.pipelines.pages.subject import Subject, Subset, mean_ends
 from ldpbeam.pipelines.pages.warnings import warnings_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, attribute_of
@@ -45,7 +46,7 @@ def content_of(
         most_panels: a figure has at most this many panels.
         most_charted: this many attributes have charts; None for all.
     """
-    study, records = results.study, _once(results.estimates)
+    study, records = results.study, list(by_key(results.estimates).values())
     names = list(dict.fromkeys(record.attribute for record in records))
     chapters = []
     by_name = {name: [record for record in records if record.attribute == name] for name in names}
@@ -70,31 +71,17 @@ def content_of(
     )
 
 
-def _truths(study: Study, subject: Subject, people: People) -> dict[Place, Truth]:
+def _truths(study: Study, subject: Subject, people: People) -> dict[Subset, Truth]:
     """The truth of each window and group of an attribute that somebody in the file is of."""
     return {
-        place: truth
-        for place, records in subject.places.items()
-        if not place.other_groups
-        and (truth := truth_of(study, subject.name, records[0].window, place.group, people))
+        subset: truth
+        for subset, records in subject.subsets.items()
+        if not subset.other_groups
+        and (truth := truth_of(study, subject.name, records[0].window, subset.group, people))
     }
 
 
-def _once(records: Sequence[EstimateRecord]) -> list[EstimateRecord]:
-    """The estimates; of several runs of a stream that have one window, the one that closed it has them."""
-    best: dict[object, EstimateRecord] = {}
-    for record in records:
-        before = best.get(record.place)
-        if before is None or _rank(record) > _rank(before):
-            best[record.place] = record
-    return list(best.values())
-
-
-def _rank(record: EstimateRecord) -> tuple[bool, int]:
-    return record.pane_timing != "early", record.reports
-
-
-def figures_of(subject: Subject, truths: Mapping[Place, Truth] | None = None) -> list[Figure]:
+def figures_of(subject: Subject, truths: Mapping[Subset, Truth] | None = None) -> list[Figure]:
     """The figures of an attribute, as far as its estimates have what they show."""
     truths = truths or {}
     drawn = (
@@ -170,13 +157,13 @@ MOST_ESTIMATES, LEAST_ESTIMATES = 600, 12
 def _estimates(subject: Subject, most: int) -> Table:
     """All estimates of an attribute: one row each, the latest windows if there are many."""
     rows = []
-    for place, records in subject.places.items():
+    for subset, records in subject.subsets.items():
         for record in records:
             quantiles = record.quantiles or {}
             rows.append(
                 {
-                    "window": place.window,
-                    "group": place.group_name,
+                    "window": subset.window,
+                    "group": subset.group_name,
                     "estimate": record.name,
                     "estimator": record.estimator,
                     "reports": f"{record.reports:,}",

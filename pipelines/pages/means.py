@@ -11,7 +11,7 @@ from ldpbeam.pipelines.estimates.truth import Truth
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of, table_of
 from ldpbeam.pipelines.pages.panels import TRUTH, colour, drawn, has_legend, keys_of, tips
-from ldpbeam.pipelines.pages.subject import Place, Subject, level_of, mean_ends
+from ldpbeam.pipelines.pages.subject import Subject, Subset, level_of, mean_ends
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: This many groups are drawn, those with the most reports.
@@ -21,41 +21,41 @@ _TWO_SIDED = 1.959963984540054
 _COLUMNS = ("estimate", "group", "value", "low", "high")
 
 
-def means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+def means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The means of all estimates; None with several windows, and where there is only one mean."""
     records = [
-        (place, record)
-        for place, of_place in subject.places.items()
-        for record in of_place
+        (subset, record)
+        for subset, of_subset in subject.subsets.items()
+        for record in of_subset
         if record.mean is not None
     ]
     if len(subject.windows) > 1 or len(records) < 2:
         return None
-    places = list(dict.fromkeys(place for place, _ in records))[:MOST_GROUPS]
+    subsets = list(dict.fromkeys(subset for subset, _ in records))[:MOST_GROUPS]
     rows = [
         {
             "estimate": subject.labels[record.name],
-            "group": place.group_name,
+            "group": subset.group_name,
             "value": record.mean,
             **dict(zip(("low", "high"), _ends(record) or (None, None), strict=True)),
         }
-        for place, record in records
-        if place in places
+        for subset, record in records
+        if subset in subsets
     ]
     rows += [
-        {"estimate": TRUTH, "group": place.group_name, "value": truths[place].mean}
-        for place in places
-        if place in truths and truths[place].mean is not None
+        {"estimate": TRUTH, "group": subset.group_name, "value": truths[subset].mean}
+        for subset in subsets
+        if subset in truths and truths[subset].mean is not None
     ]
     named = {record.name for _, record in records}
     keys = keys_of(subject, named, any(row["estimate"] == TRUTH for row in rows))
-    groups = [place.group_name for place in places]
-    left_out = len({place for place, _ in records}) - len(places)
+    groups = [subset.group_name for subset in subsets]
+    left_out = len({subset for subset, _ in records}) - len(subsets)
     return Figure(
         title=f"Mean {subject.name}" + (" by group" if len(groups) > 1 else ""),
         chart=_chart(subject.name, keys, groups),
         panels=[Panel("", {"means": columns_of(rows, _COLUMNS)})],
-        summary=[_said(place, of_place) for place, of_place in subject.places.items() if place in places],
+        summary=[_said(subset, subject.subsets[subset]) for subset in subsets],
         table=_table(records, groups),
         caption="Means are in the unit of the values. The line through each is its "
         f"{level_of(subject.records) or '95%'} interval."
@@ -102,8 +102,8 @@ def _chart(name: str, keys: Sequence[Key], groups: Sequence[str]) -> dict[str, A
     return drawn(layers, step * len(groups))
 
 
-def _said(place: Place, records: Sequence[EstimateRecord]) -> str:
-    where = f"{place}: " if str(place) else ""
+def _said(subset: Subset, records: Sequence[EstimateRecord]) -> str:
+    where = f"{subset}: " if str(subset) else ""
     sentences = [
         f"{record.name} {words.number(record.mean)}"
         + (f" ({words.interval(_ends(record))})" if _ends(record) else "")
@@ -113,15 +113,15 @@ def _said(place: Place, records: Sequence[EstimateRecord]) -> str:
     return f"{where}{words.listed(sentences)}."
 
 
-def _table(records: Sequence[tuple[Place, EstimateRecord]], groups: Sequence[str]) -> Table:
+def _table(records: Sequence[tuple[Subset, EstimateRecord]], groups: Sequence[str]) -> Table:
     rows = [
         {
-            "group": place.group_name if len(groups) > 1 else "",
+            "group": subset.group_name if len(groups) > 1 else "",
             "estimate": record.name,
             "mean": words.number(record.mean),
             "interval": words.interval(_ends(record)),
             "reports": f"{record.reports:,}",
         }
-        for place, record in records
+        for subset, record in records
     ]
     return table_of(rows, ("mean", "interval", "reports"), optional=("group",))

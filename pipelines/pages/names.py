@@ -13,7 +13,7 @@ from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import (
     TRUTH,
-    chosen_places,
+    chosen_subsets,
     colour,
     drawn,
     has_legend,
@@ -21,7 +21,7 @@ from ldpbeam.pipelines.pages.panels import (
     most_frequent,
     tips,
 )
-from ldpbeam.pipelines.pages.subject import STATES, Place, Subject, level_of, many, state_of
+from ldpbeam.pipelines.pages.subject import STATES, Subject, Subset, level_of, many, state_of
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
 #: This many names are drawn, and this many in each of several panels.
@@ -33,24 +33,24 @@ Field = Literal["frequencies", "key_means"]
 _COLUMNS = ("estimate", "label", "value", "low", "high")
 
 
-def frequencies(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+def frequencies(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The shares of categories, or of the people who have each key; None if no estimate has any."""
     return _figure(subject, "frequencies", truths)
 
 
-def key_means(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+def key_means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The mean value of each key; None if no estimate has any."""
     return _figure(subject, "key_means", truths)
 
 
-def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Figure | None:
-    places, left_out = chosen_places(subject, field)
-    if not places:
+def _figure(subject: Subject, field: Field, truths: Mapping[Subset, Truth]) -> Figure | None:
+    subsets, left_out = chosen_subsets(subject, field)
+    if not subsets:
         return None
-    alone = len(places) == 1
+    alone = len(subsets) == 1
     records = {
-        place: [record for record in subject.places[place] if getattr(record, field) is not None]
-        for place in places
+        subset: [record for record in subject.subsets[subset] if getattr(record, field) is not None]
+        for subset in subsets
     }
     names = list(dict.fromkeys(record.name for chosen in records.values() for record in chosen))
     order = most_frequent(
@@ -58,7 +58,7 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Fi
         MOST_NAMES if alone else MOST_NAMES_OF_PANELS,
     )
     every = len(next(iter(records.values()))[0].labels or ())
-    given = any(_true(truths.get(place), field) is not None for place in places)
+    given = any(_true(truths.get(subset), field) is not None for subset in subsets)
     keys = keys_of(subject, names, given)
     of_keys = next(iter(records.values()))[0].keys is not None
     if every > len(order):
@@ -66,19 +66,19 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Place, Truth]) -> Fi
         left_out = [f"The {len(order)} most frequent of {every:,} are drawn{where}.", *left_out]
     panels = [
         Panel(
-            "" if alone else str(place),
-            _data(subject, chosen, order, field, truths.get(place)),
+            "" if alone else str(subset),
+            _data(subject, chosen, order, field, truths.get(subset)),
             STATES.get(state_of(chosen[0]), ""),
         )
-        for place, chosen in records.items()
+        for subset, chosen in records.items()
     ]
     return Figure(
         title=_title(subject.name, field, of_keys),
         chart=_chart(subject.name, order, keys, field, alone, of_keys, _extent(panels, field)),
         panels=panels,
-        summary=[_sentence(place, chosen[0], field) for place, chosen in records.items()],
+        summary=[_sentence(subset, chosen[0], field) for subset, chosen in records.items()],
         table=_table(records, names, field, alone),
-        caption=" ".join([_caption(records[places[0]], field, of_keys), *left_out]),
+        caption=" ".join([_caption(records[subsets[0]], field, of_keys), *left_out]),
         keys=keys,
         legend=len(keys) > 1 and not has_legend(keys, alone),
     )
@@ -196,9 +196,9 @@ def _chart(
     return drawn(layers, max(60, (24 if alone else 19) * len(order)))
 
 
-def _sentence(place: Place, record: EstimateRecord, field: Field) -> str:
+def _sentence(subset: Subset, record: EstimateRecord, field: Field) -> str:
     """The three largest, in words."""
-    where = str(place)
+    where = str(subset)
     names, values, ends = record.labels or (), _values(record, field), many(record, field)
     spell = words.percent if field == "frequencies" else words.number
     order = sorted(range(len(values)), key=lambda index: -values[index])[:3]
@@ -220,15 +220,15 @@ def _caption(records: Sequence[EstimateRecord], field: Field, of_keys: bool) -> 
 
 
 def _table(
-    records: Mapping[Place, Sequence[EstimateRecord]], names: Sequence[str], field: Field, alone: bool
+    records: Mapping[Subset, Sequence[EstimateRecord]], names: Sequence[str], field: Field, alone: bool
 ) -> Table:
     """One row per name, most frequent first, and one column per estimate."""
     spell = words.percent if field == "frequencies" else words.number
     columns = [*([] if alone else ["where"]), "name", *names]
     rows = []
-    for place, records_of_place in records.items():
-        first, by_name = records_of_place[0], {record.name: record for record in records_of_place}
+    for subset, records_of_subset in records.items():
+        first, by_name = records_of_subset[0], {record.name: record for record in records_of_subset}
         for index in most_frequent([first.frequencies or ()], TABLE_ROWS if alone else MOST_NAMES_OF_PANELS):
             cells = [spell(_values(by_name[name], field)[index]) if name in by_name else "" for name in names]
-            rows.append([*([] if alone else [str(place)]), (first.labels or ())[index], *cells])
+            rows.append([*([] if alone else [str(subset)]), (first.labels or ())[index], *cells])
     return Table(columns, rows, frozenset(names))

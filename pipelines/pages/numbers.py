@@ -15,7 +15,7 @@ from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.pipelines.pages.panels import (
     TRUTH,
-    chosen_places,
+    chosen_subsets,
     colour,
     drawn,
     has_legend,
@@ -25,8 +25,8 @@ from ldpbeam.pipelines.pages.panels import (
 )
 from ldpbeam.pipelines.pages.subject import (
     STATES,
-    Place,
     Subject,
+    Subset,
     banded,
     level_of,
     many,
@@ -48,9 +48,9 @@ _BANDS = ("estimate", "low", "share_low", "share_high")
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A panel: its place, the estimates that have a distribution, and the rows of its data sets."""
+    """A panel: its subset, the estimates that have a distribution, and the rows of its data sets."""
 
-    place: Place
+    subset: Subset
     records: Sequence[EstimateRecord]
     steps: Sequence[dict[str, Any]]
     truth: Sequence[dict[str, Any]]
@@ -62,14 +62,14 @@ class _Drawn:
         return float(max(max(row["share"], row.get("share_high", 0.0)) for row in rows))
 
 
-def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The distributions of an attribute; None if no estimate has one."""
-    places, left_out = chosen_places(subject, "distribution")
-    if not places:
+    subsets, left_out = chosen_subsets(subject, "distribution")
+    if not subsets:
         return None
-    alone = len(places) == 1
+    alone = len(subsets) == 1
     most_steps = MOST_STEPS if alone else MOST_STEPS_OF_PANELS
-    panels = [_drawn(subject, place, truths.get(place), most_steps) for place in places]
+    panels = [_drawn(subject, subset, truths.get(subset), most_steps) for subset in subsets]
     top = max(panel.top for panel in panels)
     names = list(dict.fromkeys(record.name for panel in panels for record in panel.records))
     keys = keys_of(subject, names, any(panel.truth for panel in panels))
@@ -78,7 +78,7 @@ def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | N
     unit = first["high"] - first["low"]
     made = [
         Panel(
-            "" if alone else str(panel.place),
+            "" if alone else str(panel.subset),
             {
                 "steps": columns_of(panel.steps, ("estimate", "code", "low", "high", "share")),
                 "truth": columns_of(panel.truth, ("estimate", "code", "low", "high", "share")),
@@ -95,7 +95,7 @@ def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | N
         title=f"Distribution of {subject.name}",
         chart=_chart(subject, keys, top, depth, len(names), unit, alone),
         panels=made,
-        summary=[_sentence(str(panel.place), record) for panel in panels for record in panel.records],
+        summary=[_sentence(str(panel.subset), record) for panel in panels for record in panel.records],
         table=_table(panels, names),
         caption=" ".join([_caption(panels, unit), *left_out]),
         keys=keys,
@@ -103,8 +103,8 @@ def distributions(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | N
     )
 
 
-def _drawn(subject: Subject, place: Place, truth: Truth | None, most_steps: int) -> _Drawn:
-    records = [record for record in subject.places[place] if record.distribution is not None]
+def _drawn(subject: Subject, subset: Subset, truth: Truth | None, most_steps: int) -> _Drawn:
+    records = [record for record in subject.subsets[subset] if record.distribution is not None]
     steps = []
     for record in records:
         ends = many(record, "distribution")
@@ -114,7 +114,7 @@ def _drawn(subject: Subject, place: Place, truth: Truth | None, most_steps: int)
     true = []
     if truth is not None:
         true = _steps(tuple(truth.shares), records[0].bucket_edges, TRUTH, "truth", most_steps)
-    return _Drawn(place, records, steps, true)
+    return _Drawn(subset, records, steps, true)
 
 
 def _steps(
@@ -273,6 +273,6 @@ def _table(panels: Sequence[_Drawn], names: Sequence[str]) -> Table:
         for index, (low, high) in enumerate(pairwise([*edges[starts], edges[-1]])):
             cells = [words.percent(float(shares[name][index])) if name in shares else "" for name in names]
             rows.append(
-                [*([str(panel.place)] if where else []), words.number(low), words.number(high), *cells]
+                [*([str(panel.subset)] if where else []), words.number(low), words.number(high), *cells]
             )
     return Table(columns, rows, frozenset(columns) - {"where"})

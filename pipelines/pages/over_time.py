@@ -14,8 +14,8 @@ from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, 
 from ldpbeam.pipelines.pages.panels import TRUTH, colour, drawn, has_legend, keys_of, most_frequent, tips
 from ldpbeam.pipelines.pages.subject import (
     STATES,
-    Place,
     Subject,
+    Subset,
     banded,
     level_of,
     many,
@@ -40,33 +40,33 @@ class _Point(NamedTuple):
     """One window of one line."""
 
     line: str
-    place: Place
+    subset: Subset
     value: float
     ends: tuple[float, float] | None
     state: str
 
 
-def means_over_time(subject: Subject, truths: Mapping[Place, Truth]) -> Figure | None:
+def means_over_time(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The means of all estimates by window; None without several windows, or without means."""
     subject = subject.over_time
     points = [
         _Point(
             subject.labels[record.name],
-            place,
+            subset,
             record.mean,
             mean_ends(record) if record.name in banded(records) else None,
             state_of(record),
         )
-        for place, records in subject.places.items()
+        for subset, records in subject.subsets.items()
         for record in records
         if record.mean is not None
     ]
     if len(subject.windows) < 2 or not points:
         return None
     points += [
-        _Point(TRUTH, place, truth.mean, None, "complete")
-        for place, truth in truths.items()
-        if truth.mean is not None and place in subject.places
+        _Point(TRUTH, subset, truth.mean, None, "complete")
+        for subset, truth in truths.items()
+        if truth.mean is not None and subset in subject.subsets
     ]
     named = {record.name for record in subject.records if record.mean is not None}
     keys = keys_of(subject, named, any(point.line == TRUTH for point in points))
@@ -98,7 +98,7 @@ def shares_over_time(subject: Subject) -> Figure | None:
         ends, shares = many(record, "frequencies"), record.frequencies or ()
         for index in drawn:
             pair = (ends.low[index], ends.high[index]) if ends else None
-            points.append(_Point(names[index], Place.of(record), shares[index], pair, state_of(record)))
+            points.append(_Point(names[index], Subset.of(record), shares[index], pair, state_of(record)))
     keys = [Key(names[index], colour) for colour, index in enumerate(drawn)]
     title = f"Who has which key of {subject.name}," if first.keys else f"Shares of {subject.name}"
     caption = f"The share of people in each window, by {first.name}"
@@ -120,13 +120,13 @@ def _figure(
     shares: bool,
 ) -> Figure:
     lines = [key.label for key in keys]
-    reports = list(dict.fromkeys((point.place.group, point.place.other_groups) for point in points))
+    reports = list(dict.fromkeys((point.subset.group, point.subset.other_groups) for point in points))
     groups = reports[:most_panels]
     alone = len(groups) == 1
     panels, summary = [], []
     for group in groups:
-        of_group = [point for point in points if (point.place.group, point.place.other_groups) == group]
-        panels.append(Panel("" if alone else of_group[0].place.group_name, _data(of_group)))
+        of_group = [point for point in points if (point.subset.group, point.subset.other_groups) == group]
+        panels.append(Panel("" if alone else of_group[0].subset.group_name, _data(of_group)))
         summary += _said(of_group, lines, shares, alone)
     if len(reports) > len(groups):
         caption += f" {len(groups)} of {len(reports):,} groups are drawn; the others are in the output."
@@ -151,14 +151,14 @@ def _data(points: Sequence[_Point]) -> dict[str, Columns]:
     rows = [
         {
             "line": point.line,
-            "start": point.place.start,
+            "start": point.subset.start,
             "value": point.value,
             "low": point.ends[0] if point.ends else None,
             "high": point.ends[1] if point.ends else None,
             "state": STATES.get(point.state, "complete"),
-            "window": point.place.window,
+            "window": point.subset.window,
         }
-        for point in sorted(points, key=lambda point: point.place.start or "")
+        for point in sorted(points, key=lambda point: point.subset.start or "")
     ]
     parts = {
         "bands": [row for row in rows if row["low"] is not None],
@@ -224,18 +224,20 @@ def _chart(
 def _said(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: bool) -> list[str]:
     """One sentence per line: its first and last window, its lowest and its highest."""
     spell = words.percent if shares else words.number
-    where = "" if alone else f"{points[0].place.group_name}, "
+    where = "" if alone else f"{points[0].subset.group_name}, "
     sentences = []
     for line in lines:
         if line == TRUTH:
             continue
-        of_line = sorted((point for point in points if point.line == line), key=lambda p: p.place.start or "")
+        of_line = sorted(
+            (point for point in points if point.line == line), key=lambda p: p.subset.start or ""
+        )
         if not of_line:
             continue
         low, high = min(of_line, key=lambda p: p.value), max(of_line, key=lambda p: p.value)
         sentences.append(
-            f"{where}{line}: between {spell(low.value)} ({low.place.window}) and {spell(high.value)} "
-            f"({high.place.window}), and {spell(of_line[-1].value)} in the last window."
+            f"{where}{line}: between {spell(low.value)} ({low.subset.window}) and {spell(high.value)} "
+            f"({high.subset.window}), and {spell(of_line[-1].value)} in the last window."
         )
     return sentences if alone else sentences[:1]
 
@@ -243,21 +245,21 @@ def _said(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: b
 def _table(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: bool) -> Table:
     """One row per window and group, one column per line."""
     spell = words.percent if shares else words.number
-    rows: dict[Place, dict[str, _Point]] = {}
+    rows: dict[Subset, dict[str, _Point]] = {}
     for point in points:
-        rows.setdefault(point.place, {})[point.line] = point
-    latest = sorted(rows, key=lambda place: place.start or "")[-TABLE_ROWS:]
+        rows.setdefault(point.subset, {})[point.line] = point
+    latest = sorted(rows, key=lambda subset: subset.start or "")[-TABLE_ROWS:]
     columns = ["window", *([] if alone else ["group"]), *lines, "state"]
     return Table(
         columns,
         [
             [
-                place.window,
-                *([] if alone else [place.group_name]),
-                *(spell(rows[place][line].value) if line in rows[place] else "" for line in lines),
-                next((point.state for point in rows[place].values() if point.line != TRUTH), ""),
+                subset.window,
+                *([] if alone else [subset.group_name]),
+                *(spell(rows[subset][line].value) if line in rows[subset] else "" for line in lines),
+                next((point.state for point in rows[subset].values() if point.line != TRUTH), ""),
             ]
-            for place in latest
+            for subset in latest
         ],
         frozenset(lines),
     )

@@ -161,7 +161,7 @@ def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
     for chapter in content.chapters:
         figures = []
         for figure in chapter.figures:
-            figures.append({**vars(figure), "place": len(drawn), "file": file_name(figure.title)})
+            figures.append({**vars(figure), "index": len(drawn), "file": file_name(figure.title)})
             drawn.append(
                 {
                     "chart": figure.chart,

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from ldpbeam.pipelines.pages.figures import Key
-from ldpbeam.pipelines.pages.subject import Place, Subject
+from ldpbeam.pipelines.pages.subject import Subject, Subset
 
 #: A chart's own legend has this many keys; the page wraps longer ones.
 MOST_IN_LEGEND = 4
@@ -16,28 +16,28 @@ MOST_IN_LEGEND = 4
 TRUTH = "the truth"
 
 
-def chosen_places(subject: Subject, field: str) -> tuple[list[Place], list[str]]:
+def chosen_subsets(subject: Subject, field: str) -> tuple[list[Subset], list[str]]:
     """The windows and groups that have panels, and a sentence on those that have none.
 
     The latest windows come first, and in them the groups with the most reports.
     """
-    places = [
-        place
-        for place, records in subject.places.items()
+    subsets = [
+        subset
+        for subset, records in subject.subsets.items()
         if any(getattr(record, field) is not None for record in records)
     ]
-    if len(places) <= subject.most_panels:
-        return places, []
+    if len(subsets) <= subject.most_panels:
+        return subsets, []
     # A longer window, whose users are joined, comes after the windows inside: it ends with the last of them.
-    latest = sorted(places, key=lambda place: (place.end or "", place.start or ""), reverse=True)
+    latest = sorted(subsets, key=lambda subset: (subset.end or "", subset.start or ""), reverse=True)
     kept = {*latest[: subject.most_panels]}
-    windows, groups = bool(subject.windows), any(place.group_name for place in places)
+    windows, groups = bool(subject.windows), any(subset.group_name for subset in subsets)
     what = "windows and groups" if windows and groups else "windows" if windows else "groups"
     which = "latest" if windows else "largest"
     sentence = (
-        f"Of {len(places):,} {what}, the {which} {len(kept)} have charts; the others are in the output."
+        f"Of {len(subsets):,} {what}, the {which} {len(kept)} have charts; the others are in the output."
     )
-    return [place for place in places if place in kept], [sentence]
+    return [subset for subset in subsets if subset in kept], [sentence]
 
 
 def most_frequent(panels: Sequence[Sequence[float]], most: int) -> list[int]:

@@ -10,7 +10,7 @@ from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.figures import Table, table_of
 from ldpbeam.pipelines.pages.page import Part
-from ldpbeam.pipelines.pages.subject import Place
+from ldpbeam.pipelines.pages.subject import Subset
 from ldpbeam.transforms.reports.counts import FATES
 
 #: A table has this many rows, the latest.
@@ -80,7 +80,7 @@ def _fit(results: Results) -> Iterator[Part]:
         {
             "test": TESTS.get(test.test, test.test),
             "services": words.listed(test.services),
-            "where": str(Place(test.window_start, test.window_end, test.group, 0)) if several else "",
+            "where": str(Subset(test.window_start, test.window_end, test.group, 0)) if several else "",
             "reports": f"{test.reports:,}",
             "p at most": f"{test.p_value:.2g}",
             "result": "flagged" if test.flagged else "no surprise",
@@ -98,7 +98,7 @@ def _ledger(results: Results) -> Iterator[Part]:
     rows = [
         {
             "attribute": entry.attribute,
-            "where": str(Place(entry.window_start, entry.window_end, entry.group, 0)),
+            "where": str(Subset(entry.window_start, entry.window_end, entry.group, 0)),
             "epsilon": f"{spent.epsilon:g}" + (f", delta {spent.delta:g}" if spent.delta else ""),
             "users": f"{spent.users:,}",
         }

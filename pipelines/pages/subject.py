@@ -11,7 +11,7 @@ from ldpbeam.pipelines.pages import words
 from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
 
 
-class Place(NamedTuple):
+class Subset(NamedTuple):
     """The window and the group of an estimate; None for no windows and for no groups."""
 
     start: str | None
@@ -20,8 +20,8 @@ class Place(NamedTuple):
     other_groups: int
 
     @classmethod
-    def of(cls, record: EstimateRecord) -> Place:
-        """The place of an estimate."""
+    def of(cls, record: EstimateRecord) -> Subset:
+        """The subset of an estimate."""
         return cls(record.window_start, record.window_end, record.group, record.other_groups)
 
     @property
@@ -61,17 +61,22 @@ class Subject:
         }
 
     @cached_property
-    def places(self) -> dict[Place, list[EstimateRecord]]:
+    def subsets(self) -> dict[Subset, list[EstimateRecord]]:
         """The estimates of each window and group, by time and then by the number of reports."""
-        by_place: dict[Place, list[EstimateRecord]] = {}
+        by_subset: dict[Subset, list[EstimateRecord]] = {}
         for record in self.records:
-            by_place.setdefault(Place.of(record), []).append(record)
-        reports = {place: max(record.reports for record in records) for place, records in by_place.items()}
+            by_subset.setdefault(Subset.of(record), []).append(record)
+        reports = {subset: max(record.reports for record in records) for subset, records in by_subset.items()}
         order = sorted(
-            by_place,
-            key=lambda place: (place.start or "", place.end or "", bool(place.other_groups), -reports[place]),
+            by_subset,
+            key=lambda subset: (
+                subset.start or "",
+                subset.end or "",
+                bool(subset.other_groups),
+                -reports[subset],
+            ),
         )
-        return {place: by_place[place] for place in order}
+        return {subset: by_subset[subset] for subset in order}
 
     @cached_property
     def over_time(self) -> Subject:
@@ -82,7 +87,7 @@ class Subject:
     @property
     def windows(self) -> list[str]:
         """The starts of the windows, in order; empty without windows."""
-        return sorted({place.start for place in self.places if place.start})
+        return sorted({subset.start for subset in self.subsets if subset.start})
 
 
 def state_of(record: EstimateRecord) -> str:

@@ -9,7 +9,7 @@ from ldpbeam.fit import words as words_of_fit
 from ldpbeam.pipelines.estimates.results import Results, WindowResult
 from ldpbeam.pipelines.estimates.tables import damage_line
 from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.subject import Place
+from ldpbeam.pipelines.pages.subject import Subset
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.windows import Bounds
 
@@ -40,8 +40,8 @@ def _of_fit(results: Results) -> Iterator[str]:
 
 def misfit(test: FitEntry) -> str:
     """A flagged test in words."""
-    place = Place(test.window_start, test.window_end, test.group, 0)
-    where = f"{test.attribute}{f' ({place})' if str(place) else ''}"
+    subset = Subset(test.window_start, test.window_end, test.group, 0)
+    where = f"{test.attribute}{f' ({subset})' if str(subset) else ''}"
     return f"{where}: {words_of_fit.misfit(test.test, test.services, test.reports)}."
 
 

@@ -19,6 +19,18 @@ _OURS = {
 }
 
 
+def check_kind(stream: IO[bytes], wanted: str) -> None:
+    """Check that a file is of a kind, :data:`STATISTICS` or :data:`DEAD_LETTERS`; it is left at its start.
+
+    Raises:
+        ValueError: if it is of another kind.
+    """
+    kind = file_kind(stream)
+    if kind != wanted:
+        repeated = "a file " if kind.startswith("a file of") else ""
+        raise ValueError(f"{kind}, not {wanted.removeprefix(repeated)}")
+
+
 def file_kind(stream: IO[bytes]) -> str:
     """The kind of a file, told from its start: :data:`STATISTICS` for a file of snapshots.
 

@@ -11,8 +11,9 @@ import fastavro
 from ldpbeam.schemas.encodings.compression import plain
 from ldpbeam.schemas.files.avro_blocks import read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
-from ldpbeam.schemas.files.kinds import DEAD_LETTERS, file_kind
-from ldpbeam.schemas.outputs.records import DeadLetterRecord, record_of
+from ldpbeam.schemas.files.kinds import DEAD_LETTERS, check_kind
+from ldpbeam.schemas.outputs.checked import record_of
+from ldpbeam.schemas.outputs.records import DeadLetterRecord
 
 #: A decompressed block has at most this many bytes, or eight times its compressed size if that is more.
 MOST_BYTES = 2**27
@@ -24,9 +25,7 @@ def read_dead_letters(stream: IO[bytes]) -> Iterator[DeadLetterRecord]:
     Raises:
         ValueError: if the file does not hold dead letters, or is damaged.
     """
-    kind = file_kind(stream)
-    if kind != DEAD_LETTERS:
-        raise ValueError(f"{kind}, not {'' if kind.startswith('a file of') else 'a file '}of dead letters")
+    check_kind(stream, DEAD_LETTERS)
     header = read_header(stream)
     for block in read_blocks(stream, header, 0, stream.seek(0, io.SEEK_END)):
         if block.problem:

@@ -14,6 +14,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.intervals.answer import Intervals
+from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import (
     Ends,
     EstimateRecord,
@@ -21,11 +22,10 @@ from ldpbeam.schemas.outputs.records import (
     IntervalsRecord,
     ManyEnds,
     RangeShare,
-    fields_of,
 )
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import MOST_GROUPS, Study, Summary
-from ldpbeam.times import rfc3339
+from ldpbeam.times import window_fields
 
 #: A note names an answer that this share of the people, or more, give.
 ALMOST_ALL = 0.9
@@ -49,7 +49,7 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         ValueError: if a number of it is NaN or infinite, or if parts of it have different lengths.
     """
     attribute, summary = study.attribute(snapshot.attribute), study.described(snapshot.attribute).summary
-    start, end = map(rfc3339, snapshot.window) if snapshot.window else (None, None)
+    start, end = window_fields(snapshot.window).values()
     return EstimateRecord(
         study=study.name,
         attribute=snapshot.attribute,

@@ -7,30 +7,24 @@ that was true then.
 from __future__ import annotations
 
 import itertools
-import json
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
-from functools import cache
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
     AfterValidator,
     ConfigDict,
     Field,
     PlainSerializer,
-    TypeAdapter,
-    ValidationError,
     WrapValidator,
 )
 from pydantic.dataclasses import dataclass
 
-from ldpbeam.times import milliseconds
+from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import FAR, Bounds
 
 _CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
-#: The most characters of a file's text that a message repeats.
-_MOST_SHOWN = 60
 
 
 def _time(text: str) -> str:
@@ -63,7 +57,6 @@ Time = Annotated[str, AfterValidator(_time)]
 Level = Annotated[str, AfterValidator(_level)]
 Numbers = Annotated[Sequence[float], WrapValidator(_compact), PlainSerializer(list)]
 Names = tuple[str, ...]
-Kind = TypeVar("Kind")
 
 
 def bounds(start: str | None, end: str | None) -> Bounds | None:
@@ -119,6 +112,38 @@ class IntervalsRecord:
     key_means: ManyEnds | None = None
     methods: dict[str, str] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
+
+
+class EstimateKey(NamedTuple):
+    """What tells an estimate from the others of a run.
+
+    Attributes:
+        attribute: the attribute.
+        name: the key under ``estimates:``.
+        window: the window in epoch milliseconds; None without windows.
+        group: the group; None for reports without one, and for the groups beyond the cap.
+        rest: whether it is of the groups beyond the cap.
+    """
+
+    attribute: str
+    name: str
+    window: Bounds | None
+    group: str | None
+    rest: bool
+
+    @property
+    def start(self) -> str:
+        """The start of the window, as RFC 3339 text; empty without windows."""
+        return rfc3339(self.window[0]) if self.window else ""
+
+    @property
+    def length(self) -> int | None:
+        """The length of the window in milliseconds; None without windows."""
+        return self.window and self.window[1] - self.window[0]
+
+    def same_group(self, other: EstimateKey) -> bool:
+        """Whether another estimate is of the same group."""
+        return self[3:] == other[3:]
 
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
@@ -201,9 +226,9 @@ class EstimateRecord:
         return self.keys if self.categories is None else self.categories
 
     @property
-    def place(self) -> tuple[str, str, Bounds | None, str | None, bool]:
-        """What tells an estimate from the others of a run: attribute, name, window, group, rest of groups."""
-        return self.attribute, self.name, self.window, self.group, self.other_groups > 0
+    def key(self) -> EstimateKey:
+        """What tells the estimate from the others of a run."""
+        return EstimateKey(self.attribute, self.name, self.window, self.group, self.other_groups > 0)
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -371,55 +396,3 @@ class DeadLetterRecord:
     detail: str = ""
     reports: Count = 1
     record: bytes | None = None
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-def read_record(kind: type[Kind], text: bytes) -> Kind:
-    """A record of one of the kinds above, in JSON.
-
-    Raises:
-        ValueError: if it is no such record; one sentence that names the field.
-    """
-    try:
-        record: Kind = _adapter(cast(Any, kind)).validate_json(text)
-    except ValidationError as error:
-        raise ValueError(_problem(error)) from None
-    return record
-
-
-def record_of(kind: type[Kind], fields: Mapping[str, Any]) -> Kind:
-    """A record of one of the kinds above, from its fields as Python values.
-
-    Raises:
-        ValueError: if it is no such record; one sentence that names the field.
-    """
-    try:
-        record: Kind = _adapter(cast(Any, kind)).validate_python(fields, strict=False)
-    except ValidationError as error:
-        raise ValueError(_problem(error)) from None
-    return record
-
-
-def fields_of(record: object) -> dict[str, Any]:
-    """The fields of a record, as JSON has them; what it does not have is None."""
-    fields_by_name: dict[str, Any] = _adapter(cast(Any, type(record))).dump_python(
-        record, mode="json", by_alias=True
-    )
-    return fields_by_name
-
-
-def _problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_context=False)[0]
-    path = ".".join(_short(str(part)) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    given = first["input"]
-    shown = f", found {_short(json.dumps(given))}" if isinstance(given, str | int | float | None) else ""
-    return f"{path and f'{path}: '}{_short(message, 200)}{'' if first['type'] == 'json_invalid' else shown}"
-
-
-def _short(text: str, most: int = _MOST_SHOWN) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."

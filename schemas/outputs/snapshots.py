@@ -20,7 +20,7 @@ from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.encodings.compression import plain
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import Header, read_header, write_block, write_header
-from ldpbeam.schemas.files.kinds import STATISTICS, file_kind
+from ldpbeam.schemas.files.kinds import STATISTICS, check_kind
 from ldpbeam.statistics import Moments, Statistic
 
 #: The metadata key of a file's header under which the number of its snapshots is stored.
@@ -248,9 +248,7 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
         ValueError: if the file has another format, or is damaged: a hash does not match, or records are
             missing.
     """
-    kind = file_kind(stream)
-    if kind != STATISTICS:
-        raise ValueError(f"{kind}, not {'' if kind.startswith('a file of') else 'a file '}of statistics")
+    check_kind(stream, STATISTICS)
     header = read_header(stream)
     claimed = header.metadata.get(SNAPSHOTS)
     snapshots = 0

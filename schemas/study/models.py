@@ -282,17 +282,14 @@ class WindowsModel(Model):
     early_reports: int | None = Field(
         None, ge=1, description="in a stream, an early estimate each time this many more reports are in"
     )
-
     max_age: Later[Duration] = Field(
         None, gt=0,
         description="in a stream, how old reports may be; by default 7 days or 1,000 periods, the longer",
     )  # fmt: skip
 
     @model_validator(mode="after")
-    def _period_divides(self) -> WindowsModel:
-        if self.period is not None and not 0 < self.period <= self.size:
-            raise ValueError("period must be above zero and at most size")
-        self.windows  # noqa: B018 - raises for windows that cannot be joined
+    def _possible(self) -> WindowsModel:
+        self.windows  # noqa: B018 - raises for a period or joined windows that cannot be
         return self
 
     @property
@@ -300,7 +297,7 @@ class WindowsModel(Model):
         """The windows as the statistics see them."""
         return Windows(
             self.size,
-            self.period or self.size,
+            self.size if self.period is None else self.period,
             self.allowed_lateness,
             self.early_reports,
             self.max_age,

@@ -28,7 +28,8 @@ from stream_runs import answers, streaming
 from test_stream_metrics import scraped
 
 import ldpbeam as ldp
-from ldpbeam.schemas.outputs.records import EstimateRecord, read_record
+from ldpbeam.schemas.outputs.checked import read_record
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.transforms.outputs.panes import estimate_id
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")

@@ -34,7 +34,8 @@ from stream_runs import (
     streaming,
 )
 
-from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
+from ldpbeam.schemas.outputs.checked import record_of
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.sources.journal import OpenWindow

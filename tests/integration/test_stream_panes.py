@@ -21,7 +21,8 @@ from stream_messages import (
 )
 from stream_runs import answers, run_batch, statistics_of, streaming
 
-from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
+from ldpbeam.schemas.outputs.checked import record_of
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.panes import estimate_id
 

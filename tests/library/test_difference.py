@@ -56,7 +56,7 @@ def sent(study: ldp.Study, rng: np.random.Generator, people: int = 300) -> list[
 
 
 def by_number(found: ldp.Differences) -> dict[tuple[str, str, str], Any]:
-    return {(own.place[0], own.place[1], own.number): own for own in found}
+    return {(own.key.attribute, own.key.name, own.number): own for own in found}
 
 
 def test_shares_are_those_of_a_loop_over_users() -> None:
@@ -89,7 +89,7 @@ def test_the_order_of_reports_and_duplicates_do_not_matter_and_what_is_left_out_
     assert by_number(ldp.difference(SAME, again, windows=(TEN, ELEVEN))).keys() == by_number(found).keys()
     for key, own in by_number(ldp.difference(SAME, again, windows=(START, START + HOUR))).items():
         assert own.error == pytest.approx(by_number(found)[key].error)
-    assert {own.place[1] for own in found} == {"grr", "oue", "olh", "piecewise", "laplace"}
+    assert {own.key.name for own in found} == {"grr", "oue", "olh", "piecewise", "laplace"}
     assert "films: reports of pckv are not compared" in found.about
     table = found.to_arrow().to_pylist()
     assert table[0]["difference"] == pytest.approx(table[0]["second"] - table[0]["first"])
@@ -115,7 +115,7 @@ def test_the_mean_is_that_of_the_estimate_and_narrower_for_the_same_people() -> 
 
 def test_groups_are_compared_by_themselves() -> None:
     found = ldp.difference(GROUPED, sent(GROUPED, np.random.default_rng(4)), windows=(TEN, ELEVEN))
-    assert {own.place[3:] for own in found} == {("north", False), (None, True)}
+    assert {own.key[3:] for own in found} == {("north", False), (None, True)}
 
 
 def test_longer_windows_have_all_reports_of_a_user() -> None:

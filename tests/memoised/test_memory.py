@@ -22,7 +22,8 @@ from ldpbeam.pipelines.estimates import fit
 from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.pages.warnings import misfit
-from ldpbeam.schemas.outputs.records import Fit, FitEntry, bounds, read_record
+from ldpbeam.schemas.outputs.checked import read_record
+from ldpbeam.schemas.outputs.records import Fit, FitEntry, bounds
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 PEOPLE = 3_000

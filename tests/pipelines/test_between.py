@@ -58,7 +58,7 @@ def two_hours() -> list[EstimateRecord]:
 def test_the_ends_are_those_of_zou_and_donner() -> None:
     found = hours(FRESH, *two_hours())
     cash = found["share of cash"]
-    assert (cash.first, cash.second, cash.place[2], cash.other[2]) == (
+    assert (cash.first, cash.second, cash.key.window, cash.other_key.window) == (
         0.1, 0.3, (1_795_168_800_000, 1_795_172_400_000), (1_795_172_400_000, 1_795_176_000_000)
     )  # fmt: skip
     # Cash is 0.1 in [0.05, 0.2] and then 0.3 in [0.2, 0.5].

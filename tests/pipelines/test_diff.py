@@ -20,13 +20,13 @@ WIDE = norm.ppf(0.975)
 
 
 def errors_of(found: Comparison) -> dict[tuple[str, str], float | None]:
-    return {(own.place[0], own.number): own.error for own in found.differences}
+    return {(own.key.attribute, own.number): own.error for own in found.differences}
 
 
 def test_results_do_not_differ_from_themselves() -> None:
     found = compared(results(price(), paid()), results(price(), paid()))
     assert not found.differs
-    assert [(own.place[0], own.number) for own in found.differences] == [
+    assert [(own.key.attribute, own.number) for own in found.differences] == [
         ("price", "mean"), ("price", "quantile 0.5"), ("price", "share from 0 to 2"),
         ("paid", "share of cash"), ("paid", "share of card > 5"),
     ]  # fmt: skip
@@ -62,8 +62,8 @@ def test_a_difference_is_beyond_the_error_from_z_standard_errors_on(
 def test_estimates_that_only_one_has_and_other_names() -> None:
     other = paid(categories=("cash", "cheque"))
     found = compared(results(price(), paid()), results(price(name="other"), other))
-    assert (found.only_first, found.only_second) == ((price().place,), (price(name="other").place,))
-    assert found.unlike == (paid().place,)
+    assert (found.only_first, found.only_second) == ((price().key,), (price(name="other").key,))
+    assert found.unlike == (paid().key,)
     assert found.differs
     assert found.differences == ()
 

@@ -15,7 +15,8 @@ from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.graphs.stream import begun_at, run_name
 from ldpbeam.pipelines.runs.stream_runs import earlier_runs
-from ldpbeam.schemas.outputs.records import Fit, read_record
+from ldpbeam.schemas.outputs.checked import read_record
+from ldpbeam.schemas.outputs.records import Fit
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 

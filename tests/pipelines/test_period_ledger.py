@@ -27,8 +27,8 @@ from ldpbeam.pipelines.runs.received import (
     ledger_key,
 )
 from ldpbeam.pipelines.runs.sums import read_sums, write_sums
+from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.received import as_batch
-from ldpbeam.schemas.outputs.records import fields_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.spent import PeriodSpent
 from ldpbeam.times import rfc3339

@@ -46,8 +46,8 @@ def test_a_scheduled_run_has_the_same_estimates(folders: dict[str, Path]) -> Non
     assert [run.span for run in found.runs] == [(START, START + 2 * HOUR)]
     assert [run.finished for run in found.runs] == [True]
     assert found.counts == batch.counts
-    by_place = {own.place: own.mean for own in batch.estimates}
-    assert {own.place: own.mean for own in found.estimates} == by_place
+    by_key = {own.key: own.mean for own in batch.estimates}
+    assert {own.key: own.mean for own in found.estimates} == by_key
 
 
 def test_a_rollup_has_no_accounting(folders: dict[str, Path]) -> None:

@@ -26,8 +26,9 @@ from ldpbeam import (
 from ldpbeam.domains import KeyValues
 from ldpbeam.intervals import Intervals
 from ldpbeam.mechanisms import PrivKV
+from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.estimates import estimate_record, json_fields, write_json_lines
-from ldpbeam.schemas.outputs.records import EstimateRecord, read_record
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, StudyAttribute, Summary
 from ldpbeam.times import milliseconds as milliseconds_of

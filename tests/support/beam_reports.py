@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import ldpbeam as ldp
-from ldpbeam.schemas.outputs.records import EstimateRecord, record_of
+from ldpbeam.schemas.outputs.checked import record_of
+from ldpbeam.schemas.outputs.records import EstimateRecord
 
 KEPT = Path(__file__).parents[1] / "data" / "0.1.0"
 #: A study of numbers, categories and keys with values, in windows and groups.

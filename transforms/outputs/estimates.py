@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.estimates import write_json_lines
-from ldpbeam.schemas.outputs.records import EstimateRecord, read_record
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.tables import SCHEMAS, write_table
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import ESTIMATES, TABLES, estimates_name
