@@ -63,6 +63,20 @@ def one_by_one(sent: Sequence[SentReports]) -> list[Any]:
     return [message for part in sent for message in client.one_by_one(part)]
 
 
+def by_time(messages: Sequence[Any], services: int = 2) -> list[Any]:
+    """Messages of one service after the other's, in the order of event time."""
+    each = len(messages) // services
+    return [messages[each * service + place] for place in range(each) for service in range(services)]
+
+
+def shuffled_within(messages: Sequence[Any], places: int, seed: int) -> list[Any]:
+    """Messages out of order by up to so many places."""
+    order = np.argsort(
+        np.arange(len(messages)) + np.random.default_rng(seed).uniform(0, places, len(messages))
+    )
+    return [messages[place] for place in order.tolist()]
+
+
 def evenly(start: int, length: int, people: int) -> np.ndarray:
     """So many event times in [start, start + length), ascending."""
     return start + np.arange(people) * length // people

@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 from kafka_messages import new_topic, produce
-from stream_messages import MINUTE, WEEK_AGO, client, evenly, reports_of, rides
+from stream_messages import (
+    MINUTE,
+    WEEK_AGO,
+    by_time,
+    client,
+    evenly,
+    one_by_one,
+    reports_of,
+    rides,
+    shuffled_within,
+)
 from stream_runs import Left, answers, closes, statistics_of, streaming
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -26,20 +36,6 @@ IDLE = ("--stop-when-idle", "3s")
 PARTITIONS = 4
 
 
-def shuffled_within(messages: list[Any], places: int, seed: int) -> list[Any]:
-    """Messages out of order by up to so many places."""
-    order = np.argsort(
-        np.arange(len(messages)) + np.random.default_rng(seed).uniform(0, places, len(messages))
-    )
-    return [messages[place] for place in order.tolist()]
-
-
-def by_time(sent: list[Any]) -> list[Any]:
-    """Messages of one report of both services, in the order of event time."""
-    first, second = (list(client.one_by_one(part)) for part in sent)
-    return [message for pair in zip(first, second, strict=True) for message in pair]
-
-
 def has_settled(left: Left) -> bool:
     """Whether windows of a run have settled, so that more of their reports are late."""
     path = left.run_folder / "counted.json"
@@ -51,7 +47,7 @@ def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_i
 ) -> None:
     topic = new_topic(kafka.address, PARTITIONS)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 12_000), seed=1)
-    good = shuffled_within(by_time(sent), 100, seed=2)
+    good = shuffled_within(by_time(one_by_one(sent)), 100, seed=2)
     again = good[::100]
     bad = [client.Outgoing(b"{", "application/json", 1)] * 50
     messages: list[Any] = []
@@ -103,7 +99,7 @@ def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_i
 def test_beyond_the_disorder_the_accounting_still_closes(kafka: Any, prism: str, tmp_path: Path) -> None:
     topic = new_topic(kafka.address, PARTITIONS)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 6_000), seed=1)
-    messages = shuffled_within(by_time(sent), 10**6, seed=2)
+    messages = shuffled_within(by_time(one_by_one(sent)), 10**6, seed=2)
     options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "1s"]
     half = len(messages) // 2
     produce(kafka.address, topic, messages[:half], PARTITIONS)
@@ -125,7 +121,7 @@ def test_a_stream_that_is_stopped_goes_on_with_its_open_windows(
 ) -> None:
     topic = new_topic(kafka.address, PARTITIONS)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 4 * SIZE, 2_000), seed=1)
-    messages = by_time(sent)
+    messages = by_time(one_by_one(sent))
     options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "1m"]
     produce(kafka.address, topic, messages[:2_500], PARTITIONS)
     with streaming(tmp_path, STUDY, prism, *options) as stream:

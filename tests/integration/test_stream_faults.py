@@ -16,6 +16,7 @@ import pytest
 from stream_messages import (
     MINUTE,
     WEEK_AGO,
+    by_time,
     client,
     evenly,
     eventually,
@@ -63,12 +64,6 @@ def count(sent: Sequence[Any]) -> int:
 def timings(left: Left) -> dict[tuple[int, int], tuple[str, bool]]:
     """Of each window, in which pane it stands and whether it is complete."""
     return {s.window: (s.pane_timing, s.complete) for s in left.snapshots.values() if s.window is not None}
-
-
-def by_time(messages: Sequence[Any], services: int = 2) -> list[Any]:
-    """Messages of one service after the other's, in the order of event time."""
-    each = len(messages) // services
-    return [messages[each * service + place] for place in range(each) for service in range(services)]
 
 
 def bad_messages(good: Any, batch: Any) -> Iterator[tuple[str, Any]]:
