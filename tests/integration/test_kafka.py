@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,6 @@ pytestmark = pytest.mark.slow
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 SIZE = 10 * MINUTE
 IDLE = ("--stop-when-idle", "3s")
-
-
-def by_time(messages: list[Any], services: int = 2) -> list[Any]:
-    """Messages of one service after the other's, in the order of event time."""
-    each = len(messages) // services
-    return [messages[each * service + place] for place in range(each) for service in range(services)]
 
 
 def test_a_topic_gives_the_estimates_of_a_batch_run(
@@ -63,7 +58,9 @@ def test_a_topic_gives_the_estimates_of_a_batch_run(
     assert again.left.accounting["in"] == again.left.accounting["used"] == 200
 
 
-def test_a_second_run_on_the_folder_is_refused(kafka: Any, prism: str, tmp_path: Path) -> None:
+def test_a_second_run_is_refused_on_the_folder_and_warned_of_the_group_elsewhere(
+    kafka: Any, prism: str, tmp_path: Path
+) -> None:
     topic = new_topic(kafka.address, 2)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, SIZE, 100), seed=1)
     produce(kafka.address, topic, in_batches(sent), 2)
@@ -73,4 +70,8 @@ def test_a_second_run_on_the_folder_is_refused(kafka: Any, prism: str, tmp_path:
         with streaming(tmp_path, STUDY, prism, *options) as second:
             assert second.wait() == 2
         assert "another run is writing there now" in second.said
+        warning = rf"--group {topic}:\s+somebody\s+else\s+has\s+committed\s+offsets"
+        with streaming(tmp_path / "elsewhere", STUDY, prism, *options) as elsewhere:
+            elsewhere.wait_until_said(warning)
+        assert not re.search(warning, stream.said)
         assert stream.process.poll() is None
