@@ -1,0 +1,140 @@
+"""How fast a stream takes up single reports that wait in a topic of Kafka, and whether each counts once.
+
+    python -m benchmarks.backlog [--messages 10000000] [--engine prism|flink] [--write FILE]
+
+A broker on this machine has a topic of eight partitions with so many messages of one report in JSON, in the
+order of their event times, before the stream starts; every person answers two services, which are joined by
+user. The time is from the first report that is counted to the last. Memory is the resident set of the
+command, and of the engine that Prism is beside it, when a tenth, half and all of the reports are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.pages import show
+from benchmarks.stream import ACCOUNTING_LINE, STUDY, memory
+from examples.stream import broker, client
+from ldpbeam.runners.flink.cluster import Cluster
+from ldpbeam.runners.flink.parts import fetch
+from ldpbeam.schemas.study.yaml_file import read_study
+
+TOPIC, PARTITIONS = "reports", 8
+#: Milliseconds of a window of the study, and the people who answer both services in it.
+WINDOW, PEOPLE = 10_000, 50_000
+ENGINES = ("prism", "flink")
+
+
+def fill(address: str, messages: int) -> None:
+    """Produce so many messages, one partition after the other, window by window."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 20})
+    study, rng = read_study(STUDY), np.random.default_rng(1)
+    start = (time.time_ns() // 1_000_000 - 6 * 3_600_000) // WINDOW * WINDOW
+    headers, number = [("content-type", b"application/json")], 0
+    for window in range(-(-messages // (2 * PEOPLE))):
+        times = start + window * WINDOW + np.arange(PEOPLE) * WINDOW // PEOPLE
+        users = [f"person-{window}-{i}" for i in range(PEOPLE)]
+        sent = client.perturbed(study, "minutes", 180 * rng.beta(2, 5, PEOPLE), users, times, window)
+        for pair in zip(*map(client.one_by_one, sent), strict=True):
+            for message in pair[: messages - number]:
+                while True:
+                    try:
+                        producer.produce(TOPIC, message.data, partition=number % PARTITIONS, headers=headers)
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+                number += 1
+        producer.poll(0)
+    if producer.flush(120):
+        raise SystemExit("the broker did not take all messages")
+
+
+def counted(output: Path) -> int:
+    """How many reports a run has counted."""
+    for path in output.glob("runs/*/accounting.json"):
+        return int(json.loads(path.read_text())["in"])
+    return 0
+
+
+def measure(engine: str, address: str, messages: int, folder: Path) -> str:
+    """A line of the table."""
+    output, log = folder / "out", folder / "log"
+    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
+    command += ["--kafka", address, "--topic", TOPIC, "--output", str(output)]
+    command += ["--max-disorder", "10s", "--stop-when-idle", "20s"]
+    with contextlib.ExitStack() as stack:
+        if engine == "flink":
+            cluster = stack.enter_context(Cluster(folder / "cluster", fetch(lambda line: None)))
+            command += ["--runner", "flink", "--flink-master", cluster.address]
+        stream = stack.enter_context(
+            subprocess.Popen(command, stdout=log.open("wb"), stderr=subprocess.STDOUT)
+        )
+        began, first, used = 0.0, 0, []
+        for part in (0, 0.1, 0.5, 1):
+            while counted(output) < max(1, part * messages) and stream.poll() is None:
+                time.sleep(0.2)
+            if not part:
+                began, first = time.monotonic(), counted(output)
+            elif stream.poll() is None:
+                used.append("{:.0f} + {:.0f}".format(*memory(stream.pid)))
+        seconds = time.monotonic() - began
+        code = stream.wait(600)
+    closed = len(list((output / "statistics").glob("*.avro")))
+    (accounting,) = [line for line in log.read_text().splitlines() if ACCOUNTING_LINE.search(line)]
+    return (
+        f"| {engine} | {seconds:,.0f} | {(messages - first) / seconds:,.0f} | {', '.join(used)} | {closed} | "
+        f"{os.getloadavg()[0]:.0f} | {accounting} (exit code {code}) |"
+    )
+
+
+def page(options: argparse.Namespace) -> Iterator[str]:
+    """The page's lines."""
+    yield "# How fast a stream takes up what waits in a topic"
+    yield ""
+    yield (
+        f"Made by `python -m benchmarks.backlog`: {options.messages:,} messages of one report in "
+        f"{PARTITIONS} partitions of Apache Kafka {broker.VERSION}; {os.cpu_count()} cores shared by the "
+        "broker, the engine and the pipeline; on Flink, two task managers of one slot each. Windows of 10 s, "
+        "two services joined by user. Load is that of the machine at the end, over a minute."
+    )
+    yield ""
+    yield (
+        "| engine | seconds | reports a second | MB: a tenth, half, all | windows | load | "
+        "what became of the reports |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    with broker.running_broker() as server:
+        fill(server.address, options.messages)
+        for engine in options.engine or ENGINES:
+            with tempfile.TemporaryDirectory() as folder:
+                yield measure(engine, server.address, options.messages, Path(folder))
+
+
+def main() -> None:
+    """Measure, print, and write where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--messages", type=int, default=10_000_000)
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="by default both")
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    show(page(options), options.write)
+
+
+if __name__ == "__main__":
+    main()
