@@ -60,12 +60,15 @@ class Broker:
     Args:
         folder: an empty folder.
         settings: further settings of the broker, by their names in Kafka's ``server.properties``.
+        listener: the name of a second listener, of which the settings say how it is secured; None for none.
 
     Raises:
         NoBrokerError: it cannot be had, or does not start.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, listener: str | None = None
+    ) -> None:
         java = shutil.which("java")
         if java is None:
             raise NoBrokerError("there is no java on PATH (on Debian: apt-get install default-jre-headless)")
@@ -76,6 +79,9 @@ class Broker:
         port, controller = _free_port(), _free_port()
         #: Where clients reach it, as ``host:port``.
         self.address = f"localhost:{port}"
+        #: Where clients reach the second listener.
+        self.second = f"localhost:{_free_port()}"
+        listeners = f"PLAINTEXT://{self.address},CONTROLLER://localhost:{controller}"
         self._settings.write_text(
             "".join(
                 f"{name}={value}\n"
@@ -83,7 +89,7 @@ class Broker:
                     "process.roles": "broker,controller",
                     "node.id": "1",
                     "controller.quorum.voters": f"1@localhost:{controller}",
-                    "listeners": f"PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}",
+                    "listeners": listeners if listener is None else f"{listeners},{listener}://{self.second}",
                     "controller.listener.names": "CONTROLLER",
                     "inter.broker.listener.name": "PLAINTEXT",
                     "log.dirs": str(folder / "data"),

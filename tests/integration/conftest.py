@@ -87,18 +87,18 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[Any]:
-    """A broker of a test's own, to be ended or to have settings of its own: a function of the settings."""
+    """A broker of a test's own, to be ended or set up: a function of its second listener and its settings."""
     if importlib.util.find_spec("confluent_kafka") is None:
         _missing("confluent-kafka is not installed: pip install 'ldpbeam[test]'")
     module = _example("broker")
     with contextlib.ExitStack() as stack:
 
-        def start(**settings: str) -> Any:
+        def start(listener: str | None = None, **settings: str) -> Any:
             folder = tmp_path / "kafka"
             folder.mkdir()
             try:
                 dotted = {name.replace("_", "."): value for name, value in settings.items()}
-                return stack.enter_context(module.Broker(folder, dotted))
+                return stack.enter_context(module.Broker(folder, dotted, listener))
             except module.NoBrokerError as error:
                 _missing(str(error))
 
