@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from ldpbeam.density.curves import Curves
 from ldpbeam.density.likelihoods import Likelihood
@@ -80,15 +80,30 @@ def derivatives(likelihood: Likelihood, curves: Curves, coefficients: Floats, sh
     climb = rises @ moves
     excess = shares * (rises - rises @ shares)
     bent = (curves.matrix * (excess * (first**2 + second))[:, None]).T @ curves.matrix
-    bent -= np.outer(climb, mean) + np.outer(mean, climb)
+    crossed = np.outer(climb, mean)
+    bent -= crossed + crossed.T
     return Derivatives(climb - coefficients, curvature, bent)
+
+
+def _root(matrix: Floats) -> Floats:
+    """The upper triangle U with U'U equal to a matrix.
+
+    LAPACK is called directly: around a matrix of 30 rows, SciPy's checks take longer than its work.
+
+    Raises:
+        np.linalg.LinAlgError: if the matrix is not positive definite or not finite.
+    """
+    root, failed = dpotrf(matrix)
+    if failed or not np.isfinite(root.trace()):
+        raise np.linalg.LinAlgError("a matrix of a density's curvature is not positive definite")
+    return np.asarray(root)
 
 
 def _step(expansion: Derivatives, root: Floats) -> Floats:
     """Newton's step; that of Fisher's scoring, which needs more of them, where the density is not concave."""
     with contextlib.suppress(np.linalg.LinAlgError):
-        root = cholesky(expansion.curvature - expansion.bent)
-    return np.asarray(cho_solve((root, False), expansion.gradient))
+        root = _root(expansion.curvature - expansion.bent)
+    return np.asarray(dpotrs(root, expansion.gradient)[0])
 
 
 def mode_of(likelihood: Likelihood, curves: Curves, start: Floats) -> Mode:
@@ -103,7 +118,7 @@ def mode_of(likelihood: Likelihood, curves: Curves, start: Floats) -> Mode:
     converged, steps = False, 0
     while True:
         expansion = derivatives(likelihood, curves, z, shares)
-        root = cholesky(expansion.curvature)
+        root = _root(expansion.curvature)
         step = _step(expansion, root)
         promised = float(expansion.gradient @ step)
         converged = promised < LEAST_GAIN
