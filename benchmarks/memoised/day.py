@@ -275,7 +275,7 @@ def held_by_cell(
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     known = {(result["cell"], result["run"]) for result in done}
     until = time.monotonic() + 60.0 * minutes
-    with path.open("a") as stream:
+    with path.open("a", buffering=1) as stream:
         for first, name in itertools.product(range(0, runs, ROUND), names):
             for place in range(first, min(first + ROUND, runs)):
                 if (name, place) not in known and time.monotonic() < until:

@@ -88,22 +88,35 @@ def sent_by(cell: Cell, lifetime: Lifetime, values: Inputs, rng: Generator) -> S
     return Sent(reports, counts, total)
 
 
+def _spread(hours: Integers, chance: Floats | float, cells: int, rng: Generator) -> tuple[Integers, Integers]:
+    """Which reports of each input are kept, with a chance, and where the others lie, each cell alike.
+
+    Returns:
+        (the number that is kept, shape (inputs,); counts of the others by cell, shape (inputs, cells)).
+    """
+    kept = rng.binomial(hours, chance)
+    rows = np.repeat(np.arange(len(hours)), hours - kept)
+    cell_of = rows * cells + rng.integers(0, cells, len(rows))
+    return kept, np.bincount(cell_of, minlength=len(hours) * cells).reshape(-1, cells)
+
+
 def _supports(cell: Cell, lifetime: Lifetime, values: Inputs, rng: Generator) -> Integers:
     chain = lifetime.chain
     assert isinstance(chain, SupportChain)
     (p1, q1), fresh = chain.permanent, values.owners >= cell.remembering
-    is_value = values.values[:, None] == np.arange(CATEGORIES)
     if cell.mechanism == "oue":
+        is_value = values.values[:, None] == np.arange(CATEGORIES)
         permanent = rng.random(is_value.shape) < np.where(is_value, p1, q1)
-    else:
-        another = (values.values + rng.integers(1, CATEGORIES, len(fresh))) % CATEGORIES
-        answer = np.where(rng.random(len(fresh)) < p1, values.values, another)
-        permanent = answer[:, None] == np.arange(CATEGORIES)
-    chances = np.where(permanent, *chain.instant)
-    chances[fresh] = np.where(is_value[fresh], *chain.window)
-    if cell.mechanism == "oue":
+        chances = np.where(permanent, *chain.instant)
+        chances[fresh] = np.where(is_value[fresh], *chain.window)
         return np.asarray(rng.binomial(values.hours[:, None], chances), dtype=np.int64)
-    return np.asarray(rng.multinomial(values.hours, chances), dtype=np.int64)
+    another = (values.values + rng.integers(1, CATEGORIES, len(fresh))) % CATEGORIES
+    answer = np.where(fresh | (rng.random(len(fresh)) < p1), values.values, another)
+    # The answer with chance p and each other category with q: p - q keeps it, and else all are alike.
+    kept_chance = np.where(fresh, *(p - q for p, q in (chain.window, chain.instant)))
+    kept, counts = _spread(values.hours, kept_chance, CATEGORIES, rng)
+    counts[np.arange(len(counts)), answer] += kept
+    return counts
 
 
 def _hashed(
@@ -143,10 +156,10 @@ def _cells(cell: Cell, lifetime: Lifetime, values: Inputs, rng: Generator) -> In
     first = np.where(above, near, rng.uniform(-b, 1.0 + b, many))
     answer = np.clip((first + b) / (1.0 + 2.0 * b) * BUCKETS, 0, BUCKETS - 1).astype(np.int64)
     even = uniform_part(b, lifetime.epsilon, lifetime.named.epsilon)
-    chances = np.full((many, BUCKETS), even / BUCKETS)
-    chances[np.arange(many), answer] += 1.0 - even
-    chances[fresh] = even / BUCKETS + (1.0 - even) * permanent_cells(lifetime).T[values.values[fresh]]
-    return np.asarray(rng.multinomial(values.hours, chances), dtype=np.int64)
+    kept, counts = _spread(values.hours, 1.0 - even, BUCKETS, rng)
+    counts[~fresh, answer[~fresh]] += kept[~fresh]
+    counts[fresh] += rng.multinomial(kept[fresh], permanent_cells(lifetime).T[values.values[fresh]])
+    return counts
 
 
 def _products(counts: Integers) -> Integers:
