@@ -184,7 +184,7 @@ def _kafka(
     columns: Columns,
     output: str,
     folder: str,
-    suspects: tuple[tuple[str, bool], ...],
+    suspects: tuple[tuple[str, int], ...],
     run: Continued | None,
 ) -> tuple[KafkaFeed, Reached]:
     """The feed of a topic of Kafka, which begins where it must so that nothing is lost.

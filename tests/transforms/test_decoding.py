@@ -1,4 +1,4 @@
-"""A message that ends the process ends it three times at most; and batches are of bounded size."""
+"""A message that ends the process ends it four times at most; and batches are of bounded size."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def run_in_a_process(output: Path, run: str, contents: Sequence[bytes]) -> Any:
 def test_a_message_that_ends_the_process_becomes_a_dead_letter_and_the_others_count(tmp_path: Path) -> None:
     contents = [report("a"), KILLER, report("b"), report("c")]
     assert run_in_a_process(tmp_path, "first", contents) is None
-    assert left_on_record(str(tmp_path / "*")) == {str(n): False for n in range(4)}
+    assert left_on_record(str(tmp_path / "*")) == {str(n): 4 for n in range(4)}
     # Each is decoded alone now, and one of them ends the process again; it may have been killed by somebody.
     assert run_in_a_process(tmp_path, "second", contents) is None
-    assert not left_on_record(str(tmp_path / "*"))["1"]
+    assert left_on_record(str(tmp_path / "*"))["1"] == 1
     assert run_in_a_process(tmp_path, "third", contents) is None
-    assert left_on_record(str(tmp_path / "*"))["1"]
+    assert left_on_record(str(tmp_path / "*"))["1"] == 0
     (found,) = run_in_a_process(tmp_path, "fourth", contents)
     assert found == ([b"a", b"b", b"c"], [(1, DEFEATED)], ["r0", "r1", "r2", "r3"])
     # It stays one, should this run end before it was acknowledged.
@@ -112,7 +112,45 @@ def test_nothing_stays_on_record_when_all_is_decoded_and_owners_alone_read_it(
         FEED, Columns(), received(report("a"), report("b")), Record(str(tmp_path), {})
     )
     assert (users(feed_batch), rest) == ([b"a", b"b"], [])
-    assert seen == [({"0": False, "1": False}, 0o600)]
+    assert seen == [({"0": 2, "1": 2}, 0o600)]
+    assert left_on_record(str(tmp_path)) == {}
+
+
+def on_record(folder: Path, *ids: str) -> None:
+    """The record of a process that ended while it decoded these messages."""
+    folder.mkdir(exist_ok=True)
+    place = len(list(folder.glob("decoding-*.json")))
+    (folder / f"decoding-{place}.json").write_text(json.dumps({"messages": ids}))
+
+
+def test_many_messages_of_a_killed_process_are_decoded_in_groups_and_then_suspected_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_batches, "TOGETHER", 3)
+    sizes: list[int] = []
+
+    def look(messages: Sequence[Message], columns: Columns) -> Any:
+        sizes.append(len(messages))
+        return _decode_messages(messages, columns)
+
+    monkeypatch.setattr(message_batches, "decode_messages", look)
+    on_record(tmp_path, *map(str, range(8)))
+    on_record(tmp_path, "6", "7")
+    record = Record(str(tmp_path), {})
+    contents = [report(f"u{n}") for n in range(10)]
+    feed_batch, rest = next_batch(FEED, Columns(), received(*contents), record)
+    # Two that were among few, alone; two that are new; six that were among many.
+    assert sizes == [1, 1, 2, 3, 3]
+    assert users(feed_batch) == [f"u{n}".encode() for n in range(10)]
+    assert (rest, record.suspects, list(tmp_path.iterdir())) == ([], {}, [])
+
+
+def test_a_record_stays_as_long_as_one_of_its_messages_was_not_decoded(tmp_path: Path) -> None:
+    on_record(tmp_path, "1", "2")
+    record = Record(str(tmp_path), {"9": 5})
+    record.clear(["1", "9"])
+    assert (record.suspects, left_on_record(str(tmp_path))) == ({"2": 2}, {"1": 2, "2": 2})
+    record.clear(["2"])
     assert left_on_record(str(tmp_path)) == {}
 
 
@@ -162,6 +200,6 @@ def test_a_record_is_named_by_its_reader_and_no_reader_takes_those_of_another(tm
     first, second = Record(str(tmp_path), {}), Record(str(tmp_path), {})
     with first.of(["1"]):
         with second.of(["2"]):
-            assert left_on_record(str(tmp_path)) == {"1": False, "2": False}
-        assert left_on_record(str(tmp_path)) == {"1": False}
+            assert left_on_record(str(tmp_path)) == {"1": 1, "2": 1}
+        assert left_on_record(str(tmp_path)) == {"1": 1}
     assert decoding.left_on_record(str(tmp_path)) == {}

@@ -136,6 +136,13 @@ def test_a_reader_continues_at_once_with_the_partitions_that_an_earlier_one_foun
     assert set(reading.silences) == {0, 2}
 
 
+def test_messages_that_are_not_read_again_are_suspected_no_more(opened: Any, tmp_path: Path) -> None:
+    (tmp_path / "decoding-1.json").write_text(json.dumps({"messages": ["t/0/3", "t/0/4"]}))
+    (tmp_path / "decoding-2.json").write_text(json.dumps({"messages": ["t/0/5", "t/1/3"]}))
+    opened(Topic([], 0), Share(0, 1, {0: 5}))
+    assert [path.name for path in tmp_path.iterdir()] == ["decoding-2.json"]
+
+
 def test_offsets_that_a_broker_refuses_to_commit_hold_up_no_stream_and_are_warned_of_once(
     opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,15 +1,16 @@
 """A record of the messages that are being decoded, written before decoding begins.
 
 A message that crashes the process is not acknowledged, so the server delivers it again, and every restart
-would crash too. A restart therefore looks for messages that are still on record, and decodes these alone. A
-message becomes a dead letter when two processes ended while they decoded it alone: one may have been killed.
+would crash too. A restart therefore looks for messages that are still on record. It decodes those that were on
+record with many others in groups of :data:`TOGETHER`, and the rest alone. A message becomes a dead letter when
+two processes ended while they decoded it alone: one may have been killed. What was decoded is off the record.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from apache_beam.io.filesystems import FileSystems
@@ -21,11 +22,15 @@ DEFEATED = "defeated_decoder"
 PROBLEM = "the process that decoded this message ended before it had finished"
 #: So many processes that ended while they decoded a message alone prove that it was the message.
 ENDS = 2
+#: The most messages that are decoded together of those that were on record with more than so many.
+TOGETHER = 100
 _NAME = "decoding-{}.json"
 
 
-def left_on_record(folder: str) -> dict[str, bool]:
-    """The ids of messages whose decoding did not finish, and whether :data:`ENDS` processes ended with it.
+def left_on_record(folder: str) -> dict[str, int]:
+    """The ids of messages whose decoding did not finish, and with how many each was then, itself included.
+
+    The number is 0 of a message with which :data:`ENDS` processes ended alone.
 
     Args:
         folder: the folder of a run, or a Beam pattern that matches the folders of several runs.
@@ -33,12 +38,21 @@ def left_on_record(folder: str) -> dict[str, bool]:
     Raises:
         ValueError: if a record is damaged.
     """
-    alone: dict[str, int] = {}
-    for entry in FileSystems.match([FileSystems.join(folder, _NAME.format("*"))])[0].metadata_list:
-        ids = read_json(entry.path)["messages"]
+    return _least(_records(folder).values())
+
+
+def _records(folder: str) -> dict[str, list[str]]:
+    """The ids in each record, by its path."""
+    found = FileSystems.match([FileSystems.join(folder, _NAME.format("*"))])[0].metadata_list
+    return {entry.path: read_json(entry.path)["messages"] for entry in found}
+
+
+def _least(records: Iterable[Sequence[str]]) -> dict[str, int]:
+    sizes: dict[str, list[int]] = {}
+    for ids in records:
         for message in ids:
-            alone[message] = alone.get(message, 0) + (len(ids) == 1)
-    return {message: ends >= ENDS for message, ends in alone.items()}
+            sizes.setdefault(message, []).append(len(ids))
+    return {message: 0 if each.count(1) >= ENDS else min(each) for message, each in sizes.items()}
 
 
 class Record:
@@ -49,18 +63,29 @@ class Record:
         earlier: what earlier runs left on record, as :func:`left_on_record` gives it.
     """
 
-    def __init__(self, folder: str, earlier: Mapping[str, bool]) -> None:
+    def __init__(self, folder: str, earlier: Mapping[str, int]) -> None:
         self._folder = folder
         # A reader that is made again in the same run, after a crash, takes over the records left by the last.
-        recorded = left_on_record(literal(folder))
-        self.suspects = {
-            key: recorded.get(key, False) or earlier.get(key, False) for key in {*recorded, *earlier}
-        }
+        self._left = {path: set(ids) for path, ids in _records(literal(folder)).items()}
+        self.suspects = dict(earlier)
+        for message, least in _least(map(list, self._left.values())).items():
+            self.suspects[message] = min(least, earlier.get(message, least))
         self._path = FileSystems.join(folder, _NAME.format(uuid.uuid4().hex))
+
+    def clear(self, messages: Iterable[str]) -> None:
+        """Suspect messages no more that were decoded, and delete the run's records of which none is left."""
+        cleared = self.suspects.keys() & set(messages)
+        for message in cleared:
+            del self.suspects[message]
+        for path in [path for path, ids in self._left.items() if cleared & ids]:
+            self._left[path] -= cleared
+            if not self._left[path]:
+                del self._left[path]
+                FileSystems.delete([literal(path)])
 
     @contextmanager
     def of(self, messages: Sequence[str]) -> Iterator[None]:
-        """Keep message ids on record during the block; the record is deleted at its end, also on an error."""
+        """Keep message ids on record during the block; at its end they are off it, also after an error."""
         make_folder(self._folder)
         with replacing(self._path, private=True) as stream:
             stream.write(json.dumps({"messages": list(messages)}).encode() + b"\n")
@@ -68,3 +93,4 @@ class Record:
             yield
         finally:
             FileSystems.delete([literal(self._path)])
+        self.clear(messages)

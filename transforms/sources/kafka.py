@@ -58,7 +58,7 @@ class KafkaFeed(Feed):
         starts: (partition, the offset of the first message that is read). Other partitions, which are new,
             are read from their beginning.
         cuts: (partition, the offsets in ascending order at which one batch ends and another begins).
-        suspects: ids of messages that earlier runs left on record, and whether each was decoded alone.
+        suspects: ids of messages that earlier runs left on record, and with how many each was.
         group: the group whose committed offsets show how far the run has come; None to commit none.
         config: the path of a file of settings of librdkafka, on every worker; None for none. Its contents,
             which may be secret, are read where they are used and never sent.
@@ -70,7 +70,7 @@ class KafkaFeed(Feed):
     folder: str
     starts: tuple[tuple[int, int], ...]
     cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    suspects: tuple[tuple[str, bool], ...] = ()
+    suspects: tuple[tuple[str, int], ...] = ()
     group: str | None = None
     config: str | None = None
 
@@ -138,10 +138,17 @@ class _Consumed(OpenFeed):
             with self._lock:
                 for partition in new:
                     self._positions[partition] = self._afters[partition] = starts.get(partition, 0)
+                    self._clear_before(partition, starts.get(partition, 0))
                     self._waiting[partition] = deque()
                     self._silences[partition] = None
                     self._ends[partition] = Ends(elapsed())
             self._consumer.incremental_assign([self._at(partition) for partition in new])
+
+    def _clear_before(self, partition: int, start: int) -> None:
+        """Suspect no message of a partition that is not read again."""
+        named = f"{self.feed.topic}/{partition}/"
+        ours = [message for message in self._record.suspects if message.startswith(named)]
+        self._record.clear(message for message in ours if int(message.removeprefix(named)) < start)
 
     def _at(self, partition: int) -> Any:
         return self._kafka.TopicPartition(self.feed.topic, partition, self._positions[partition])

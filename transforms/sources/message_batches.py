@@ -13,7 +13,7 @@ from ldpbeam.schemas.messages.decode import decode_messages, may_expand
 from ldpbeam.schemas.messages.placed import ids_of
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.decoding import DEFEATED, PROBLEM, Record
+from ldpbeam.transforms.sources.decoding import DEFEATED, PROBLEM, TOGETHER, Record
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
 
 
@@ -49,13 +49,20 @@ def next_batch(
     """
     parts: dict[int, FeedBatch] = {}
     count = len(received)
+    suspects: list[int] = []
     if record is not None:
-        known, suspected = record, record.suspects
-        suspects = [place for place, item in enumerate(received) if item.message.id in suspected]
+        known, sizes = record, dict(record.suspects)
+        suspects = [place for place, item in enumerate(received) if item.message.id in sizes]
+        alone = [
+            place
+            for place in suspects
+            if sizes[received[place].message.id] <= TOGETHER or may_expand(received[place].message)
+        ]
         count = _decode_each(
-            parts, suspects, count, lambda place: _suspect(feed, columns, received[place].message, known)
+            parts, alone, count, lambda place: _suspect(feed, columns, received[place].message, known)
         )
-    fresh = [place for place in range(count) if place not in parts]
+        suspects = sorted({*suspects}.difference(alone))
+    fresh = sorted({*range(count)}.difference(parts, suspects))
     if fresh:
         ids = [received[place].message.id for place in fresh]
         with nullcontext() if record is None else record.of(ids):
@@ -66,6 +73,11 @@ def next_batch(
             together = [place for place in fresh if place < count and place not in parts]
             if together:
                 parts[together[0]] = batch_of(feed, columns, [received[place].message for place in together])
+    suspects = [place for place in suspects if place < count]
+    for first in range(0, len(suspects), TOGETHER):
+        messages = [received[place].message for place in suspects[first : first + TOGETHER]]
+        with known.of([message.id for message in messages]):
+            parts[suspects[first]] = batch_of(feed, columns, messages)
     taken = received[:count]
     left = [parts[place] for place in sorted(parts) if place < count]
     feed_batch = FeedBatch(
@@ -98,7 +110,7 @@ def _decode_each(
 
 def _suspect(feed: str, columns: Columns, message: Message, record: Record) -> FeedBatch:
     """Decode a message that was on record when a process ended; if it was so alone, it is a dead letter."""
-    if record.suspects[message.id]:
+    if record.suspects[message.id] == 0:
         letter = DeadLetter(feed, _number(message), None, DEFEATED, PROBLEM, 1, message.data)
         return FeedBatch([], [letter], [], 0)
     with record.of([message.id]):

@@ -53,7 +53,7 @@ class PubSubFeed(Feed):
         subscription: its full name, as ``projects/P/subscriptions/S``.
         columns: the columns of reports that the study needs.
         folder: the run's folder, where messages are on record while they are decoded.
-        suspects: ids of messages that earlier runs left on record, and whether each was decoded alone.
+        suspects: ids of messages that earlier runs left on record, and with how many each was.
         lease_seconds: the subscription's acknowledgement deadline: so long the server keeps messages that it
             sent from being sent again. 600 is the longest that there is.
     """
@@ -61,7 +61,7 @@ class PubSubFeed(Feed):
     subscription: str
     columns: Columns
     folder: str
-    suspects: tuple[tuple[str, bool], ...] = ()
+    suspects: tuple[tuple[str, int], ...] = ()
     lease_seconds: int = 600
 
     @property
