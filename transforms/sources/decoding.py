@@ -1,9 +1,10 @@
 """A record of the messages that are being decoded, written before decoding begins.
 
 A message that crashes the process is not acknowledged, so the server delivers it again, and every restart
-would crash too. A restart therefore looks for messages that are still on record. It decodes those that were on
-record with many others in groups of :data:`TOGETHER`, and the rest alone. A message becomes a dead letter when
-two processes ended while they decoded it alone: one may have been killed. What was decoded is off the record.
+would crash too. A restart therefore looks for messages that are still on record. Those that were on record
+with many others are decoded in groups of :data:`TOGETHER`, and the rest alone. A message becomes a dead
+letter when two processes ended while they decoded it alone: one may have been killed. What was decoded is
+off the record.
 """
 
 from __future__ import annotations
