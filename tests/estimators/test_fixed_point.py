@@ -288,17 +288,17 @@ def test_a_curvature_that_is_wrong_changes_the_way_and_not_the_end() -> None:
 def test_where_newton_fails_larger_updates_go_on_to_the_fixed_point() -> None:
     channel, counts = counts_of("square_wave", 1.0, 32, 20_000)
     seen = np.flatnonzero(counts)
-    told: list[tuple[int, float]] = []
+    progress: list[tuple[int, float]] = []
     fit = fixed_point(
         products(channel, seen),
         counts[seen],
         np.full(32, 1 / 32),
         curvature=Curvature(lambda h: np.full((16, 16), np.nan)),
-        trace=Trace(5_000, lambda i, value: told.append((i, value))),
+        trace=Trace(5_000, lambda i, value: progress.append((i, value))),
     )
     assert fit.converged
     assert change(channel, counts, fit.weights) <= LARGEST_CHANGE
-    assert told == list(enumerate(fit.log_likelihoods, start=1))
+    assert progress == list(enumerate(fit.log_likelihoods, start=1))
     np.testing.assert_allclose(fit.weights, solved(channel, counts)[0].weights, atol=1e-6)
 
 
@@ -324,13 +324,13 @@ def test_ems_says_that_it_is_the_fixed_point() -> None:
     mechanism = build_mechanism("square_wave", UNIT, 1.0)
     attribute = Attribute("x", UNIT, 64, (ServiceVersion("maps", "", mechanism),))
     statistic = tally(attribute, 500, [Answers(0, np.arange(500), mechanism.perturb(rng.random(500), rng))])
-    found = estimate("ems", attribute, statistic, options={"accelerated": True})
-    assert found.converged
-    assert found.details["largest_change"] == LARGEST_CHANGE
-    assert "tolerance" not in found.details
-    assert found.distribution is not None
+    answer = estimate("ems", attribute, statistic, options={"accelerated": True})
+    assert answer.converged
+    assert answer.details["largest_change"] == LARGEST_CHANGE
+    assert "tolerance" not in answer.details
+    assert answer.distribution is not None
     channel = attribute.stacked_channel((0,))
-    assert change(channel, statistic.histograms[0].astype(float), found.distribution) <= LARGEST_CHANGE
+    assert change(channel, statistic.histograms[0].astype(float), answer.distribution) <= LARGEST_CHANGE
     short = estimate("ems", attribute, statistic, options={"accelerated": True, "max_iterations": 2})
     assert short.warnings == (
         "not converged after 2 iterations: a further update changes a share by more than 1e-09; "

@@ -218,12 +218,12 @@ def test_values_of_pckv_pm_are_those_of_em_with_the_shares_of_the_key_step() -> 
     """Each key's values, by loops: EM over its reports, whose other part is uniform."""
     mechanism = PCKVPM(2.0, 3, padding=2)
     question = question_of(asked(mechanism, buckets=6), one_pair_each(3_000, 3), 5)
-    found = pckv_em(question, tolerance=1e-9, max_iterations=100_000)
+    answer = pckv_em(question, tolerance=1e-9, max_iterations=100_000)
     counts = question.statistic.histograms[0].reshape(3, -1)
     (a, b, _), matrix = mechanism.constants, mechanism.piecewise.channel(6, 6).dense()
     for key in range(3):
         drawn = (counts[key, 1:].sum() / 3_000 - b) / (a - b)
-        assert found.frequencies[key] == pytest.approx(2 * drawn, abs=1e-6)
+        assert answer.frequencies[key] == pytest.approx(2 * drawn, abs=1e-6)
         weights = [1 / 6] * 6
         for _ in range(20_000):
             updated = [0.0] * 6
@@ -236,7 +236,7 @@ def test_values_of_pckv_pm_are_those_of_em_with_the_shares_of_the_key_step() -> 
             total = sum(updated)
             weights = [part / total for part in updated]
         mean = sum(weight * (v + 0.5) / 6 for v, weight in enumerate(weights))
-        assert found.key_means[key] == pytest.approx(20 * mean - 10, abs=1e-3)
+        assert answer.key_means[key] == pytest.approx(20 * mean - 10, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,11 @@ def brute_force(
         if new_bic > bic:
             break
         groups, weights, bic = new_groups, new_weights, new_bic
-    found = [0.0] * categories
+    spread = [0.0] * categories
     for group, weight in zip(groups, weights, strict=True):
         for k in group:
-            found[k] = weight / len(group)
-    return found, components, bics
+            spread[k] = weight / len(group)
+    return spread, components, bics
 
 
 TRUTH = np.array([0.4, 0.25, 0.1, 0.05, 0.05, 0.03, 0.03, 0.03, 0.02, 0.02, 0.01, 0.01])
@@ -122,7 +122,7 @@ def test_categories_equal_those_of_loops(oracle: str, strategy: str, pre_merge: 
     mechanism = ORACLES[oracle]
     question = of_categories(TRUTH, mechanism, 2_000, 5)
     counts = question.statistic.histograms[0]
-    found = mr(question, strategy=strategy, pre_merge=pre_merge, tolerance=0.01)
+    answer = mr(question, strategy=strategy, pre_merge=pre_merge, tolerance=0.01)
     groups = [[k] for k in range(12)]
     if pre_merge:
         shares = mechanism.unbiased_frequencies(counts, 2_000)
@@ -138,10 +138,10 @@ def test_categories_equal_those_of_loops(oracle: str, strategy: str, pre_merge: 
         least=3,
         tolerance=0.01,
     )
-    assert found.details["components"] == components
+    assert answer.details["components"] == components
     assert len(components) > 2
-    assert found.details["undone"] == (bics[-1] > bics[-2])
-    np.testing.assert_allclose(distribution(found), expected, atol=1e-12)
+    assert answer.details["undone"] == (bics[-1] > bics[-2])
+    np.testing.assert_allclose(distribution(answer), expected, atol=1e-12)
 
 
 def test_of_negative_shares_the_lowest_are_merged_first_and_no_more_than_may_be() -> None:
@@ -149,9 +149,9 @@ def test_of_negative_shares_the_lowest_are_merged_first_and_no_more_than_may_be(
     question = of_categories(np.full(30, 1 / 30), mechanism, 3_000, 0)
     shares = mechanism.unbiased_frequencies(question.statistic.histograms[0], 3_000)
     assert (shares < 0).sum() > 4
-    found = mr(question, pre_merge=True, keep=0.9)
-    assert found.details["components"] == [27]
-    weights = distribution(found)
+    answer = mr(question, pre_merge=True, keep=0.9)
+    assert answer.details["components"] == [27]
+    weights = distribution(answer)
     order = np.argsort(shares)
     assert len(np.unique(weights[order[:4]])) == 1
     assert weights[order[4]] != weights[order[0]]
@@ -166,7 +166,7 @@ def test_a_merge_that_raises_the_bic_is_undone() -> None:
     def choose(weights: Floats, sizes: Integers, at_most: int) -> Integers:
         return np.array([0, 3])
 
-    found = reduce_mixture(
+    reduced = reduce_mixture(
         channel,
         counts,
         choose,
@@ -176,14 +176,14 @@ def test_a_merge_that_raises_the_bic_is_undone() -> None:
         tolerance=1e-6,
         max_iterations=1_000,
     )
-    assert found.undone
-    before, after = found.stages
+    assert reduced.undone
+    before, after = reduced.stages
     assert after.bic > before.bic
-    assert found.components == (4, 3)
-    np.testing.assert_array_equal(found.labels, np.arange(4))
+    assert reduced.components == (4, 3)
+    np.testing.assert_array_equal(reduced.labels, np.arange(4))
     # EM's weights before the merge, and these are the truth to the rounding of the counts.
-    np.testing.assert_allclose(found.weights, before.fit.weights, atol=1e-15)
-    np.testing.assert_allclose(found.weights, [0.3, 0.48, 0.2, 0.02], atol=1e-4)
+    np.testing.assert_allclose(reduced.weights, before.fit.weights, atol=1e-15)
+    np.testing.assert_allclose(reduced.weights, [0.3, 0.48, 0.2, 0.02], atol=1e-4)
 
 
 CHANNELS: dict[str, Channel] = {
@@ -256,11 +256,11 @@ def test_an_option_of_merging_makes_the_others_as_published(
     given: dict[str, Any], strategy: str, keep: float
 ) -> None:
     question = of_categories(TRUTH, RandomisedResponse(1.0, size=12), 3_000, 4)
-    found = mr(question, **given)
-    assert (found.details["strategy"], found.details["keep"]) == (strategy, keep)
+    answer = mr(question, **given)
+    assert (answer.details["strategy"], answer.details["keep"]) == (strategy, keep)
     explicit = mr(question, **{**given, "strategy": strategy, "keep": keep})
-    np.testing.assert_array_equal(distribution(found), distribution(explicit))
-    assert found.details == explicit.details
+    np.testing.assert_array_equal(distribution(answer), distribution(explicit))
+    assert answer.details == explicit.details
 
 
 def test_without_merges_it_is_em_and_ems() -> None:
@@ -279,13 +279,13 @@ def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
         categories(11), RandomisedResponse(1.0, size=11), HadamardRandomisedResponse(2.0, size=11)
     )
     question = question_of(attribute, values, rng)
-    found = mr(question)
-    assert "composite" in found.details["likelihood"]
+    answer = mr(question)
+    assert "composite" in answer.details["likelihood"]
     precision = sum(5_000 / v.mechanism.frequency_variance for v in attribute.versions)  # type: ignore[attr-defined]
-    assert found.details["threshold"] == pytest.approx(2 * precision**-0.5)
+    assert answer.details["threshold"] == pytest.approx(2 * precision**-0.5)
     alone = mr(dataclasses.replace(question, services=("s0",)))
     assert "likelihood" not in alone.details
-    errors = [mean_absolute_error(distribution(estimate), truth) for estimate in (found, alone)]
+    errors = [mean_absolute_error(distribution(estimate), truth) for estimate in (answer, alone)]
     # The second service has over three times the first one's precision: about half of its error.
     assert errors[0] < 0.75 * errors[1]
 
@@ -303,28 +303,30 @@ def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
 )
 def test_merging_unary_encodings_as_published_says_to_use_em(mechanism: Mechanism, composite: bool) -> None:
     question = of_categories(TRUTH, mechanism, 5_000, 0)
-    told = "for unary encodings em is more accurate than this merging: use em, or strategy: pool"
-    assert mr(question, strategy="halving").warnings == ((told,) if composite else ())
-    found = mr(question)
-    assert found.warnings == ()
-    assert ("composite" in found.details) == composite
-    assert "likelihood" not in found.details
+    sentence = "for unary encodings em is more accurate than this merging: use em, or strategy: pool"
+    assert mr(question, strategy="halving").warnings == ((sentence,) if composite else ())
+    answer = mr(question)
+    assert answer.warnings == ()
+    assert ("composite" in answer.details) == composite
+    assert "likelihood" not in answer.details
     # Categories are stopped as em stops them; accelerated unasked where the counts of a report are many.
-    assert found.details["tolerance"] == em(question).details["tolerance"] == 1e-3
+    assert answer.details["tolerance"] == em(question).details["tolerance"] == 1e-3
     explicit = mr(question, accelerated=composite, tolerance=1e-3)
-    np.testing.assert_array_equal(distribution(explicit), distribution(found))
-    assert mr(question, accelerated=not composite).n_iterations != found.n_iterations
+    np.testing.assert_array_equal(distribution(explicit), distribution(answer))
+    assert mr(question, accelerated=not composite).n_iterations != answer.n_iterations
 
 
 def test_running_out_of_iterations_is_said() -> None:
     question = of_categories(TRUTH, RandomisedResponse(1.0, size=12), 5_000, 0)
     seen: list[int] = []
-    found = mr(dataclasses.replace(question, progress=lambda place, _: seen.append(place)), max_iterations=3)
-    assert seen == list(range(1, found.n_iterations + 1))
-    assert sum(found.details["stage_iterations"]) == found.n_iterations == len(found.log_likelihoods)
-    assert not found.converged
-    assert "not converged after 3 iterations" in found.warnings[0]
-    assert max(found.details["stage_iterations"]) == 3
+    answer = mr(
+        dataclasses.replace(question, progress=lambda iteration, _: seen.append(iteration)), max_iterations=3
+    )
+    assert seen == list(range(1, answer.n_iterations + 1))
+    assert sum(answer.details["stage_iterations"]) == answer.n_iterations == len(answer.log_likelihoods)
+    assert not answer.converged
+    assert "not converged after 3 iterations" in answer.warnings[0]
+    assert max(answer.details["stage_iterations"]) == 3
 
 
 def test_what_it_cannot_answer_is_refused() -> None:

@@ -125,11 +125,11 @@ def test_a_numeric_range_equals_that_of_loops() -> None:
 
     cumulative = bootstrap([attribute.channel(0)], [1_000], np.array(current), 1e-3)
     windows_by_loops(current, cumulative, 6, merge)
-    found = mr(question)
-    assert found.details["components"] == components
+    answer = mr(question)
+    assert answer.details["components"] == components
     assert len(components) > 2
-    assert not found.details["undone"]
-    np.testing.assert_allclose(distribution(found), [by_bucket[k] for k in range(24)], atol=1e-10)
+    assert not answer.details["undone"]
+    np.testing.assert_allclose(distribution(answer), [by_bucket[k] for k in range(24)], atol=1e-10)
 
 
 def test_bootstrap_deviations_are_those_of_repeated_experiments() -> None:

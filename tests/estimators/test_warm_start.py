@@ -56,7 +56,7 @@ def panes(case: str, seed: int = 11, people: int = 20_000) -> tuple[Attribute, S
     rng = np.random.default_rng(seed)
     values = rng.beta(2, 5, people)
 
-    def told(some: Floats) -> Statistic:
+    def reported(some: Floats) -> Statistic:
         rows = np.arange(len(some))
         answers = [
             Answers(index, rows, version.mechanism.perturb(some, rng))
@@ -64,8 +64,8 @@ def panes(case: str, seed: int = 11, people: int = 20_000) -> tuple[Attribute, S
         ]
         return tally(attribute, len(some), answers)
 
-    first = told(values[: 3 * people // 4])
-    return attribute, first, merge([first, told(values[3 * people // 4 :])])
+    first = reported(values[: 3 * people // 4])
+    return attribute, first, merge([first, reported(values[3 * people // 4 :])])
 
 
 @functools.cache
@@ -88,9 +88,9 @@ def started(case: str, seed: int, start: Any) -> Estimate:
     return estimate("ems", attribute, everything, options=FIXED, start=start)
 
 
-def shares(found: Estimate) -> Floats:
-    assert found.distribution is not None
-    return found.distribution
+def shares(answer: Estimate) -> Floats:
+    assert answer.distribution is not None
+    return answer.distribution
 
 
 def far(one: Estimate, other: Estimate) -> float:
@@ -142,10 +142,10 @@ def test_no_weight_starts_at_zero() -> None:
 def test_the_first_weights_are_those_of_the_start() -> None:
     attribute, _, everything = panes("square wave")
     start = np.linspace(0.0, 2.0 / 64, 64)
-    found = estimate("ems", attribute, everything, options=FIXED, start=list(start))
+    answer = estimate("ems", attribute, everything, options=FIXED, start=list(start))
     probabilities = attribute.channel(0).dense() @ smooth(above_zero(start, len(start)))
     expected = everything.histograms[0] @ np.log(probabilities)
-    assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-12)
+    assert answer.log_likelihoods[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_only_ems_at_its_fixed_point_starts_warm() -> None:
@@ -173,13 +173,13 @@ def test_an_estimator_that_would_answer_otherwise_refuses_a_start(
     name: str, case: str, options: Mapping[str, Any]
 ) -> None:
     attribute, first, _ = panes(case)
-    told = rf"estimator '{name}' .* depends on the start: .* accelerated: true"
-    with pytest.raises(ValueError, match=told):
+    sentence = rf"estimator '{name}' .* depends on the start: .* accelerated: true"
+    with pytest.raises(ValueError, match=sentence):
         estimate(name, attribute, first, options=options, start=np.full(64, 1.0 / 64))
 
 
 @pytest.mark.parametrize(
-    ("start", "told"),
+    ("start", "sentence"),
     [
         (np.full(32, 1.0 / 32), r"shape \(32,\), and attribute 'minutes' has 64 value buckets"),
         (np.full((64, 1), 1.0 / 64), r"shape \(64, 1\)"),
@@ -187,14 +187,14 @@ def test_an_estimator_that_would_answer_otherwise_refuses_a_start(
         ([np.nan] * 64, "not finite numbers"),
     ],
 )
-def test_a_start_of_something_else_is_refused(start: Any, told: str) -> None:
+def test_a_start_of_something_else_is_refused(start: Any, sentence: str) -> None:
     attribute, first, _ = panes("square wave")
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=sentence):
         estimate("ems", attribute, first, options=FIXED, start=start)
 
 
 def test_without_reports_there_is_nothing_to_start() -> None:
     attribute, _, _ = panes("square wave")
-    found = estimate("ems", attribute, empty(attribute), options=FIXED, start=np.full(64, 1.0 / 64))
-    assert found.distribution is None
-    assert found.warnings == ("no reports from these services",)
+    answer = estimate("ems", attribute, empty(attribute), options=FIXED, start=np.full(64, 1.0 / 64))
+    assert answer.distribution is None
+    assert answer.warnings == ("no reports from these services",)

@@ -46,15 +46,15 @@ def make(name: str, epsilon: float, size: int, seeds: int = 64) -> CategoricalMe
 
 
 def test_a_bit_vectors_probability_is_the_product_over_its_bits() -> None:
-    for name, (own, other) in (
+    for name, (kept, other) in (
         ("oue", (0.5, 1 / (math.exp(1.2) + 1))),
         ("sue", (math.exp(0.6) / (math.exp(0.6) + 1), 1 / (math.exp(0.6) + 1))),
     ):
         matrix = make(name, 1.2, 4).channel(4, 0).dense()
         for bits in itertools.product((0, 1), repeat=4):
-            row = sum(bit << place for place, bit in enumerate(bits))
+            row = sum(bit << at for at, bit in enumerate(bits))
             for category in range(4):
-                p = [own if place == category else other for place in range(4)]
+                p = [kept if at == category else other for at in range(4)]
                 expected = math.prod(q if bit else 1 - q for bit, q in zip(bits, p, strict=True))
                 assert matrix[row, category] == pytest.approx(expected, rel=1e-12)
 
@@ -135,10 +135,10 @@ def test_the_variance_of_a_share_is_that_of_its_reports_whatever_the_other_share
     )
     exact = (channel.T @ said**2 - (channel.T @ said) ** 2).T @ truth
     taken = np.where(np.arange(20) == 3, truth, np.minimum(truth * (1.0 + noise), 1.0))
-    found = mechanism.share_variances(taken, histogram)
-    assert found[3] == pytest.approx(exact[3], rel=1e-9)
+    variances = mechanism.share_variances(taken, histogram)
+    assert variances[3] == pytest.approx(exact[3], rel=1e-9)
     if not noise:
-        np.testing.assert_allclose(found, exact, rtol=1e-9)
+        np.testing.assert_allclose(variances, exact, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["oue", "sue", "olh any"])
@@ -218,16 +218,16 @@ def test_rows_and_signs_of_hadamard_response_end_with_its_matrix() -> None:
 @reproducibly
 @given(epsilon=st.floats(0.05, 5.0), size=st.integers(2, 500))
 def test_auto_is_grr_where_there_are_few_categories_for_the_epsilon(epsilon: float, size: int) -> None:
-    found = build_mechanism("auto", Categories(tuple(map(str, range(size)))), epsilon)
-    assert found.name == ("grr" if size - 2 < 3 * math.exp(epsilon) else "olh")
-    assert found.epsilon == epsilon
+    auto = build_mechanism("auto", Categories(tuple(map(str, range(size)))), epsilon)
+    assert auto.name == ("grr" if size - 2 < 3 * math.exp(epsilon) else "olh")
+    assert auto.epsilon == epsilon
 
 
 def of_vector(name: str, epsilon: float, size: int) -> SampledCoordinate:
     names = tuple(f"c{i}" for i in range(size))
-    found = build_mechanism(name, Vector(names, Numeric(0.0, 1.0)), epsilon)
-    assert isinstance(found, SampledCoordinate)
-    return found
+    sampled = build_mechanism(name, Vector(names, Numeric(0.0, 1.0)), epsilon)
+    assert isinstance(sampled, SampledCoordinate)
+    return sampled
 
 
 def test_which_coordinate_is_drawn_does_not_depend_on_the_values() -> None:

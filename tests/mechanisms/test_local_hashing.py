@@ -55,9 +55,9 @@ def test_any_seed_is_any_32_bits_and_a_family_its_own() -> None:
     ends = [0.0, 0.25, 1.0 - 2.0**-53]
     for seeds, expected in (("any", [0, 2**30, 2**32 - 1]), (64, [0, 16, 63]), (4, [0, 1, 3])):
         mechanism = LocalHashing(1.0, size=5, seeds=seeds)  # type: ignore[arg-type]
-        found = mechanism.perturb([0, 1, 2], Given([*ends, *[0.0] * 6]))
-        assert found["seed"].tolist() == expected
-        assert found["hash"].tolist() == [
+        reports = mechanism.perturb([0, 1, 2], Given([*ends, *[0.0] * 6]))
+        assert reports["seed"].tolist() == expected
+        assert reports["hash"].tolist() == [
             xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % mechanism.hashes
             for value, seed in enumerate(expected)
         ]
@@ -156,15 +156,15 @@ def test_a_third_of_a_million_reports_of_olh_are_estimated_in_little_memory() ->
     tracemalloc.start()
     try:
         statistic = tally(attribute, users, [Answers(0, np.arange(users), reports)])
-        found = estimate("em", attribute, statistic, options={"max_iterations": 40, "accelerated": True})
+        answer = estimate("em", attribute, statistic, options={"max_iterations": 40, "accelerated": True})
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 200e6
-    assert found.distribution is not None
+    assert answer.distribution is not None
     # EM is on its way to the truth already: nearer than the uniform guess.
     truth = np.bincount(values, minlength=size) / users
-    assert np.abs(found.distribution - truth).sum() < 0.5 * np.abs(1 / size - truth).sum()
+    assert np.abs(answer.distribution - truth).sum() < 0.5 * np.abs(1 / size - truth).sum()
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_a_familys_smallest_size_tells_the_categories_apart() -> None:
         mechanism = LocalHashing(epsilon, size=size, seeds=2 * size // (round(math.exp(epsilon))) + 1)
         truth = np.random.default_rng(14).dirichlet(np.ones(size))
         expected = mechanism.channel(size, 0).dense() @ truth
-        found = mechanism.unbiased_frequencies(expected, 1)  # type: ignore[arg-type]
-        np.testing.assert_allclose(found, truth, atol=1e-7)
+        shares = mechanism.unbiased_frequencies(expected, 1)  # type: ignore[arg-type]
+        np.testing.assert_allclose(shares, truth, atol=1e-7)
 
 
 def test_the_default_family_adds_little_variance_and_has_any_seed_where_none_is_large_enough() -> None:
