@@ -159,20 +159,20 @@ class Run:
 
     @property
     def snapshots(self) -> list[Snapshot]:
-        found = []
+        snapshots = []
         for path in sorted((self.path / "statistics").glob("*.avro")):
             with path.open("rb") as stream:
-                found += list(read_snapshots(stream))
-        return found
+                snapshots += list(read_snapshots(stream))
+        return snapshots
 
     @property
     def dead_letters(self) -> list[dict[str, Any]]:
         """In the order of file, position and row."""
-        found: list[Any] = []
+        letters: list[Any] = []
         for path in (self.run_folder / "dead_letters").glob("*.avro"):
             with path.open("rb") as stream:
-                found += list(fastavro.reader(stream))
-        return sorted(found, key=lambda d: (d["file"], d["position"] or 0, d["row"] or 0))
+                letters += list(fastavro.reader(stream))
+        return sorted(letters, key=lambda d: (d["file"], d["position"] or 0, d["row"] or 0))
 
 
 def _command(*arguments: object) -> Ran:

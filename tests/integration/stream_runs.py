@@ -50,9 +50,9 @@ class Stream:
     @property
     def left(self) -> Left:
         """What it has written so far."""
-        found = re.search(r"^run (\S+): reading ", self.said, re.MULTILINE)
-        assert found, self.said
-        return Left(self.output, found[1])
+        begun = re.search(r"^run (\S+): reading ", self.said, re.MULTILINE)
+        assert begun, self.said
+        return Left(self.output, begun[1])
 
     def wait_until(self, truth: Callable[[], bool]) -> None:
         """Wait for something that comes true while it runs."""
@@ -132,9 +132,9 @@ def streaming(folder: Path, study: str, prism: str | None, *options: object) -> 
         if process.poll() is None:
             process.kill()
             process.wait()
-        for own in stream.processes():
+        for process_id in stream.processes():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(own, signal.SIGKILL)
+                os.kill(process_id, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -157,15 +157,15 @@ class Left:
 
     @property
     def snapshots(self) -> dict[Key, Snapshot]:
-        found: list[Snapshot] = []
+        snapshots: list[Snapshot] = []
         for path in (self.output / "statistics").glob(f"*.{self.run}.avro"):
             with path.open("rb") as stream:
-                found += read_snapshots(stream)
-        return {place_of(snapshot): snapshot for snapshot in found}
+                snapshots += read_snapshots(stream)
+        return {place_of(snapshot): snapshot for snapshot in snapshots}
 
     @property
     def statistics(self) -> dict[Key, Statistic]:
-        return {place: snapshot.statistic for place, snapshot in self.snapshots.items()}
+        return {key: snapshot.statistic for key, snapshot in self.snapshots.items()}
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -179,11 +179,11 @@ class Left:
 
     @property
     def dead_letters(self) -> list[dict[str, Any]]:
-        found: list[Any] = []
+        letters: list[Any] = []
         for path in (self.run_folder / "dead_letters").glob("*.avro"):
             with path.open("rb") as stream:
-                found += fastavro.reader(stream)
-        return found
+                letters += fastavro.reader(stream)
+        return letters
 
     @property
     def named(self) -> set[OpenWindow]:
@@ -202,9 +202,9 @@ def statistics_of(snapshots: Sequence[Snapshot]) -> dict[Key, Statistic]:
 
 def answers(records: Sequence[Mapping[str, Any]]) -> dict[Key, dict[str, Any]]:
     """What estimates say, whichever pane and run they are of."""
-    places = ("attribute", "window_start", "window_end", "group", "other_groups", "name")
+    fields = ("attribute", "window_start", "window_end", "group", "other_groups", "name")
     return {
-        tuple(record[place] for place in places): {
+        tuple(record[field] for field in fields): {
             name: value for name, value in record.items() if name not in OF_A_PANE
         }
         for record in records

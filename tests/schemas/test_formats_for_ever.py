@@ -45,11 +45,11 @@ def as_today(path: Path, name: str) -> list[dict[str, Any]]:
 
 
 def snapshots_in(*paths: Path) -> list[Snapshot]:
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     for path in paths:
         with path.open("rb") as stream:
-            found += read_snapshots(stream)
-    return found
+            snapshots += read_snapshots(stream)
+    return snapshots
 
 
 def plain(snapshot: Snapshot) -> dict[str, Any]:
@@ -84,11 +84,11 @@ def plain(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def told(version: Path, attribute: str | None = None) -> list[dict[str, Any]]:
+def written_beside(version: Path, attribute: str | None = None) -> list[dict[str, Any]]:
     """What the JSON beside the files says of their snapshots, in the order of their files."""
-    own = ("run", "shard", "channels", "study", "study_fingerprint")
+    of_files = ("run", "shard", "channels", "study", "study_fingerprint")
     return [
-        {name: value for name, value in entry.items() if name not in own}
+        {name: value for name, value in entry.items() if name not in of_files}
         for entry in listed(version / "statistics.json")
         if attribute in (None, entry["attribute"])
     ]
@@ -96,7 +96,7 @@ def told(version: Path, attribute: str | None = None) -> list[dict[str, Any]]:
 
 def test_snapshots_are_read(version: Path) -> None:
     snapshots = snapshots_in(*sorted((version / "out" / "statistics").iterdir()))
-    assert list(map(plain, snapshots)) == told(version)
+    assert list(map(plain, snapshots)) == written_beside(version)
     assert {snapshot.run for snapshot in snapshots} == {listed(version / "out" / "run.json")["run"]}
 
 
@@ -107,7 +107,7 @@ def test_a_report_is_the_same_one_in_every_format(version: Path, tmp_path: Path,
     ran = run_estimate(tmp_path, study, inputs)
     used = listed(version / "out" / "accounting.json")["used"]
     assert (ran.accounting["used"], ran.accounting["duplicates"]) == (used, 2 * used)
-    assert list(map(plain, ran.snapshots)) == told(version)
+    assert list(map(plain, ran.snapshots)) == written_beside(version)
 
 
 def test_a_run_says_what_a_run_of_the_version_said(version: Path, tmp_path: Path, run_estimate: Any) -> None:
@@ -117,8 +117,8 @@ def test_a_run_says_what_a_run_of_the_version_said(version: Path, tmp_path: Path
     kept = listed(version / "out" / "accounting.json")
     assert {name: ran.accounting[name] for name in kept} == kept
     assert set(listed(version / "out" / "run.json")) <= set(ran.json("run.json"))
-    entries, found = listed(version / "out" / "ledger.json"), ran.json("ledger.json")
-    assert _without_new_fields(found, entries) == entries
+    entries, now = listed(version / "out" / "ledger.json"), ran.json("ledger.json")
+    assert _without_new_fields(now, entries) == entries
 
 
 def _without_new_fields(now: Any, then: Any) -> Any:
@@ -137,14 +137,14 @@ def test_statistics_are_estimated_again(version: Path, tmp_path: Path, command: 
         *("--statistics", *sorted((version / "out" / "statistics").iterdir())),
     )
     assert ran.code == 0, ran.err
-    found, kept = lines(tmp_path / "out" / "estimates.jsonl"), lines(version / "out" / "estimates.jsonl")
-    place = ("attribute", "name", "group", "window_start", "window_end", "reports", "users")
-    assert [[line[name] for name in place] for line in found] == [
-        [line[name] for name in place] for line in kept
+    again, kept = lines(tmp_path / "out" / "estimates.jsonl"), lines(version / "out" / "estimates.jsonl")
+    fields = ("attribute", "name", "group", "window_start", "window_end", "reports", "users")
+    assert [[line[name] for name in fields] for line in again] == [
+        [line[name] for name in fields] for line in kept
     ]
     means = [
         (now["mean"], then["mean"], then["standard_error"])
-        for now, then in zip(found, kept, strict=True)
+        for now, then in zip(again, kept, strict=True)
         if then["estimator"] == "ivw"
     ]
     assert means
