@@ -8,6 +8,7 @@ from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import (
     DEAD_LETTERS,
     DUPLICATES,
+    ENDED_WINDOWS,
     ENTERED,
     IN,
     LATE,
@@ -69,6 +70,16 @@ def test_a_window_is_final_when_it_has_settled() -> None:
     # The next process counts the open window anew.
     left = RunningAccounting.of_json(total.to_json()).final_only()
     assert Counter(dict(left.counts())) == {USED: 3, DUPLICATES: 1}
+
+
+def test_a_window_that_a_stop_left_without_estimates_does_not_settle_nor_do_later_ones() -> None:
+    total = running()
+    for start, more in ((0, {}), (10, {ENDED_WINDOWS: 1}), (20, {})):
+        add(total, of_window((start, start + 10)), **{USED: 3, **more})
+    total.settle(WINDOWS, 100)
+    assert (total.settled, [*total.open]) == (WINDOWS.settles((10, 20)) - 1, [(10, 20), (20, 30)])
+    # The next process estimates them, and the count of the stop is not its own.
+    assert Counter(dict(total.final_only().counts())) == {USED: 3}
 
 
 def test_all_counts_are_told_whether_final_or_not_and_a_file_keeps_them() -> None:

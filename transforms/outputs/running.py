@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from ldpbeam.transforms.reports.counts import (
     DEAD_LETTERS,
+    ENDED_WINDOWS,
     ENTERED,
     IN,
     LATE,
@@ -79,7 +80,14 @@ class RunningAccounting:
             del self.batches[partition]
 
     def settle(self, windows: Windows, time: int) -> None:
-        """Make the counts final of windows that have settled at an event time."""
+        """Make the counts final of windows that have settled at an event time.
+
+        Windows that a stop left without estimates are estimated by the next process: neither they nor those
+        that settle after them do so in this one.
+        """
+        for window, counts in self.open.items():
+            if counts[ENDED_WINDOWS]:
+                time = min(time, windows.settles(window) - 1)
         self.settled = time if self.settled is None else max(self.settled, time)
         for window in [window for window in self.open if windows.settles(window) <= time]:
             self.final.update(self.open.pop(window))
