@@ -6,6 +6,7 @@ changing fastest. Up to 2^62 cells need one word; more axes need more words.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,6 +15,8 @@ from ldpbeam.domains import Integers
 
 #: A word holds axes with fewer cells than this.
 MOST_IN_WORD = 2**62
+#: No cells, and no counts.
+NONE: Integers = np.zeros(0, dtype=np.int64)
 
 
 def words(shape: Sequence[int]) -> list[list[int]]:
@@ -66,18 +69,36 @@ def digits_of(shape: Sequence[int], cells: Integers) -> Iterator[Integers]:
             rest = rest // shape[axis]
 
 
+def histogram(shape: Sequence[int], digits: Sequence[Integers]) -> tuple[Integers, Integers]:
+    """The distinct cells of users, as of :func:`added_up`, and how many users are in each.
+
+    Cell 0 is of users who answered none of the joined services; they give no information and are left out.
+
+    Args:
+        shape: the length of each axis.
+        digits: each user's place on each axis, as many arrays of shape (users,) as there are axes.
+    """
+    cells = indexes(shape, digits)
+    if math.prod(shape) <= 4 * len(cells):
+        counts = np.bincount(cells, minlength=1)
+        counts[0] = 0
+        some = np.flatnonzero(counts)
+        return some.astype(np.int64), counts[some].astype(np.int64)
+    chosen = cells[cells > 0 if cells.ndim == 1 else cells.any(axis=1)]
+    return added_up(chosen, np.ones(len(chosen), dtype=np.int64))
+
+
 def added_up(cells: Integers, counts: Integers) -> tuple[Integers, Integers]:
     """The distinct cells in ascending order of their first word, then of the next, and their summed counts.
 
     Cells whose counts sum to zero are left out. If none is left, the cells have the shape (0,).
     """
-    nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if not len(cells):
-        return nothing
+        return NONE, NONE
     order = np.argsort(cells, kind="stable") if cells.ndim == 1 else np.lexsort(cells.T[::-1])
     ordered = cells[order]
     changes = (columns(ordered)[1:] != columns(ordered)[:-1]).any(axis=1)
     starts = np.flatnonzero(np.concatenate(([True], changes)))
     sums = np.add.reduceat(counts[order], starts).astype(np.int64)
     some = sums != 0
-    return (ordered[starts[some]], sums[some]) if some.any() else nothing
+    return (ordered[starts[some]], sums[some]) if some.any() else (NONE, NONE)

@@ -163,8 +163,8 @@ def empty(attribute: Attribute) -> Statistic:
             for version in attribute.versions
         ),
         moments={},
-        joint_cells=np.zeros(0, dtype=np.int64),
-        joint_counts=np.zeros(0, dtype=np.int64),
+        joint_cells=joint_cells.NONE,
+        joint_counts=joint_cells.NONE,
     )
 
 
@@ -256,7 +256,7 @@ def _joint_histogram(
     attribute: Attribute, users: int, answers: Sequence[Answers]
 ) -> tuple[Integers, Integers]:
     if not attribute.joint_services:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        return joint_cells.NONE, joint_cells.NONE
     digits = [np.zeros(users, dtype=np.int64) for _ in attribute.joint_services]
     by_version = {answer.version: answer for answer in answers}
     for service, digit in zip(attribute.joint_services, digits, strict=True):
@@ -265,27 +265,17 @@ def _joint_histogram(
                 mechanism, answer = attribute.versions[index].mechanism, by_version[index]
                 cells_of_service = mechanism.bucketise(answer.payloads, attribute.joint_resolution(index))
                 digit[answer.rows] = first + cells_of_service
-    cell_of_user = joint_cells.indexes(attribute.joint_shape, digits)
-    # Cell 0 is of users who answered none of the joined services; they give no information and are left out.
-    if math.prod(attribute.joint_shape) <= 4 * users:
-        counts = np.bincount(cell_of_user, minlength=1)
-        counts[0] = 0
-        cells = np.flatnonzero(counts)
-        return cells.astype(np.int64), counts[cells].astype(np.int64)
-    some = cell_of_user > 0 if cell_of_user.ndim == 1 else cell_of_user.any(axis=1)
-    chosen = cell_of_user[some]
-    return joint_cells.added_up(chosen, np.ones(len(chosen), dtype=np.int64))
+    return joint_cells.histogram(attribute.joint_shape, digits)
 
 
 def _moments(
     attribute: Attribute, users: int, answers: Sequence[Answers], *, joined: bool
 ) -> dict[int, Moments]:
-    width = len(attribute.versions)
     if joined or not attribute.group_users:
         # Reports are counted alone: the set of channels of each is the one channel it came through.
         return {
             1 << answer.version: _moments_of(
-                attribute, {answer.version: answer.payloads}, len(answer.payloads), width
+                attribute, {answer.version: answer.payloads}, len(answer.payloads)
             )
             for answer in answers
             if len(answer.payloads)
@@ -301,14 +291,12 @@ def _moments(
             for answer in answers
             if mask >> answer.version & 1
         }
-        by_mask[int(mask)] = _moments_of(attribute, payloads, int(count), width)
+        by_mask[int(mask)] = _moments_of(attribute, payloads, int(count))
     return by_mask
 
 
-def _moments_of(
-    attribute: Attribute, payloads: Mapping[int, NDArray[Any]], users: int, width: int
-) -> Moments:
-    sums, squares, bounded = [0] * width, [0] * width, [0] * width
+def _moments_of(attribute: Attribute, payloads: Mapping[int, NDArray[Any]], users: int) -> Moments:
+    sums, squares, bounded = ([0] * len(attribute.versions) for _ in range(3))
     for index, reports in payloads.items():
         mechanism = attribute.versions[index].mechanism
         if isinstance(mechanism, UnbiasedMechanism):
