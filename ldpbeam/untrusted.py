@@ -8,7 +8,7 @@ import unicodedata
 _TURNING = {*"\u061c\u200e\u200f", *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A)))}
 
 #: The most characters of a sentence that may repeat a client's text.
-MOST_TOLD = 1_000
+MOST_REPEATED = 1_000
 _CUT = " ..."
 
 
@@ -28,7 +28,7 @@ def shown(text: str, keep: str = "") -> str:
     )
 
 
-def told(text: str) -> str:
+def cut_short(text: str) -> str:
     """A sentence that may repeat a client's text: its first 1,000 characters at most, escaped."""
-    escaped = shown(text[: MOST_TOLD + 1])
-    return escaped if len(escaped) <= MOST_TOLD else escaped[: MOST_TOLD - len(_CUT)] + _CUT
+    escaped = shown(text[: MOST_REPEATED + 1])
+    return escaped if len(escaped) <= MOST_REPEATED else escaped[: MOST_REPEATED - len(_CUT)] + _CUT

@@ -11,7 +11,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from ldpbeam.untrusted import told
+from ldpbeam.untrusted import cut_short
 
 #: The attribute of a log record that holds the fields of its line.
 FIELDS = "fields"
@@ -83,7 +83,7 @@ class JsonHandler(logging.Handler):
             fields = dict[str, Any](getattr(record, FIELDS, {}))
             if record.exc_info:
                 fields["traceback"] = told_lines(*record.exc_info)
-            log.line(record.levelname.lower(), told(record.getMessage()), logger=record.name, **fields)
+            log.line(record.levelname.lower(), cut_short(record.getMessage()), logger=record.name, **fields)
         except Exception:  # as every handler of Python's log does
             self.handleError(record)
 

@@ -32,7 +32,7 @@ class Spending:
     period: int
     attributes: int
 
-    def limit(self, window: Bounds, pane_index: int, false_alarms: float = FALSE_ALARMS) -> float:
+    def limit(self, window: Bounds, pane_index: int) -> float:
         """The probability of a false alarm that all tests of one pane of one attribute may have together.
 
         Windows are numbered from the first that begins after the stream, later and earlier ones in turn. Of
@@ -43,7 +43,6 @@ class Spending:
         Args:
             window: (start, end) of the window in epoch milliseconds.
             pane_index: the number of earlier panes of the window in this run, 0 or more.
-            false_alarms: the probability of one or more false alarms in the life of the stream.
         """
         ahead = (window[0] - self.since) // self.period
         number = 2 * ahead if ahead >= 0 else -2 * ahead - 1
@@ -52,4 +51,4 @@ class Spending:
         of_pane = 1.0 / ((pane_index + 1) * (pane_index + 2))
         earlier = self.earlier_runs if window[0] < self.started else 0
         of_run = 1.0 / ((earlier + 1) * (earlier + 2))
-        return false_alarms * of_window * of_pane * of_run / self.attributes
+        return FALSE_ALARMS * of_window * of_pane * of_run / self.attributes

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ldpbeam.statistics import counted
+
 #: What a flagged test says of reports, and what the cause may be, by the test.
 _MISFITS = {
     "reports": (
@@ -53,6 +55,16 @@ def misfit(
     misfits, cause = _MISFITS[test]
     said = misfits.format(reports=reports, services=" and ".join(services), mechanism=mechanism)
     return f"{said}{f' (by chance: {chance})' if chance else ''}. {cause}"
+
+
+def impossible_line(reports: int) -> str:
+    """Two sentences on reports, one or more, that the mechanism of their service never sends."""
+    are = counted(reports, "report is", "reports are")
+    return (
+        f"{are} outside of what the mechanism of the service can send, and became dead letters. The clients "
+        "may use another mechanism, epsilon or domain, and their other reports would then be read wrongly, "
+        "too"
+    )
 
 
 def tally(flagged: int, tests: int) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged, not_tested
-from ldpbeam.fit.words import misfit, tally
+from ldpbeam.fit.words import impossible_line, misfit, tally
 from ldpbeam.pipelines.estimates.child import limit_blas
+from ldpbeam.pipelines.printing import warn
 from ldpbeam.pipelines.runs.output import FIT, Output, windows_of
 from ldpbeam.schemas.outputs.records import FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -17,7 +17,6 @@ from ldpbeam.statistics import MOST_ROWS, merge
 from ldpbeam.study import Study
 from ldpbeam.times import window_fields
 from ldpbeam.transforms.storage import write_bytes
-from ldpbeam.untrusted import shown
 
 #: This many flagged tests are printed; the file has all.
 MOST_PRINTED = 5
@@ -113,18 +112,12 @@ def print_fit(study: Study, tests: Sequence[FitEntry], impossible: int) -> None:
             see those, so that they have a warning of their own.
     """
     if impossible:
-        lie = "report is" if impossible == 1 else "reports are"
-        print(
-            f"ldpbeam: warning: {impossible:,} {lie} outside of what the mechanism of the service can send, "
-            "and became dead letters. The clients may use another mechanism, epsilon or domain, and their "
-            "other reports would then be read wrongly, too",
-            file=sys.stderr,
-        )
+        warn(impossible_line(impossible))
     misfits = [test for test in tests if test.flagged]
     for test in misfits[:MOST_PRINTED]:
-        print(f"ldpbeam: warning: {shown(misfit_sentence(study, test))}", file=sys.stderr)
+        warn(misfit_sentence(study, test))
     if len(misfits) > MOST_PRINTED:
-        print(f"ldpbeam: warning: {len(misfits) - MOST_PRINTED:,} more are in {FIT}", file=sys.stderr)
+        warn(f"{len(misfits) - MOST_PRINTED:,} more are in {FIT}")
     if tests:
         print(tally(len(misfits), len(tests)))
 

@@ -52,11 +52,7 @@ def _of_reports(results: Results) -> Iterator[str]:
     dead, late, read = counts["dead_letters"], counts["late"], counts["in_"]
     impossible = results.dead_letters_by_reason.get("payload_outside_mechanism", 0)
     if impossible:
-        yield (
-            f"{words.counted(impossible, 'report is', 'reports are')} outside of what the mechanism can "
-            "send, and dropped. The clients may use another mechanism, epsilon or domain; their other "
-            "reports would then be read wrongly, too."
-        )
+        yield f"{words_of_fit.impossible_line(impossible)}."
     if dead and dead != impossible:
         share = f" ({words.percent(dead / read)} of those read)" if read else ""
         yield f"{words.counted(dead, 'report')} could not be used{share}."

@@ -8,7 +8,7 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.reports import stamps
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
-from ldpbeam.untrusted import shown, told
+from ldpbeam.untrusted import cut_short, shown
 
 #: With a user-id key these sentences replace the text of a problem, because that text may repeat user ids.
 STAMP_NOT_SHOWN = "its stamp differs from the study, and is not shown, because a user-id key hides the input"
@@ -38,7 +38,7 @@ def find_input(
         raise UserError(str(error)) from None
     if bad and on_bad_file != "skip":
         problems = "\n".join(
-            f"{shown(entry.path)}: {NOT_SHOWN if hidden else told(entry.problem)}" for entry in bad[:10]
+            f"{shown(entry.path)}: {NOT_SHOWN if hidden else cut_short(entry.problem)}" for entry in bad[:10]
         )
         more = f"\n... and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise UserError(
@@ -69,7 +69,7 @@ def check_stamps(
         UserError: if a stamp differs from the study.
     """
     problems = [
-        f"{shown(file.path)}: {STAMP_NOT_SHOWN if hidden else told(problem)}"
+        f"{shown(file.path)}: {STAMP_NOT_SHOWN if hidden else cut_short(problem)}"
         for file in report_files
         if (problem := stamps.problem(study, dict(file.metadata), attribute, service))
     ]

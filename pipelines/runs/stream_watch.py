@@ -32,7 +32,7 @@ from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.journal import ask_to_stop
 from ldpbeam.transforms.storage import open_raw
-from ldpbeam.untrusted import told
+from ldpbeam.untrusted import cut_short
 
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
@@ -114,7 +114,7 @@ class _Lines(logging.Formatter):
     """Lines of a log, which may repeat what a server or a file system said."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return told(super().format(record))
+        return cut_short(super().format(record))
 
 
 @contextlib.contextmanager

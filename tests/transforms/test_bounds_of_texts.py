@@ -32,7 +32,7 @@ from ldpbeam.transforms.sources.files import match, sniff_all, split
 from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, _ReadRange, read_range
 from ldpbeam.transforms.sources.shared_feed import FEEDS
-from ldpbeam.untrusted import MOST_TOLD, shown
+from ldpbeam.untrusted import MOST_REPEATED, shown
 
 TEXT = """
 study: bounds
@@ -216,14 +216,16 @@ TEXTS: dict[str, Callable[[Path], str]] = {
 
 
 def test_every_row_of_sentences_is_tried() -> None:
-    assert [row[:2] for row in rows_of(SENTENCES)] == [[name, f"{MOST_TOLD:,} characters"] for name in TEXTS]
+    assert [row[:2] for row in rows_of(SENTENCES)] == [
+        [name, f"{MOST_REPEATED:,} characters"] for name in TEXTS
+    ]
     assert f"{MOST_LETTERS:,} or their lines\nhave {MOST_LETTER_BYTES // 2**20} MB" in SENTENCES
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_a_client_wrote_is_cut_and_escaped_in_sentences(name: str, tmp_path: Path) -> None:
     text = TEXTS[name](tmp_path)
-    assert len(text) <= MOST_TOLD
+    assert len(text) <= MOST_REPEATED
     assert r"\x1b" in text
     assert text == shown(text)
 

@@ -20,7 +20,7 @@ from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import NEAR, NEEDED, as_json_values
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON
-from ldpbeam.untrusted import told
+from ldpbeam.untrusted import cut_short
 
 #: The tag of every stage's dead letters.
 DEAD = "dead_letters"
@@ -131,7 +131,7 @@ class Disclosure:
         """The details, escaped and cut, or empty texts if user ids are hidden."""
         if self.user_id_key is not None:
             return [""] * len(details)
-        safe = {detail: told(detail) for detail in set(details)}
+        safe = {detail: cut_short(detail) for detail in set(details)}
         return [safe[detail] for detail in details]
 
 
