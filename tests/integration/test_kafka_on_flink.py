@@ -63,7 +63,7 @@ def test_another_task_manager_reads_on_when_the_one_that_reads_is_killed(
     with streaming(tmp_path, STUDY, None, *options) as stream:
         stream.wait_until_said("^run .* reading ")
         # Something is in a checkpoint.
-        stream.wait_until(lambda: any(stream.left.own.glob("journal-*.json")))
+        stream.wait_until(lambda: any(stream.left.run_folder.glob("journal-*.json")))
         job = flink.rest.jobs()[0]["jid"]
         for part in parts[1:]:
             stream.wait_until(lambda: bool(reads(flink, kafka.address)))

@@ -21,7 +21,7 @@ STUDY = rides("size: 10m, allowed_lateness: 10m")
 
 def counted(left: Left) -> list[list[int]]:
     """The offset up to which what became of a partition's messages is counted, by partition."""
-    path = left.own / "counted.json"
+    path = left.run_folder / "counted.json"
     return list(json.loads(path.read_text())["positions"]) if path.exists() else []
 
 
