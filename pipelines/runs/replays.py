@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -35,14 +35,14 @@ class Continued:
         needs: the lowest offset with a report of a window that has not settled, by window and partition.
         committed: the offset after the last message that the journal has, by partition.
         incomplete: the windows that lacked reports then, but for those that are known: what they need says
-            whether they still do.
+            whether they still do. Two are equal whatever these are: the run that goes on writes them anew.
     """
 
     run: str
     replay: Replay
     needs: Mapping[Bounds, Mapping[int, int]]
     committed: Mapping[int, int]
-    incomplete: Incomplete
+    incomplete: Incomplete = field(compare=False)
 
     @property
     def positions(self) -> dict[int, int]:

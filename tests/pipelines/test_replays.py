@@ -172,6 +172,8 @@ def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) ->
     feed = KafkaFeed("h:1", "reports", Columns(), "", ())
     job = StreamJob(STUDY, str(tmp_path), run=RUN, feed=feed, disorder=0, partitions=1, incomplete=lost)
     with owned_by_stream(job):
+        # The file of what it lacks makes it no other run.
+        assert continued(STUDY, str(tmp_path)) == run
         # It reads on from offset 25, and the windows that needed what is gone have settled.
         journal.name((), 90_000, [Offsets(0, 25, 40)])
         settled = RunningAccounting(positions={0: 40, 1: 4}, settled=4 * MINUTE)
