@@ -112,8 +112,8 @@ def distinct(rows: Received, only_from: int = 0) -> Received:
         only_from: only rows from this place on, and of these only those that are not before it.
     """
     # Stable: of equal rows, the one that came first stays first.
-    order = _order(rows, tuple(Received.KINDS))
-    first = order[_differ(rows, order, tuple(Received.KINDS))]
+    order, differs = _in_order(rows, tuple(Received.KINDS))
+    first = order[differs]
     return rows.chosen(first[first >= only_from])
 
 
@@ -125,9 +125,8 @@ def counted(rows: Received, period: int) -> UserReports:
 
 def summed(rows: UserReports) -> UserReports:
     """One row for each user, period and service, in their order; those without reports are left out."""
-    names = ("high", "low", "period", "service")
-    order = _order(rows, names)
-    first = np.flatnonzero(_differ(rows, order, names))
+    order, differs = _in_order(rows, ("high", "low", "period", "service"))
+    first = np.flatnonzero(differs)
     if not len(first):
         return rows
     reports = np.add.reduceat(rows.reports[order], first)
@@ -139,11 +138,11 @@ def negative(rows: UserReports) -> UserReports:
     return replace(rows, reports=-rows.reports)
 
 
-def _order(rows: Rows, names: Sequence[str]) -> NDArray[np.int64]:
-    """The order of rows by some columns, ``high`` first, shape (n,); equal rows stay in their order.
+def _in_order(rows: Rows, names: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(the order of rows by some columns, ``high`` first; :func:`_differ` of it), both of shape (n,).
 
-    Rows mostly come as parts that are in order. A stable sort by one column only merges them, and leaves few
-    users to be sorted by all columns.
+    Equal rows stay in their order. Rows mostly come as parts that are in order. A stable sort by one column
+    only merges them, and leaves few users to be sorted by all columns.
     """
     order: NDArray[np.int64] = np.argsort(rows.high, kind="stable")
     descends, equal = (np.full(max(len(order) - 1, 0), value) for value in (False, True))
@@ -151,15 +150,18 @@ def _order(rows: Rows, names: Sequence[str]) -> NDArray[np.int64]:
         column = getattr(rows, name)[order]
         descends |= equal & (column[1:] < column[:-1])
         equal &= column[1:] == column[:-1]
-    if descends.any():
-        user = np.cumsum(_differ(rows, order, ("high",))) - 1
-        unsorted = np.zeros(len(order), dtype=np.bool_)
-        unsorted[user[1:][descends]] = True
-        places = np.flatnonzero(unsorted[user])
-        users_rows = order[places]
-        columns = [getattr(rows, name)[users_rows] for name in reversed(names)]
-        order[places] = users_rows[np.lexsort(columns)]
-    return order
+    if not descends.any():
+        differs = np.ones(len(order), dtype=np.bool_)
+        differs[1:] = ~equal
+        return order, differs
+    user = np.cumsum(_differ(rows, order, ("high",))) - 1
+    unsorted = np.zeros(len(order), dtype=np.bool_)
+    unsorted[user[1:][descends]] = True
+    places = np.flatnonzero(unsorted[user])
+    users_rows = order[places]
+    columns = [getattr(rows, name)[users_rows] for name in reversed(names)]
+    order[places] = users_rows[np.lexsort(columns)]
+    return order, _differ(rows, order, names)
 
 
 def _differ(rows: Rows, order: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.bool_]:
