@@ -70,6 +70,7 @@ class Reached:
         starts: by partition, the offset at which a run begins.
         removed: by partition, (the offset that was asked for, the first that there is), if retention has
             removed the former.
+        ends: by partition, the offset after the last message.
         others: the group, if somebody else has committed offsets for it; None if nobody has.
     """
 

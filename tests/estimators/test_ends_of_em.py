@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from support import asked
 
-from ldpbeam import Attribute, Numeric, build_mechanism
+from ldpbeam import Numeric, build_mechanism
 from ldpbeam.channels import DenseChannel
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.conjugate import most_likely
@@ -37,10 +37,6 @@ Floats = NDArray[np.float64]
 UNIT = Numeric(0.0, 1.0)
 
 
-def attribute_of(*mechanisms: Any) -> Attribute:
-    return asked.attribute_of(asked.categories(mechanisms[0].bins), *mechanisms)
-
-
 def of_set_bits(set_bits: Sequence[int], reports: int) -> list[int]:
     """The histogram of reports that have these bits set so often."""
     return [count for present in set_bits for count in (reports - present, present)]
@@ -54,8 +50,8 @@ def test_the_closed_form_of_unary_encodings_is_where_em_of_their_set_bits_ends(
     mechanism = build_mechanism(name, asked.categories(5), 1.0)
     closed = estimate(
         "mle",
-        attribute_of(mechanism),
-        asked.of_counts(attribute_of(mechanism), of_set_bits(counts, 1500), users=1500),
+        asked.of_categories(mechanism),
+        asked.of_counts(asked.of_categories(mechanism), of_set_bits(counts, 1500), users=1500),
     )
     p, q = mechanism.support_probabilities  # type: ignore[attr-defined]
     matrix = np.where(np.eye(5, dtype=bool), p, q) / (p + 4 * q)
@@ -84,7 +80,7 @@ def test_em_of_unary_encodings_ends_at_the_maximum_of_its_own_likelihood(
     else:
         mechanism = build_mechanism(name, asked.categories(5), 1.0)
         p, q = mechanism.support_probabilities  # type: ignore[attr-defined]
-    attribute = attribute_of(mechanism)
+    attribute = asked.of_categories(mechanism)
     statistic = asked.of_counts(attribute, of_set_bits(counts, 1500), users=1500)
 
     def loss(weights: Floats) -> float:
@@ -126,7 +122,7 @@ EMPTY = (
 
 @pytest.mark.parametrize("mechanism", EMPTY, ids=lambda mechanism: mechanism.name)
 def test_where_no_bit_is_set_everybody_may_have_anything(mechanism: FrequencyMechanism) -> None:
-    attribute = attribute_of(mechanism)
+    attribute = asked.of_categories(mechanism)
     statistic = asked.of_counts(attribute, of_set_bits([0] * 5, 40), users=40)
     names = ["em", "mr", "inversion", "norm_sub", "norm_cut", "norm_mul", "base_cut", "threshold", "iiw"]
     unary = isinstance(mechanism, UnaryEncoding)
@@ -158,7 +154,7 @@ def test_only_composite_likelihoods_are_accelerated_unasked(accelerated: bool | 
         (LocalHashing(1.0, size=5, seeds="any"), True),
         (OptimisedUnaryEncoding(1.0, size=5), True),
     ):
-        attribute = attribute_of(mechanism)
+        attribute = asked.of_categories(mechanism)
         statistic = asked.statistic_of(attribute, values, rng)
         answer = estimate("em", attribute, statistic, options={"accelerated": accelerated})
         channel, histogram = attribute.channel(0), statistic.histograms[0]
@@ -175,7 +171,7 @@ def test_only_composite_likelihoods_are_accelerated_unasked(accelerated: bool | 
 
 
 def test_both_of_several_services_and_of_bits_are_called_composite() -> None:
-    attribute = attribute_of(RandomisedResponse(8.0, size=10), OptimisedUnaryEncoding(4.0, size=10))
+    attribute = asked.of_categories(RandomisedResponse(8.0, size=10), OptimisedUnaryEncoding(4.0, size=10))
     statistic = asked.statistic_of(attribute, np.arange(1000) % 10, 3)
     answer = estimate("em", attribute, statistic)
     assert answer.details["likelihood"] == "composite: reports of one user to several services as independent"
@@ -210,7 +206,7 @@ def test_only_em_of_waves_alone_is_stopped_as_published(mechanisms: Any, epsilon
 
 def test_an_end_that_is_nearly_the_start_is_said() -> None:
     mechanism = RandomisedResponse(1.0, size=4)
-    attribute, (p, q) = attribute_of(mechanism), mechanism.support_probabilities
+    attribute, (p, q) = asked.of_categories(mechanism), mechanism.support_probabilities
     sentence = (
         "this is nearly the start, the uniform distribution: gains fell below the tolerance (1e-09) at once"
     )

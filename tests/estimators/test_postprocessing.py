@@ -44,10 +44,6 @@ some_shares = st.builds(shares_of, st.integers(0, 2**32 - 1), st.integers(2, 40)
 any_shares = st.one_of(sixteenths, some_shares.map(lambda values: values.tolist()))
 
 
-def attribute_of(*mechanisms: Any) -> Attribute:
-    return asked.attribute_of(asked.categories(mechanisms[0].bins), *mechanisms)
-
-
 def cut_one_by_one(shares: Sequence[float]) -> list[float]:
     """Norm-Cut in steps: while the sum is above one, the smallest share goes; of equal ones the last."""
     values = [max(share, 0.0) for share in shares]
@@ -86,7 +82,7 @@ def test_norm_mul_keeps_the_ratios_of_positive_shares(shares: list[float]) -> No
 
 def test_norm_mul_of_nothing_positive_is_the_uniform_guess_with_a_warning() -> None:
     # Every bit of OUE unset: all shares are -q / (p - q).
-    attribute = attribute_of(OptimisedUnaryEncoding(1.0, size=4))
+    attribute = asked.of_categories(OptimisedUnaryEncoding(1.0, size=4))
     answer = estimate("norm_mul", attribute, asked.of_counts(attribute, [10, 0] * 4, users=10))
     assert answer.distribution is not None
     assert answer.distribution.tolist() == [0.25] * 4
@@ -97,7 +93,7 @@ def test_norm_mul_of_nothing_positive_is_the_uniform_guess_with_a_warning() -> N
 
 def test_what_is_kept_of_a_threshold_is_unbiased_as_it_was() -> None:
     mechanism, n = RandomisedResponse(1.0, size=5), 1000
-    attribute = attribute_of(mechanism)
+    attribute = asked.of_categories(mechanism)
     histogram = [500, 250, 120, 100, 30]
     statistic = asked.of_counts(attribute, histogram, users=n)
     E = math.e
@@ -121,7 +117,7 @@ def test_what_is_kept_of_a_threshold_is_unbiased_as_it_was() -> None:
 
 @pytest.mark.parametrize("name", ["base_cut", "threshold"])
 def test_where_nothing_is_kept_a_warning_says_so(name: str) -> None:
-    attribute = attribute_of(RandomisedResponse(1.0, size=5))
+    attribute = asked.of_categories(RandomisedResponse(1.0, size=5))
     # Of 70 reports a category that nobody has gets 70 / (e + 4) = 10.4 by chance, of 65 9.7.
     for reports, chance in ((70, ""), (65, "9.7"), (10, "1.5")):
         counts = [reports // 5] * 5
@@ -133,7 +129,7 @@ def test_where_nothing_is_kept_a_warning_says_so(name: str) -> None:
         assert len(answer.warnings) == 1 + bool(chance)
         assert answer.warnings[0].startswith(sentence) == bool(chance)
     # Of OUE there is no such warning: only of GRR are the counts of the others so few.
-    unary = attribute_of(OptimisedUnaryEncoding(4.0, size=5))
+    unary = asked.of_categories(OptimisedUnaryEncoding(4.0, size=5))
     assert (
         estimate(name, unary, asked.of_counts(unary, [20, 20, 35, 5, 40, 0, 39, 1, 40, 0], users=40)).warnings
         == ()
@@ -141,7 +137,7 @@ def test_where_nothing_is_kept_a_warning_says_so(name: str) -> None:
 
 
 def test_shares_and_chances_above_one_or_not_above_zero_are_refused() -> None:
-    attribute = attribute_of(RandomisedResponse(1.0, size=5))
+    attribute = asked.of_categories(RandomisedResponse(1.0, size=5))
     statistic = asked.of_counts(attribute, [200] * 5, users=1000)
     wrong: list[Any] = [0, 0.0, -0.1, 1.001, 100.0, True, "0.5", math.nan, math.inf, None]
     for name, option in (("threshold", "significance"), ("mr", "keep")):
@@ -160,7 +156,7 @@ GRR, OUE = RandomisedResponse(8.0, size=10), OptimisedUnaryEncoding(4.0, size=10
 
 def of_two(others: int, seed: int, few: int = 1000, many: int = 40_000) -> tuple[Attribute, Statistic]:
     """GRR's few people and OUE's many, ``others`` of the few not among the many; of shares that halve."""
-    attribute, rng, people = attribute_of(GRR, OUE), np.random.default_rng(seed), many + others
+    attribute, rng, people = asked.of_categories(GRR, OUE), np.random.default_rng(seed), many + others
     values = rng.choice(10, people, p=HALVING)
     rows = np.arange(people - few, people), np.arange(many)
     answers = [
@@ -281,7 +277,7 @@ def test_a_sum_is_off_from_a_hundredth_on_and_only_of_numbers() -> None:
         assert answer.mean == pytest.approx(0.5, rel=1e-12)
         assert answer.warnings[:1] == ("first",)
         assert len(answer.warnings) == 1 + off
-    colours = attribute_of(RandomisedResponse(1.0, size=5))
+    colours = asked.of_categories(RandomisedResponse(1.0, size=5))
     question = Question(colours, asked.of_counts(colours, [200] * 5, users=1000), ("s0",))
     answer = question.answer_distribution("e", np.full(5, 0.5))
     assert (answer.mean, answer.variance, answer.warnings) == (None, None, ())

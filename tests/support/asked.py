@@ -26,6 +26,11 @@ def attribute_of(domain: Domain, *mechanisms: Mechanism, buckets: int = 1) -> At
     return Attribute("x", domain, buckets, versions)
 
 
+def of_categories(*mechanisms: Any) -> Attribute:
+    """An attribute of as many categories as the mechanisms have."""
+    return attribute_of(categories(mechanisms[0].bins), *mechanisms)
+
+
 def statistic_of(attribute: Attribute, values: Any, seed: int | np.random.Generator) -> Statistic:
     """The statistic of people with these values, who answer every channel."""
     rng = np.random.default_rng(seed)
