@@ -12,57 +12,41 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.pages import show
-from benchmarks.stream import ACCOUNTING_LINE, STUDY, memory
-from examples.stream import broker, client
+from benchmarks.stream import ACCOUNTING_LINE, PARTITIONS, STUDY, Kafka, PubSub, memory, running
+from examples.stream import client
 from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.parts import fetch
 from ldpbeam.schemas.study.yaml_file import read_study
 
-TOPIC, PARTITIONS = "reports", 8
+TOPIC = "reports"
 #: Milliseconds of a window of the study, and the people who answer both services in it.
 WINDOW, PEOPLE = 10_000, 50_000
 ENGINES = ("prism", "flink")
 
 
-def fill(address: str, messages: int) -> None:
+def fill(server: PubSub | Kafka, messages: int) -> None:
     """Produce so many messages, one partition after the other, window by window."""
-    from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
-    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 20})
-    study, rng = read_study(STUDY), np.random.default_rng(1)
+    send, study, rng = server.sender(TOPIC), read_study(STUDY), np.random.default_rng(1)
     start = (time.time_ns() // 1_000_000 - 6 * 3_600_000) // WINDOW * WINDOW
-    headers, number = [("content-type", b"application/json")], 0
     for window in range(-(-messages // (2 * PEOPLE))):
         times = start + window * WINDOW + np.arange(PEOPLE) * WINDOW // PEOPLE
         users = [f"person-{window}-{i}" for i in range(PEOPLE)]
         sent = client.perturbed(study, "minutes", 180 * rng.beta(2, 5, PEOPLE), users, times, window)
-        for pair in zip(*map(client.one_by_one, sent), strict=True):
-            for message in pair[: messages - number]:
-                while True:
-                    try:
-                        producer.produce(TOPIC, message.data, partition=number % PARTITIONS, headers=headers)
-                        break
-                    except BufferError:
-                        producer.poll(0.1)
-                number += 1
-        producer.poll(0)
-    if producer.flush(120):
-        raise SystemExit("the broker did not take all messages")
+        pairs = zip(*map(client.one_by_one, sent), strict=True)
+        send(list(itertools.chain.from_iterable(pairs))[: messages - 2 * PEOPLE * window])
 
 
 def counted(output: Path) -> int:
@@ -72,12 +56,11 @@ def counted(output: Path) -> int:
     return 0
 
 
-def measure(engine: str, address: str, messages: int, folder: Path) -> str:
+def measure(engine: str, source: Sequence[str], messages: int, folder: Path) -> str:
     """A line of the table."""
     output, log = folder / "out", folder / "log"
     command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
-    command += ["--kafka", address, "--topic", TOPIC, "--output", str(output)]
-    command += ["--max-disorder", "10s", "--stop-when-idle", "20s"]
+    command += [*source, "--output", str(output), "--max-disorder", "10s", "--stop-when-idle", "20s"]
     with contextlib.ExitStack() as stack:
         if engine == "flink":
             cluster = stack.enter_context(Cluster(folder / "cluster", fetch(lambda line: None)))
@@ -107,23 +90,24 @@ def page(options: argparse.Namespace) -> Iterator[str]:
     """The page's lines."""
     yield "# How fast a stream takes up what waits in a topic"
     yield ""
-    yield (
-        f"Made by `python -m benchmarks.backlog`: {options.messages:,} messages of one report in "
-        f"{PARTITIONS} partitions of Apache Kafka {broker.VERSION}; {os.cpu_count()} cores shared by the "
-        "broker, the engine and the pipeline; on Flink, two task managers of one slot each. Windows of 10 s, "
-        "two services joined by user. Load is that of the machine at the end, over a minute."
-    )
-    yield ""
-    yield (
-        "| engine | seconds | reports a second | MB: a tenth, half, all | windows | load | "
-        "what became of the reports |"
-    )
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
-    with broker.running_broker() as server:
-        fill(server.address, options.messages)
+    with running(kafka=True) as server, server.topic(TOPIC) as source:
+        yield (
+            f"Made by `python -m benchmarks.backlog`: {options.messages:,} messages of one report in "
+            f"{PARTITIONS} partitions of {server.name}; {os.cpu_count()} cores shared by the "
+            "broker, the engine and the pipeline; on Flink, two task managers of one slot each. "
+            "Windows of 10 s, two services joined by user. Load is that of the machine at the "
+            "end, over a minute."
+        )
+        yield ""
+        yield (
+            "| engine | seconds | reports a second | MB: a tenth, half, all | windows | load | "
+            "what became of the reports |"
+        )
+        yield "| --- | --- | --- | --- | --- | --- | --- |"
+        fill(server, options.messages)
         for engine in options.engine or ENGINES:
             with tempfile.TemporaryDirectory() as folder:
-                yield measure(engine, server.address, options.messages, Path(folder))
+                yield measure(engine, source, options.messages, Path(folder))
 
 
 def main() -> None:

@@ -115,8 +115,15 @@ class Kafka:
         def send(messages: Sequence[client.Outgoing]) -> None:
             for number, message in enumerate(messages):
                 headers = [("content-type", message.content_type.encode())]
-                producer.produce(name, message.data, partition=number % PARTITIONS, headers=headers)
-            producer.flush(60)
+                while True:
+                    try:
+                        partition = number % PARTITIONS
+                        producer.produce(name, message.data, partition=partition, headers=headers)
+                        break
+                    except BufferError:  # librdkafka's queue is full until some are delivered
+                        producer.poll(0.1)
+            if producer.flush(60):
+                raise OSError("the broker did not take all messages")
 
         return send
 
