@@ -122,16 +122,17 @@ def warnings_of(study: Study, counts: Mapping[str, Any]) -> Iterator[str]:
         "a window or group" if study.groups and study.windows else "a window" if study.windows else "a group"
     )
     alone = f"; {counted(single, 'window')} with one report each" if single else ""
+    why = f"has fewer than {study.publish.at_least} {_unit(study)} (publish.at_least)"
+    if beyond:
+        why += f" or is beyond the {study.publish.windows:,} of an attribute with the most reports"
     yield (
-        f"not estimated, because {left} has fewer than {study.publish.at_least} {_unit(study)} "
-        f"(publish.at_least): {counts[NOT_ESTIMATED]:,}, with "
+        f"not estimated, because {left} {why}: {counts[NOT_ESTIMATED]:,}, with "
         f"{counted(counts[REPORTS_NOT_ESTIMATED], 'report')} in all{alone}; their statistics are written"
     )
     if beyond:
         yield (
-            f"{beyond:,} of them are beyond the {study.publish.windows:,} windows of an attribute with the "
-            "most reports, which is the most that are estimated: raise publish.windows, or lengthen "
-            "windows.size, if these are honest reports"
+            f"{counted(beyond, 'window is', 'windows are')} beyond the {study.publish.windows:,} that are "
+            "estimated: raise publish.windows, or lengthen windows.size, if these are honest reports"
         )
 
 

@@ -51,7 +51,7 @@ def _accounting(results: Results) -> Iterator[Part]:
     if counts.get("used_in_windows"):
         more = [f"Windows slide and share reports: together they used {counts['used_in_windows']:,}."]
     if counts.get("not_estimated"):
-        left = words.counted(counts["not_estimated"], "small window or group", "small windows or groups")
+        left = words.counted(counts["not_estimated"], "window or group", "windows or groups")
         reports = words.counted(counts["reports_not_estimated"], "report")
         more.append(f"Not estimated: {left}, with {reports} in all.")
     yield Part(

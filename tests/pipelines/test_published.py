@@ -123,7 +123,8 @@ def test_of_too_many_windows_the_largest_are_estimated_and_of_equal_ones_the_lat
     assert counts["used"] == counts["in"] == 11
     said = list(warnings_of(study, counts))
     assert len(said) == 2
-    assert "raise publish.windows" in said[1]
+    assert "or is beyond the 2 of an attribute" in said[0]
+    assert "2 windows are beyond the 2 that are estimated: raise publish.windows" in said[1]
 
 
 def test_workers_choose_the_same_windows_as_the_library() -> None:
