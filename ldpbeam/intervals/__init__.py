@@ -1,5 +1,6 @@
 """Confidence intervals of estimates; :mod:`ldpbeam.intervals.computing` defines what they are for."""
 
-from ldpbeam.intervals.answer import Intervals, WantedIntervals
+from ldpbeam.estimators.estimate import Intervals
+from ldpbeam.intervals.answer import WantedIntervals
 
 __all__ = ["Intervals", "WantedIntervals"]

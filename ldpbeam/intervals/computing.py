@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
-from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.estimate import Estimate, Intervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.fit import FitTest, fit_tests
-from ldpbeam.intervals.answer import Intervals, Parts, WantedIntervals
+from ldpbeam.intervals.answer import Parts, WantedIntervals
 from ldpbeam.intervals.keys import explain_keys, keys_intervals
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution

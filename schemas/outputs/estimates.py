@@ -13,7 +13,7 @@ from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
-from ldpbeam.intervals.answer import Intervals
+from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import (
     Ends,

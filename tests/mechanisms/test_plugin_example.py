@@ -27,7 +27,7 @@ from ldpbeam.estimators.auto.dispatch import auto
 from ldpbeam.estimators.frequencies import mle
 from ldpbeam.estimators.key_values.key_value import key_value
 from ldpbeam.fit import fit_tests
-from ldpbeam.intervals.answer import Intervals, WantedIntervals
+from ldpbeam.intervals import Intervals, WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.populations import people_of
