@@ -1,0 +1,117 @@
+"""Several readers of the source of streams: their progress, and what takes the place of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.utils.timestamp import Timestamp
+from support.driven_source import (
+    DISORDER,
+    NOW,
+    OPENED,
+    SECOND,
+    WEEK,
+    Drive,
+    Driven,
+    Fake,
+    at,
+    batch,
+    replaced,
+    set_clocks,
+)
+
+from ldpbeam.transforms.sources import reader, source
+from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.lag import Lag
+from ldpbeam.transforms.sources.reader import Progress, progress
+from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.windows import Windows
+
+
+def test_every_reader_has_its_own(tmp_path: Path) -> None:
+    run = Driven(tmp_path).reading
+    several = Reading(**{**vars(run), "readers": 3})
+    sources: list[Any] = source.Source(several).split(20)
+    readers = [one.create_reader(None, None) for one in sources]
+    assert len({reader.shared.journal.path for reader in readers}) == 3
+
+
+def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_clocks(monkeypatch, lambda: NOW)
+    runs = [Driven(tmp_path, run=run, reader=reader) for run, reader in (("one", 0), ("one", 1), ("two", 0))]
+    assert progress("one") == Progress(None, 0, None, None)
+    runs[2].come(-500)
+    for driven, second in zip(runs[:2], (-60, -50), strict=True):
+        driven.reader.shared.look()
+        driven.put(batch(at(second)), published=at(second + 1))
+        driven.take()
+    assert progress("one") == Progress(at(-62), 2, Lag(59 * SECOND), NOW)
+    runs[0].commit()
+    runs[0].reader.get_watermark()
+    assert progress("one") == Progress(at(-62), 1, Lag(59 * SECOND), NOW)
+    assert progress("three") == Progress(None, 0, None, None)
+
+
+def test_what_has_all_been_taken_is_behind_by_the_time_since_the_last_empty_answer(drive: Drive) -> None:
+    driven = drive()
+    driven.come(-500, published=NOW - WEEK)
+    driven.now += 3 * SECOND
+    assert progress(driven.reading.run).lag == Lag(WEEK + 3 * SECOND)
+    # The feed is silent, so a week of lag was the age of the backlog alone.
+    assert not driven.take()
+    assert progress(driven.reading.run).lag == Lag(0)
+    driven.now += SECOND
+    assert progress(driven.reading.run).lag == Lag(SECOND)
+
+
+def test_a_feed_that_says_how_far_it_is_behind_is_believed(drive: Drive) -> None:
+    driven = drive()
+    driven.come(-500, published=NOW - WEEK)
+    driven.feed.said = Lag(7, 3)
+    assert progress(driven.reading.run).lag == Lag(7, 3)
+
+
+def test_a_reader_in_anothers_place_goes_on_with_its_feed_and_its_watermark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_clocks(monkeypatch, lambda: NOW)
+    windows = Windows(10 * SECOND, 10 * SECOND)
+    reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", DISORDER)
+    made = source.Source(reading)
+    first = made.create_reader(None, None)
+    (feed,) = OPENED[reading.feed.label]
+    first.shared.look()
+    for second in (-20, -10):
+        feed.arrived.append(FeedBatch([batch(at(second))], [], [f"r{second}"], NOW, oldest=NOW))
+    assert first.start()
+    mark = first.get_checkpoint_mark()
+    again = made.create_reader(None, None)
+    assert (first.ended, again.ended, len(OPENED[reading.feed.label])) == (True, False, 1)
+    # A stage that lets go of the first one changes nothing.
+    first.close()
+    assert not feed.closed
+    assert again.start()
+    assert again.get_watermark() == Timestamp(micros=1000 * at(-20 - DISORDER / 1000))
+    mark.finalize_checkpoint()
+    assert feed.acknowledged == ["r-20"]
+    assert again.get_watermark() == Timestamp(micros=1000 * at(-10 - DISORDER / 1000))
+    other = source.Source(reading, 1).create_reader(None, None)
+    assert (again.ended, other.ended, len(OPENED[reading.feed.label])) == (False, False, 2)
+    for opened in (again, other):
+        opened.close()
+    assert feed.closed
+
+
+def test_readers_in_each_others_place_are_forgotten_when_all_is_safe(drive: Drive) -> None:
+    driven = drive()
+    for second in (-50, -40, -30):
+        driven.come(second)
+        driven.commit()
+        replaced(driven)
+    assert len(reader._readers) == 1
+    assert len(OPENED[driven.reading.feed.name]) == 1
+    driven.reader.close()
+    assert driven.feed.closed
+    assert reader._readers == {}
