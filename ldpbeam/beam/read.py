@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from ldpbeam.library.study import study_of
-from ldpbeam.pipelines.commands.options import offset_of
+from ldpbeam.pipelines.commands.kafka_options import offset_of
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
-from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, SCHEME, KafkaTopic, parts_of, span_of
+from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, SCHEME, span_of, topic_at
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
@@ -94,8 +94,7 @@ class ReadReports(beam.PTransform):
             if len(self.patterns) == 1 and self.patterns[0].startswith(SCHEME):
                 begin = offset_of("from_offset", from_offset, EARLIEST)
                 end = offset_of("to_offset", to_offset, LATEST)
-                topic = KafkaTopic(*parts_of("patterns", self.patterns[0]), begin, None, kafka_config)
-                self.span = span_of(topic, end)
+                self.span = span_of(topic_at("patterns", self.patterns[0], kafka_config), begin, end)
                 return
             good, bad = find_input(self.patterns, "skip" if skip_bad_files else "stop", hidden=hidden)
             check_stamps(good, self.study, self.columns.attribute, self.columns.service, hidden=hidden)

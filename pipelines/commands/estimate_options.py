@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ldpbeam.pipelines.commands.kafka_options import kafka_topic, offset_of
 from ldpbeam.pipelines.commands.options import (
     check_number,
     check_partitions,
@@ -14,7 +15,6 @@ from ldpbeam.pipelines.commands.options import (
     check_reachable,
     check_service,
     engine_request,
-    offset_of,
     people_columns,
     renamed_of,
     study_of,
@@ -26,7 +26,7 @@ from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
-from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, KafkaTopic, span_of
+from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, span_of
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
@@ -166,17 +166,12 @@ def _source_of(
     """
     if bool(patterns) == (options.kafka is not None):
         raise UserError("name one thing to read: --input FILE, or --kafka BROKERS --topic T")
-    if options.kafka is None:
-        for name in ("topic", "from_offset", "to_offset", "kafka_config"):
-            if getattr(options, name) is not None:
-                raise UserError(f"--{name.replace('_', '-')} goes with --kafka BROKERS --topic T")
+    topic = kafka_topic(options, engine, ("topic", "from_offset", "to_offset", "kafka_config"))
+    if topic is None:
         return patterns
-    if options.topic is None:
-        raise UserError("--kafka goes with --topic T")
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
     end = offset_of("--to-offset", options.to_offset, LATEST)
-    config = None if options.kafka_config is None else engine.reachable(options.kafka_config)
-    return span_of(KafkaTopic(options.kafka, options.topic, begin, None, config), end)
+    return span_of(topic, begin, end)
 
 
 def _job_of(

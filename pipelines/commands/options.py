@@ -21,7 +21,6 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.people import People, PeopleColumns
 from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.printing import warn
-from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
@@ -150,19 +149,6 @@ def time_of(option: str, text: str | None, words: str = "") -> int | None:
     if problem > event_times.BEFORE_1990:
         raise UserError(f"{option} {text}: {event_times.PROBLEMS[problem - 1][1]}")
     return int(time)
-
-
-def offset_of(option: str, text: str | None, default: str) -> str | int:
-    """An option's place in a topic of Kafka: a word, or a time in epoch milliseconds.
-
-    Raises:
-        UserError: if the text is neither.
-    """
-    if text is None or text in (EARLIEST, LATEST):
-        return text or default
-    time = time_of(option, text, f", or {EARLIEST}, or {LATEST}")
-    assert time is not None
-    return time
 
 
 def duration_of(option: str, text: str) -> int:

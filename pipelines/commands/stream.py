@@ -116,7 +116,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
         UserError: if the feed or the output folder cannot be used.
     """
     if request.feed.kafka is not None:
-        check_topic(request.output, request.feed.kafka.topic)
+        check_topic(request.output, request.feed.kafka.topic.name)
     continues = _continued(request, engine)
     name = request.resume or (continues.run if continues is not None else run_name(datetime.now(UTC)))
     if request.resume:

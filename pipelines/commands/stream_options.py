@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ldpbeam.pipelines.commands.kafka_options import kafka_config, kafka_topic, offset_of
 from ldpbeam.pipelines.commands.options import (
     check_partitions,
     check_reachable,
     check_service,
     duration_of,
     engine_request,
-    offset_of,
     renamed_of,
     study_of,
 )
@@ -21,15 +21,15 @@ from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.kafka import EARLIEST, SCHEME, KafkaTopic, destination_of
+from ldpbeam.pipelines.runs.kafka import EARLIEST, SCHEME, KafkaRequest, topic_at
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.kafka import KafkaDestination
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 
 
 @dataclass(frozen=True)
@@ -125,26 +125,17 @@ def _feed_of(options: argparse.Namespace, engine: EngineRequest) -> FeedRequest:
         UserError: if it is not one thing, or an option of Kafka has another feed.
     """
     patterns = tuple(map(engine.reachable, options.input or ()))
-    config = None if options.kafka_config is None else engine.reachable(options.kafka_config)
-    publish_to: str | KafkaDestination | None = options.publish_to
+    publish_to: str | KafkaTopic | None = options.publish_to
+    of_kafka = ["from_offset", "group", "kafka_config"]
     if isinstance(publish_to, str) and publish_to.startswith(SCHEME):
-        publish_to = destination_of(publish_to, config)
-    if options.kafka is None:
-        for name in ("from_offset", "group", "kafka_config"):
-            settings_of_output = name == "kafka_config" and isinstance(publish_to, KafkaDestination)
-            if getattr(options, name) is not None and not settings_of_output:
-                raise UserError(f"--{name.replace('_', '-')} goes with --kafka BROKERS --topic T")
+        publish_to = topic_at("--publish-to", publish_to, kafka_config(options, engine))
+        of_kafka.remove("kafka_config")
+    topic = kafka_topic(options, engine, of_kafka)
+    if topic is None:
         return FeedRequest(options.subscription, options.topic, patterns, publish_to=publish_to)
-    if options.topic is None:
-        raise UserError("--kafka goes with --topic T")
-    topic = KafkaTopic(
-        options.kafka,
-        options.topic,
-        offset_of("--from-offset", options.from_offset, EARLIEST),
-        options.group,
-        config,
-    )
-    return FeedRequest(options.subscription, None, patterns, topic, publish_to)
+    begin = offset_of("--from-offset", options.from_offset, EARLIEST)
+    asked = KafkaRequest(topic, begin, options.group)
+    return FeedRequest(options.subscription, None, patterns, asked, publish_to)
 
 
 def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:

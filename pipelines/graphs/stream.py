@@ -29,7 +29,7 @@ from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
 from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
-from ldpbeam.transforms.outputs.kafka import KafkaDestination, PublishToKafka
+from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.outputs.panes import Publish, WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.outputs.received import Keeping
@@ -37,6 +37,7 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.journal import RUNS, Incomplete, Stop
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.replay import Replay
@@ -75,7 +76,7 @@ class StreamJob(Output):
     stays: bool = False
     disclosure: Disclosure = PLAIN
     ledger_key: bytes | None = field(default=None, repr=False)
-    publish_to: str | KafkaDestination | None = None
+    publish_to: str | KafkaTopic | None = None
     incomplete: Incomplete = field(default_factory=Incomplete)
     earlier_runs: tuple[str, ...] = ()
     replay: Replay | None = None
@@ -162,7 +163,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     if job.publish_to is not None:
         publish: beam.DoFn = (
             PublishToKafka(job.publish_to)
-            if isinstance(job.publish_to, KafkaDestination)
+            if isinstance(job.publish_to, KafkaTopic)
             else Publish(job.publish_to)
         )
         estimates = estimates | "Publish" >> beam.ParDo(publish)

@@ -14,17 +14,17 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.printing import warn
-from ldpbeam.pipelines.runs.kafka import KafkaTopic, Reached, reach, reach_destination
+from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached, reach, reach_destination
 from ldpbeam.pipelines.runs.output import named_in_errors
 from ldpbeam.pipelines.runs.replays import Continued
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.outputs.kafka import KafkaDestination
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import pattern_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 from ldpbeam.transforms.sources.journal import RUNS, positions_before
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.storage import literal
 
@@ -56,8 +56,8 @@ class FeedRequest:
     subscription: str | None = None
     topic: str | None = None
     patterns: tuple[str, ...] = ()
-    kafka: KafkaTopic | None = None
-    publish_to: str | KafkaDestination | None = None
+    kafka: KafkaRequest | None = None
+    publish_to: str | KafkaTopic | None = None
 
     def __post_init__(self) -> None:
         given = (self.subscription, self.topic, self.patterns or None, self.kafka)
@@ -105,7 +105,7 @@ def open_feed(
     Raises:
         UserError: if the feed cannot be reached.
     """
-    if isinstance(asked.publish_to, KafkaDestination):
+    if isinstance(asked.publish_to, KafkaTopic):
         reach_destination(asked.publish_to)
     with _subscription(asked) as (subscription, lease):
         with named_in_errors(output):
@@ -180,7 +180,7 @@ def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
 
 
 def _kafka(
-    asked: KafkaTopic,
+    asked: KafkaRequest,
     columns: Columns,
     output: str,
     folder: str,
@@ -199,13 +199,13 @@ def _kafka(
         end = reached.ends.get(partition, 0)
         if offset > end:
             raise UserError(
-                f"--topic {asked.topic}: runs into {output} have read partition {partition} up to offset "
-                f"{offset:,}, and it ends at {end:,}: the topic was made anew or has lost messages, and its "
-                "offsets say nothing of those that were read; name another folder"
+                f"--topic {asked.topic.name}: runs into {output} have read partition {partition} up to "
+                f"offset {offset:,}, and it ends at {end:,}: the topic was made anew or has lost messages, and "
+                "its offsets say nothing of those that were read; name another folder"
             )
     for partition, (needed, first) in sorted(reached.removed.items()):
         warn(
-            f"{asked.topic}, partition {partition}: retention has removed the messages from offset "
+            f"{asked.topic.name}, partition {partition}: retention has removed the messages from offset "
             f"{needed:,} to {first - 1:,}, which this run needs; what was in them is lost, and windows that "
             "may lack it are marked incomplete"
         )
@@ -216,9 +216,7 @@ def _kafka(
         )
     starts = tuple(sorted(reached.starts.items()))
     cuts = () if run is None else tuple(sorted(run.replay.cuts.items()))
-    feed = KafkaFeed(
-        asked.brokers, asked.topic, columns, folder, starts, cuts, suspects, asked.group, asked.config
-    )
+    feed = KafkaFeed(asked.topic, columns, folder, starts, cuts, suspects, asked.group)
     return feed, reached
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.transforms.outputs.kafka import KafkaDestination
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.kafka import NO_GROUP
-from ldpbeam.transforms.sources.kafka_client import client, settings_in
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, settings_in
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 
 #: Seconds to wait for brokers that do not answer.
@@ -26,40 +25,18 @@ _BROKERS = re.compile(r"[^\s,:/@]+:[0-9]+(,[^\s,:/@]+:[0-9]+)*")
 
 
 @dataclass(frozen=True)
-class KafkaTopic:
-    """A topic, and where in it a run begins.
+class KafkaRequest:
+    """A topic to read, and where in it a first run begins.
 
     Attributes:
-        brokers: ``host:port``, several separated by commas.
-        topic: the name of the topic.
+        topic: the topic.
         begin: :data:`EARLIEST`, :data:`LATEST`, or a time of the brokers in epoch milliseconds.
         group: the group whose committed offsets show how far runs have come; None for none.
-        config: a file of settings of librdkafka; None for none.
-
-    Raises:
-        UserError: if something is malformed, or the file cannot be used.
     """
 
-    brokers: str
-    topic: str
+    topic: KafkaTopic
     begin: str | int = EARLIEST
     group: str | None = None
-    config: str | None = None
-
-    def __post_init__(self) -> None:
-        if "@" in self.brokers:
-            raise UserError(
-                f"--kafka {_without_users(self.brokers)}: write it as HOST:PORT, and users and passwords "
-                "into the file of --kafka-config"
-            )
-        if not _BROKERS.fullmatch(self.brokers):
-            raise UserError(f"--kafka {self.brokers}: write it as HOST:PORT, or HOST:PORT,HOST:PORT")
-        if not _TOPIC.fullmatch(self.topic):
-            raise UserError(
-                f"--topic {self.topic}: a topic of Kafka has 1 to 249 letters, digits and . _ -; topics of "
-                "Pub/Sub are read without --kafka"
-            )
-        _check_settings(self.config)
 
 
 @dataclass(frozen=True)
@@ -80,70 +57,81 @@ class Reached:
     others: str | None
 
 
-def reach(asked: KafkaTopic, positions: Mapping[int, int]) -> Reached:
+def reach(asked: KafkaRequest, positions: Mapping[int, int]) -> Reached:
     """Ask the brokers for a topic.
 
     Args:
-        asked: the topic.
+        asked: the topic, and where to begin.
         positions: the offsets up to which earlier runs have read, by partition; of others, ``asked.begin``
             says where to begin, if no partition has been read.
 
     Raises:
         UserError: if the brokers do not answer, refuse, or have no such topic.
     """
-    with _asking("--kafka", asked.brokers, asked.topic, asked.config, asked.group or NO_GROUP) as answer:
+    with _asking("--kafka", asked.topic, asked.group or NO_GROUP) as answer:
         return _reached(asked, *answer, positions)
 
 
-def span_of(asked: KafkaTopic, end: str | int) -> KafkaSpan:
-    """The offsets of a topic from where ``asked`` begins to an end.
+def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> KafkaSpan:
+    """The offsets of a topic from one place on and before another.
 
     Args:
-        asked: the topic.
-        end: :data:`EARLIEST`, :data:`LATEST` (the end as it is now), or a time of the brokers in epoch
-            milliseconds, before which messages are read.
+        topic: the topic.
+        begin: :data:`EARLIEST`, :data:`LATEST` (the end as it is now), or a time of the brokers in epoch
+            milliseconds.
+        end: the same.
 
     Raises:
         UserError: if the brokers do not answer, refuse, or have no such topic.
     """
-    with _asking("--kafka", asked.brokers, asked.topic, asked.config, NO_GROUP) as answer:
-        ends = _ends(asked.topic, *answer)
-        firsts, afters = (_offsets(asked.topic, *answer, ends, where) for where in (asked.begin, end))
+    with _asking("--kafka", topic, NO_GROUP) as answer:
+        ends = _ends(topic.name, *answer)
+        firsts, afters = (_offsets(topic.name, *answer, ends, where) for where in (begin, end))
     offsets = tuple(
         Offsets(partition, first, afters[partition])
         for partition, first in sorted(firsts.items())
         if first < afters[partition]
     )
-    return KafkaSpan(asked.brokers, asked.topic, offsets, asked.config)
+    return KafkaSpan(topic, offsets)
 
 
-def reach_destination(asked: KafkaDestination) -> None:
+def reach_destination(topic: KafkaTopic) -> None:
     """Ask the brokers for the topic to which estimates are published.
 
     Raises:
         UserError: if they do not answer, refuse, or have no such topic.
     """
-    with _asking("--publish-to", asked.brokers, asked.topic, asked.config, NO_GROUP):
+    with _asking("--publish-to", topic, NO_GROUP):
         pass
 
 
-def destination_of(text: str, config: str | None) -> KafkaDestination:
+def topic_of(brokers: str, name: str, config: str | None) -> KafkaTopic:
+    """The topic that ``--kafka`` and ``--topic`` name.
+
+    Raises:
+        UserError: if something is malformed, or the file of settings cannot be used. Its text has nothing of
+            what precedes an @, as that may be secret.
+    """
+    if "@" in brokers:
+        raise UserError(
+            f"--kafka {_without_users(brokers)}: write it as HOST:PORT, and users and passwords into the "
+            "file of --kafka-config"
+        )
+    if not _BROKERS.fullmatch(brokers):
+        raise UserError(f"--kafka {brokers}: write it as HOST:PORT, or HOST:PORT,HOST:PORT")
+    if not _TOPIC.fullmatch(name):
+        raise UserError(
+            f"--topic {name}: a topic of Kafka has 1 to 249 letters, digits and . _ -; topics of Pub/Sub are "
+            "read without --kafka"
+        )
+    return _with_settings(KafkaTopic(brokers, name, config))
+
+
+def topic_at(option: str, text: str, config: str | None) -> KafkaTopic:
     """The topic that ``kafka://BROKERS/TOPIC`` names.
 
     Raises:
-        UserError: if the text has another form, or the file of settings cannot be used.
-    """
-    brokers, topic = parts_of("--publish-to", text)
-    _check_settings(config)
-    return KafkaDestination(brokers, topic, config)
-
-
-def parts_of(option: str, text: str) -> tuple[str, str]:
-    """The brokers and the topic that ``kafka://BROKERS/TOPIC`` names.
-
-    Raises:
-        UserError: if the text has another form. Its text has nothing of what precedes an @, as that may be
-            secret.
+        UserError: as of :func:`topic_of`.
     """
     brokers, _, topic = text.removeprefix(SCHEME).partition("/")
     if "@" in text:
@@ -153,7 +141,7 @@ def parts_of(option: str, text: str) -> tuple[str, str]:
         )
     if not text.startswith(SCHEME) or not _BROKERS.fullmatch(brokers) or not _TOPIC.fullmatch(topic):
         raise UserError(f"{option} {text}: write it as {SCHEME}HOST:PORT/TOPIC")
-    return brokers, topic
+    return _with_settings(KafkaTopic(brokers, topic, config))
 
 
 def _without_users(text: str) -> str:
@@ -161,18 +149,17 @@ def _without_users(text: str) -> str:
     return f"...@{text.rpartition('@')[2]}"
 
 
-def _check_settings(config: str | None) -> None:
-    if config is not None:
+def _with_settings(topic: KafkaTopic) -> KafkaTopic:
+    if topic.config is not None:
         try:
-            settings_in(config)
+            settings_in(topic.config)
         except ValueError as error:
             raise UserError(f"--kafka-config {error}") from None
+    return topic
 
 
 @contextmanager
-def _asking(
-    option: str, brokers: str, topic: str, config: str | None, group: str
-) -> Iterator[tuple[Any, Any, list[int]]]:
+def _asking(option: str, topic: KafkaTopic, group: str) -> Iterator[tuple[Any, Any, list[int]]]:
     """The module of Kafka, a consumer, and the partitions of a topic.
 
     Raises:
@@ -185,12 +172,12 @@ def _asking(
     errors: list[str] = []
     ours = {"group.id": group, "error_cb": lambda error: errors.append(error.str())}
     try:
-        consumer = client(kafka.Consumer, brokers, config, ours)
+        consumer = client(kafka.Consumer, topic, ours)
         try:
-            listed = consumer.list_topics(topic, timeout=BROKER_SECONDS).topics[topic]
+            listed = consumer.list_topics(topic.name, timeout=BROKER_SECONDS).topics[topic.name]
             if listed.error is not None:
-                named = f"--topic {topic}" if option == "--kafka" else f"{option} {topic}"
-                raise UserError(f"{named}: {brokers} says: {listed.error.str()}")
+                named = f"--topic {topic.name}" if option == "--kafka" else f"{option} {topic.name}"
+                raise UserError(f"{named}: {topic.brokers} says: {listed.error.str()}")
             yield kafka, consumer, sorted(listed.partitions)
         finally:
             consumer.close()
@@ -198,15 +185,16 @@ def _asking(
         raise UserError(f"{option} {error}") from None
     except kafka.KafkaException as error:
         silent = f"no answer within {BROKER_SECONDS:.0f} seconds: {error.args[0].str()}"
-        raise UserError(f"{option} {brokers}: {errors[-1] if errors else silent}") from None
+        raise UserError(f"{option} {topic.brokers}: {errors[-1] if errors else silent}") from None
 
 
 def _reached(
-    asked: KafkaTopic, kafka: Any, consumer: Any, partitions: list[int], positions: Mapping[int, int]
+    asked: KafkaRequest, kafka: Any, consumer: Any, partitions: list[int], positions: Mapping[int, int]
 ) -> Reached:
-    ends = _ends(asked.topic, kafka, consumer, partitions)
+    ends = _ends(asked.topic.name, kafka, consumer, partitions)
     # A partition that appeared after earlier runs is read from its beginning.
-    begin = _offsets(asked.topic, kafka, consumer, partitions, ends, EARLIEST if positions else asked.begin)
+    where = EARLIEST if positions else asked.begin
+    begin = _offsets(asked.topic.name, kafka, consumer, partitions, ends, where)
     removed = {
         each: (offset, ends[each][0])
         for each, offset in positions.items()
@@ -218,7 +206,7 @@ def _reached(
     others = None
     if asked.group is not None:
         committed = _committed(
-            kafka, consumer, [kafka.TopicPartition(asked.topic, each) for each in partitions]
+            kafka, consumer, [kafka.TopicPartition(asked.topic.name, each) for each in partitions]
         )
         if any(each.offset >= 0 for each in committed) and not positions:
             others = asked.group

@@ -57,7 +57,7 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
         with named_in_errors(job.output):
             make_folder(job.of_run(""))
             about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
-            topic = {TOPIC: job.feed.topic} if isinstance(job.feed, KafkaFeed) else {}
+            topic = {TOPIC: job.feed.topic.name} if isinstance(job.feed, KafkaFeed) else {}
             write_json(job.of_run(RUN), {**about, **topic})
             if job.incomplete != Incomplete():
                 left = [window._asdict() for window in sorted(job.incomplete.windows)]

@@ -13,11 +13,12 @@ from kafka_messages import add_partitions, new_topic, produce, remove_before
 from stream_messages import PATIENCE, WEEK_AGO, client, evenly, one_by_one, reports_of, rides
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.kafka import LATEST, KafkaTopic, reach
+from ldpbeam.pipelines.runs.kafka import LATEST, KafkaRequest, reach
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -34,8 +35,8 @@ def messages(number: int, seed: int = 1) -> list[Any]:
 def opened(address: str, topic: str, folder: Path, share: Share | None = None, **given: Any) -> Iterator[Any]:
     starts = given.pop("starts", None)
     if starts is None:
-        starts = tuple(sorted(reach(KafkaTopic(address, topic), {}).starts.items()))
-    feed = KafkaFeed(address, topic, Columns(), str(folder), starts, **given)
+        starts = tuple(sorted(reach(KafkaRequest(KafkaTopic(address, topic)), {}).starts.items()))
+    feed = KafkaFeed(KafkaTopic(address, topic), Columns(), str(folder), starts, **given)
     reading = feed.open(share or Share())
     try:
         yield reading
@@ -139,7 +140,7 @@ def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path)
     topic = new_topic(kafka.address, 1)
     produce(kafka.address, topic, messages(500))
     remove_before(kafka.address, topic, 300)
-    reached = reach(KafkaTopic(kafka.address, topic), {0: 100})
+    reached = reach(KafkaRequest(KafkaTopic(kafka.address, topic)), {0: 100})
     assert (reached.starts, reached.removed, reached.ends) == ({0: 300}, {0: (100, 300)}, {0: 500})
     with (
         opened(kafka.address, topic, tmp_path, starts=((0, 100),)) as reading,
@@ -154,14 +155,14 @@ def test_where_a_first_run_begins(kafka: Any) -> None:
     between = int(time.time() * 1000) + 50
     time.sleep(0.1)
     produce(kafka.address, topic, messages(6), 2)
-    address = kafka.address
-    assert reach(KafkaTopic(address, topic), {}).starts == {0: 0, 1: 0}
-    assert reach(KafkaTopic(address, topic, LATEST), {}).starts == {0: 13, 1: 13}
-    assert reach(KafkaTopic(address, topic, between), {}).starts == {0: 10, 1: 10}
+    named = KafkaTopic(kafka.address, topic)
+    assert reach(KafkaRequest(named), {}).starts == {0: 0, 1: 0}
+    assert reach(KafkaRequest(named, LATEST), {}).starts == {0: 13, 1: 13}
+    assert reach(KafkaRequest(named, between), {}).starts == {0: 10, 1: 10}
     # An earlier run decides, and a partition that it did not know is read from its beginning.
-    assert reach(KafkaTopic(address, topic, LATEST), {0: 5}).starts == {0: 5, 1: 0}
+    assert reach(KafkaRequest(named, LATEST), {0: 5}).starts == {0: 5, 1: 0}
     with pytest.raises(UserError, match="Unknown topic"):
-        reach(KafkaTopic(address, "no-such-topic"), {})
+        reach(KafkaRequest(KafkaTopic(kafka.address, "no-such-topic")), {})
 
 
 def test_a_poison_message_is_a_dead_letter_with_its_place(kafka: Any, tmp_path: Path) -> None:

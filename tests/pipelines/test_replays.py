@@ -11,7 +11,7 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs import feed
 from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.kafka import KafkaTopic, Reached
+from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached
 from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, lost_to
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns
@@ -21,6 +21,7 @@ from ldpbeam.transforms.reports.counts import USED, of_window, with_origin
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Arrivals, Step
 
 STUDY = parse_study(
@@ -142,7 +143,7 @@ def test_a_topic_that_was_made_anew_needs_another_folder(
     killed(tmp_path)
     run = continued(STUDY, str(tmp_path))
     monkeypatch.setattr(feed, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None))
-    asked = FeedRequest(kafka=KafkaTopic("localhost:1", "reports"))
+    asked = FeedRequest(kafka=KafkaRequest(KafkaTopic("localhost:1", "reports")))
     for continues in (run, None):
         with (
             pytest.raises(UserError, match=f"partition 0 up to offset 30, and it ends at {last}: the topic"),
@@ -169,7 +170,7 @@ def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) ->
     journal = killed(tmp_path)
     run = continued(STUDY, str(tmp_path))
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
-    feed = KafkaFeed("h:1", "reports", Columns(), "", ())
+    feed = KafkaFeed(KafkaTopic("h:1", "reports"), Columns(), "", ())
     job = StreamJob(STUDY, str(tmp_path), run=RUN, feed=feed, disorder=0, partitions=1, incomplete=lost)
     with owned_by_stream(job):
         # The file of what it lacks makes it no other run.

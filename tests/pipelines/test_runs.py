@@ -31,6 +31,7 @@ from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.folder import FolderFeed
 from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow, ask_to_stop, asked_to_stop
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 
 HOUR = 3_600_000
 TEXT = """\
@@ -81,7 +82,7 @@ def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> Non
 
 
 def test_a_run_of_kafka_says_its_topic(tmp_path: Path) -> None:
-    feed = KafkaFeed("h:1", "reports", Columns(), "", ())
+    feed = KafkaFeed(KafkaTopic("h:1", "reports"), Columns(), "", ())
     claim_for_stream(replace(job(tmp_path), feed=feed))
     about = json.loads((tmp_path / "runs" / "run-1" / "run.json").read_text())
     assert (about["reads"], about["topic"]) == ("reports at h:1", "reports")

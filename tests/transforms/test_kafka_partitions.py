@@ -14,6 +14,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.feeds import WHOLE, Share
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Arrivals, Replay
 from ldpbeam.windows import Windows
 
@@ -69,7 +70,9 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         topic: Topic, share: Share = WHOLE, group: str | None = None, cuts: tuple[int, ...] = ()
     ) -> Any:
         monkeypatch.setattr(feed_of_kafka, "client", lambda *_: topic)
-        feed = KafkaFeed("localhost:1", "t", Columns(), str(tmp_path), ((0, 0),), ((0, cuts),), group=group)
+        feed = KafkaFeed(
+            KafkaTopic("localhost:1", "t"), Columns(), str(tmp_path), ((0, 0),), ((0, cuts),), group=group
+        )
         readings.append(feed.open(share))
         return readings[-1]
 

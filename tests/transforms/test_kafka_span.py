@@ -12,9 +12,10 @@ from support.estimate_records import price
 
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.outputs import kafka as published
-from ldpbeam.transforms.outputs.kafka import KafkaDestination, PublishToKafka
+from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.sources import kafka_span
 from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -31,7 +32,7 @@ REPORT = {"user_id": "u", "attribute": "x", "service": "a", "payload": 0.5, "eve
 
 
 def span(*offsets: tuple[int, int, int]) -> KafkaSpan:
-    return KafkaSpan("localhost:1", "t", tuple(Offsets(*each) for each in offsets))
+    return KafkaSpan(KafkaTopic("localhost:1", "t"), tuple(Offsets(*each) for each in offsets))
 
 
 def test_ranges_cover_every_offset_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +164,7 @@ def test_estimates_that_no_broker_takes_fail_their_bundle(
     monkeypatch: pytest.MonkeyPatch, estimate: Any
 ) -> None:
     monkeypatch.setattr(published, "PATIENCE", 0.2)
-    publish = PublishToKafka(KafkaDestination("localhost:1", "t"))
+    publish = PublishToKafka(KafkaTopic("localhost:1", "t"))
     publish.setup()
     publish.start_bundle()
     publish.process(estimate)
@@ -172,7 +173,7 @@ def test_estimates_that_no_broker_takes_fail_their_bundle(
 
 
 def test_estimates_that_one_broker_refuses_fail_their_bundle_with_its_words(estimate: Any) -> None:
-    publish = PublishToKafka(KafkaDestination("localhost:1", "t"))
+    publish = PublishToKafka(KafkaTopic("localhost:1", "t"))
     sent: list[dict[str, Any]] = []
 
     def produce(topic: str, value: bytes, **given: Any) -> None:

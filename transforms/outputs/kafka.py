@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -12,25 +11,10 @@ from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.sources.kafka import CONTENT_TYPE
-from ldpbeam.transforms.sources.kafka_client import client
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
 
 #: Seconds to wait until the brokers have the estimates of a bundle.
 PATIENCE = 60.0
-
-
-@dataclass(frozen=True)
-class KafkaDestination:
-    """A topic to which estimates are published.
-
-    Attributes:
-        brokers: ``host:port``, several separated by commas.
-        topic: the topic.
-        config: the path of a file of settings of librdkafka, on every worker; None for none.
-    """
-
-    brokers: str
-    topic: str
-    config: str | None = None
 
 
 class PublishToKafka(beam.DoFn):
@@ -40,11 +24,11 @@ class PublishToKafka(beam.DoFn):
     order. A bundle that the engine repeats has the same keys with the same bytes.
 
     Args:
-        destination: the topic.
+        topic: the topic.
     """
 
-    def __init__(self, destination: KafkaDestination) -> None:
-        self.destination = destination
+    def __init__(self, topic: KafkaTopic) -> None:
+        self.topic = topic
         self._producer: Any
         self._failed: list[str]
 
@@ -57,7 +41,7 @@ class PublishToKafka(beam.DoFn):
             "delivery.timeout.ms": int(1000 * PATIENCE),
             "error_cb": lambda error: None,
         }
-        self._producer = client(Producer, self.destination.brokers, self.destination.config, ours)
+        self._producer = client(Producer, self.topic, ours)
 
     def start_bundle(self) -> None:
         """Start with no messages in flight."""
@@ -69,7 +53,7 @@ class PublishToKafka(beam.DoFn):
         while True:
             try:
                 self._producer.produce(
-                    self.destination.topic,
+                    self.topic.name,
                     message,
                     key=estimate_id(record).encode(),
                     headers=[(CONTENT_TYPE, b"application/json")],
@@ -88,7 +72,7 @@ class PublishToKafka(beam.DoFn):
         left = self._producer.flush(PATIENCE)
         if left or self._failed:
             said = self._failed[0] if self._failed else f"no answer for {PATIENCE:.0f} seconds"
-            raise OSError(f"{self.destination.topic} at {self.destination.brokers}: {said}")
+            raise OSError(f"{self.topic}: {said}")
 
     def _delivered(self, error: Any, _: Any) -> None:
         if error is not None:

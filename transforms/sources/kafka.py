@@ -24,7 +24,7 @@ from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.kafka_client import client
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.windows import FAR
@@ -51,7 +51,6 @@ class KafkaFeed(Feed):
     """The messages of a topic from some offsets on.
 
     Attributes:
-        brokers: ``host:port``, several separated by commas.
         topic: the topic.
         columns: the columns of reports that the study needs.
         folder: the run's folder, where messages are on record while they are decoded.
@@ -60,24 +59,20 @@ class KafkaFeed(Feed):
         cuts: (partition, the offsets in ascending order at which one batch ends and another begins).
         suspects: ids of messages that earlier runs left on record, and with how many each was.
         group: the group whose committed offsets show how far the run has come; None to commit none.
-        config: the path of a file of settings of librdkafka, on every worker; None for none. Its contents,
-            which may be secret, are read where they are used and never sent.
     """
 
-    brokers: str
-    topic: str
+    topic: KafkaTopic
     columns: Columns
     folder: str
     starts: tuple[tuple[int, int], ...]
     cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     suspects: tuple[tuple[str, int], ...] = ()
     group: str | None = None
-    config: str | None = None
 
     @property
     def name(self) -> str:
         """The topic and the brokers."""
-        return f"{self.topic} at {self.brokers}"
+        return str(self.topic)
 
     def open(self, share: Share = WHOLE) -> OpenFeed:
         """Begin to fetch the partitions of a share."""
@@ -104,7 +99,7 @@ class _Consumed(OpenFeed):
             "enable.partition.eof": True,
             "error_cb": self._remember_error,
         }
-        self._consumer = client(confluent_kafka.Consumer, feed.brokers, feed.config, settings)
+        self._consumer = client(confluent_kafka.Consumer, feed.topic, settings)
         self._waiting: dict[int, deque[Received]] = {}
         self._cuts = dict(feed.cuts)
         #: The offset after the last message that was taken, by partition.
@@ -146,12 +141,12 @@ class _Consumed(OpenFeed):
 
     def _clear_before(self, partition: int, start: int) -> None:
         """Suspect no message of a partition that is not read again."""
-        named = f"{self.feed.topic}/{partition}/"
+        named = f"{self.feed.topic.name}/{partition}/"
         ours = [message for message in self._record.suspects if message.startswith(named)]
         self._record.clear(message for message in ours if int(message.removeprefix(named)) < start)
 
     def _at(self, partition: int) -> Any:
-        return self._kafka.TopicPartition(self.feed.topic, partition, self._positions[partition])
+        return self._kafka.TopicPartition(self.feed.topic.name, partition, self._positions[partition])
 
     def _remember_error(self, error: Any) -> None:
         self._error = error.str()
@@ -178,7 +173,7 @@ class _Consumed(OpenFeed):
         ):
             received.append(waiting.popleft())
             size += len(received[-1].message.data)
-        name = f"{self.feed.topic}/{partition}"
+        name = f"{self.feed.topic.name}/{partition}"
         batch, rest = next_batch(name, self.feed.columns, received, self._record)
         after = int(batch.receipts[-1]) + 1
         with self._lock:
@@ -258,7 +253,8 @@ class _Consumed(OpenFeed):
                 self._silences[partition] = begun
 
     def _find(self) -> None:
-        listed = self._consumer.list_topics(self.feed.topic, timeout=ANSWER_SECONDS).topics[self.feed.topic]
+        name = self.feed.topic.name
+        listed = self._consumer.list_topics(name, timeout=ANSWER_SECONDS).topics[name]
         if listed.error is None:
             self._assign(set(listed.partitions))
         elif not listed.error.retriable():
@@ -291,7 +287,7 @@ class _Consumed(OpenFeed):
         after: dict[int, int] = {}
         for partition, offset in (map(int, receipt.split(":")) for receipt in receipts):
             after[partition] = max(offset, after.get(partition, 0))
-        offsets = [self._kafka.TopicPartition(self.feed.topic, *each) for each in after.items()]
+        offsets = [self._kafka.TopicPartition(self.feed.topic.name, *each) for each in after.items()]
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except self._kafka.KafkaException as error:

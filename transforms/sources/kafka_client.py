@@ -1,10 +1,11 @@
-"""What a client of Kafka is configured with: the brokers, and a file for security and secrets."""
+"""A topic of Kafka, and its clients: the brokers, and a file for security and secrets."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,32 @@ def settings_in(path: str) -> dict[str, str]:
     return settings
 
 
-def client(kind: Any, brokers: str, config: str | None, ours: Mapping[str, object]) -> Any:
-    """A client of Kafka.
+@dataclass(frozen=True)
+class KafkaTopic:
+    """A topic, and how it is reached.
+
+    Attributes:
+        brokers: ``host:port``, several separated by commas.
+        name: the name of the topic.
+        config: the path of a file of settings of librdkafka, on every worker; None for none. Its contents,
+            which may be secret, are read where they are used and never sent.
+    """
+
+    brokers: str
+    name: str
+    config: str | None = None
+
+    def __str__(self) -> str:
+        """The topic and the brokers, as messages show them."""
+        return f"{self.name} at {self.brokers}"
+
+
+def client(kind: Any, topic: KafkaTopic, ours: Mapping[str, object]) -> Any:
+    """A client of the brokers of a topic.
 
     Args:
         kind: a class of ``confluent_kafka``.
-        brokers: ``host:port``, several separated by commas.
-        config: the file of further settings; None for none.
+        topic: the topic.
         ours: the settings that ldpbeam makes.
 
     Raises:
@@ -72,17 +92,17 @@ def client(kind: Any, brokers: str, config: str | None, ours: Mapping[str, objec
     """
     from confluent_kafka import KafkaException
 
-    given = {} if config is None else settings_in(config)
+    given = {} if topic.config is None else settings_in(topic.config)
     try:
         # Errors reach the caller through its calls; librdkafka would print them besides.
-        return kind({"log_level": 0, **given, **ours, "bootstrap.servers": brokers})
+        return kind({"log_level": 0, **given, **ours, "bootstrap.servers": topic.brokers})
     except KafkaException as error:
         refused = [name for name in given if f'"{name}"' in str(error)]
-        if config is None or not refused:
+        if not refused:
             raise ValueError(
-                f"{brokers}: the client of Kafka could not be made: {_safe(error, given)}"
+                f"{topic.brokers}: the client of Kafka could not be made: {_safe(error, given)}"
             ) from None
-        raise ValueError(f"{config}: librdkafka refuses the setting {' and '.join(refused)}") from None
+        raise ValueError(f"{topic.config}: librdkafka refuses the setting {' and '.join(refused)}") from None
 
 
 def _safe(error: Exception, given: Mapping[str, str]) -> str:

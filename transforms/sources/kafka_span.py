@@ -14,7 +14,7 @@ from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, NO_GROUP, message_of
-from ldpbeam.transforms.sources.kafka_client import client
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.reader import Taken
 from ldpbeam.transforms.sources.source import Unpack
@@ -30,21 +30,17 @@ class KafkaSpan:
     """Offsets of a topic.
 
     Attributes:
-        brokers: ``host:port``, several separated by commas.
         topic: the topic.
         offsets: those of each partition that has any.
-        config: the path of a file of settings of librdkafka, on every worker; None for none.
     """
 
-    brokers: str
-    topic: str
+    topic: KafkaTopic
     offsets: tuple[Offsets, ...]
-    config: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """What is read, one name per partition."""
-        start = f"kafka://{self.brokers}/{self.topic}"
+        start = f"kafka://{self.topic.brokers}/{self.topic.name}"
         return tuple(f"{start}/{partition}/{first}-{after}" for partition, first, after in self.offsets)
 
     @property
@@ -111,10 +107,10 @@ def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterato
         "enable.partition.eof": True,
         "error_cb": lambda error: problems.append(error.str()),
     }
-    consumer = client(confluent_kafka.Consumer, span.brokers, span.config, settings)
-    name = f"{span.topic}/{offsets.partition}"
+    consumer = client(confluent_kafka.Consumer, span.topic, settings)
+    name = f"{span.topic.name}/{offsets.partition}"
     try:
-        consumer.assign([confluent_kafka.TopicPartition(span.topic, offsets.partition, offsets.first)])
+        consumer.assign([confluent_kafka.TopicPartition(span.topic.name, offsets.partition, offsets.first)])
         waiting: list[Received] = []
         size = 0
         for message in _messages(confluent_kafka.KafkaError, consumer, offsets, problems):
@@ -129,7 +125,7 @@ def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterato
             yield batch
     except (confluent_kafka.KafkaException, OSError) as error:
         said = error.args[0].str() if isinstance(error, confluent_kafka.KafkaException) else str(error)
-        raise OSError(f"{name} at {span.brokers}: {said}") from None
+        raise OSError(f"{name} at {span.topic.brokers}: {said}") from None
     finally:
         consumer.close()
 
