@@ -200,8 +200,8 @@ def _kafka(
         if offset > end:
             raise UserError(
                 f"--topic {asked.topic.name}: runs into {output} have read partition {partition} up to "
-                f"offset {offset:,}, and it ends at {end:,}: the topic was made anew or has lost messages, and "
-                "its offsets say nothing of those that were read; name another folder"
+                f"offset {offset:,}, and it ends at {end:,}: the topic was made anew or has lost messages, "
+                "and its offsets say nothing of those that were read; name another folder"
             )
     for partition, (needed, first) in sorted(reached.removed.items()):
         warn(
