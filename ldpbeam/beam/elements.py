@@ -25,8 +25,8 @@ from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS, IN
-from ldpbeam.transforms.reports.dead_letters import record_bytes
 from ldpbeam.transforms.reports.emitted import count
+from ldpbeam.transforms.reports.record_texts import record_bytes
 
 #: Records are gathered until there are this many, or the bundle ends.
 GATHERED_RECORDS = 10_000

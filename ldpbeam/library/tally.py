@@ -15,7 +15,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN, OUT_OF_RANGE, accounting
-from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, as_batches
+from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, counts_of, disclosed
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap, each_longer, together, within_size
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
@@ -85,9 +85,9 @@ def _valid(
     for batch in decoded:
         validated = validation.validate(batch)
         tally.counts += [(IN, batch.num_rows), (OUT_OF_RANGE, validated.out_of_range)]
-        for letters, counts in as_batches(validated.letters, PLAIN):
-            tally.dead_letters.append(letters)
-            tally.counts += counts.items()
+        for letters in validated.letters:
+            tally.dead_letters.append(disclosed(letters, PLAIN))
+            tally.counts += counts_of(letters).items()
         tally.received += validated.received
         yield from validated.reports
 

@@ -17,7 +17,7 @@ from fuzz import avro_inputs, columnar_inputs, json_inputs
 from fuzz.mutations import mutated
 from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
@@ -140,7 +140,7 @@ def _look(items: Iterable[pa.RecordBatch | DeadLetter]) -> int:
             assert item.reports >= 1, item
             if letters < MOST_LETTERS:
                 _say(item.detail)
-                list(emit([item], Disclosure(records=True)))
+                list(emit(in_columns([item]), Disclosure(records=True)))
             continue
         if reports < MOST_REPORTS:
             part = item.slice(0, MOST_REPORTS - reports)

@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 
-from ldpbeam.transforms.reports.dead_letters import record_bytes
+from ldpbeam.transforms.reports.record_texts import record_bytes
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 IDS = [f"person.{number}@example.org" for number in range(12)]

@@ -26,7 +26,7 @@ from ldpbeam.schemas.reports.near import LONGEST_NAME, MOST_NAMES
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_GROUPS
 from ldpbeam.transforms.reports import validation
-from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure, as_batch
+from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure, disclosed, in_columns
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all, split
 from ldpbeam.transforms.sources.message_batches import batch_of
@@ -87,7 +87,8 @@ def beyond(field: str, bound: str) -> list[Any]:
 
 
 def of_batches(batches: list[Any]) -> list[str]:
-    return [letter.reason for batch in batches for letter in Validation(STUDY).validate(batch).letters]
+    parts = [part for batch in batches for part in Validation(STUDY).validate(batch).letters]
+    return [reason for part in parts for reason in part.column("reason").to_pylist()]
 
 
 def of_file(record: dict[str, Any], path: Path) -> list[str]:
@@ -154,9 +155,9 @@ LONG = "\x1b[2J\n\u202e" * 10_000
 
 def detail_of(*messages: Message) -> str:
     """The detail of the dead letter of messages that do not decode."""
-    (letter,) = batch_of("feed", wanted_columns(STUDY, None, None), messages).letters
-    found: str = as_batch([letter], Disclosure()).column("detail")[0].as_py()
-    return found
+    (letter,) = in_columns(batch_of("feed", wanted_columns(STUDY, None, None), messages).letters)
+    (found,) = disclosed(letter, Disclosure()).column("detail").to_pylist()
+    return str(found)
 
 
 def dead_letters_of(path: Path) -> list[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, difference, empty, merge, tally
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
-from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, as_batch
+from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, disclosed, in_columns
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.read import ReadReports
@@ -145,13 +145,15 @@ def test_batches_of_any_columns_come_back_as_they_were(columns: dict[str, pa.Arr
     assert back.equals(batch, check_metadata=True)
 
 
-LETTERS = as_batch(
-    [
-        DeadLetter(
-            "/a/long/path/of/a/file", n, None, "unknown_service", "there are: pm, sr", 1, n.to_bytes(4)
+LETTERS = disclosed(
+    next(
+        in_columns(
+            DeadLetter(
+                "/a/long/path/of/a/file", n, None, "unknown_service", "there are: pm, sr", 1, n.to_bytes(4)
+            )
+            for n in range(1000)
         )
-        for n in range(1000)
-    ],
+    ),
     Disclosure(),
 )
 

@@ -10,7 +10,8 @@ import pytest
 from ldpbeam.schemas.reports.columns import decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports.dead_letters import LONGEST_COMPARED, MOST_COMPARED, Disclosure, as_batch
+from ldpbeam.transforms.reports.dead_letters import Disclosure, disclosed
+from ldpbeam.transforms.reports.refused import LONGEST_COMPARED, MOST_COMPARED
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 
 STUDY = parse_study(
@@ -42,8 +43,9 @@ def letters(*changes: dict[str, Any], disclosure: Disclosure | None = None) -> l
     for chosen in by_payload(records):
         columns = columns_of([records[index] for index in chosen], wanted.fields)
         batch = decoded(columns, wanted, {}, pa.array([0] * len(chosen)), pa.array(chosen))
-        found += Validation(STUDY).validate(batch).letters
-    return as_batch(found, disclosure or Disclosure()).to_pylist()
+        for part in Validation(STUDY).validate(batch).letters:
+            found += disclosed(part, disclosure or Disclosure()).to_pylist()
+    return found
 
 
 @pytest.mark.parametrize(

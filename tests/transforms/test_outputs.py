@@ -23,7 +23,7 @@ from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS, WriteDeadLetters, write_letters
 from ldpbeam.transforms.outputs.names import snapshot_name, window_in
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots, write_window
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
 
 STUDY = parse_study(
@@ -154,7 +154,8 @@ def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path
         for place in range(100)
     ]
     batches = [
-        next(iter(emit([letter], Disclosure(place % 2 == 0)))).value for place, letter in enumerate(letters)
+        next(iter(emit(in_columns([letter]), Disclosure(place % 2 == 0)))).value
+        for place, letter in enumerate(letters)
     ]
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
         _ = pipeline | beam.Create(batches) | WriteDeadLetters(str(tmp_path / "dead"))
@@ -177,7 +178,8 @@ def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: P
         next(
             iter(
                 emit(
-                    [DeadLetter("file", place, row, "no_payload", "", 1, b"") for row in (0, 3)], Disclosure()
+                    in_columns([DeadLetter("file", place, row, "no_payload", "", 1, b"") for row in (0, 3)]),
+                    Disclosure(),
                 )
             )
         )
@@ -197,7 +199,7 @@ def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: P
 
 def test_dead_letters_are_counted_by_their_reports() -> None:
     letters = [DeadLetter("f", 0, None, reason, "", n, b"") for reason, n in (("a", 3), ("b", 1), ("a", 5))]
-    _, *counts = emit(letters, Disclosure())
+    _, *counts = emit(in_columns(letters), Disclosure())
     assert [count.value for count in counts] == [
         ("dead_letters_by_reason/a", 8),
         ("dead_letters_by_reason/b", 1),

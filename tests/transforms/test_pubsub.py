@@ -23,7 +23,7 @@ from google.pubsub_v1 import PublisherClient  # noqa: E402
 from ldpbeam.schemas.messages.decode import Message  # noqa: E402
 from ldpbeam.schemas.reports.columns import Columns  # noqa: E402
 from ldpbeam.transforms.reports.counts import COUNTS, DEAD_LETTERS  # noqa: E402
-from ldpbeam.transforms.reports.dead_letters import Disclosure  # noqa: E402
+from ldpbeam.transforms.reports.dead_letters import Disclosure, in_columns  # noqa: E402
 from ldpbeam.transforms.reports.emitted import emit  # noqa: E402
 from ldpbeam.transforms.sources import pubsub  # noqa: E402
 from ldpbeam.transforms.sources.feeds import FeedBatch  # noqa: E402
@@ -463,5 +463,5 @@ def test_it_pulls_no_more_than_it_may_hold_and_goes_on_when_that_is_acknowledged
 def test_a_bad_message_of_any_id_is_a_dead_letter(identifier: str, position: int | None) -> None:
     feed_batch = batch_of(SUBSCRIPTION, Columns(), [Message(identifier, b"{", "application/json")])
     assert [letter.position for letter in feed_batch.letters] == [position]
-    _, *counts = emit(feed_batch.letters, Disclosure())
+    _, *counts = emit(in_columns(feed_batch.letters), Disclosure())
     assert (DEAD_LETTERS, 1) in [one.value for one in counts if one.tag == COUNTS]

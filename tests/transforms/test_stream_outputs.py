@@ -27,7 +27,7 @@ from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, USED, of_batch, of_window, with_origin
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.sources.journal import Journal
 from ldpbeam.transforms.sources.watermark import LAST
@@ -182,7 +182,7 @@ def letters(first: int, count: int, detail: str = "bad") -> Any:
         DeadLetter("feed", position, None, "not_json", detail, 2, f"{position}".encode())
         for position in range(first, first + count)
     ]
-    return next(iter(emit(found, Disclosure(records=True)))).value
+    return next(iter(emit(in_columns(found), Disclosure(records=True)))).value
 
 
 class Wrote:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import itertools
-import json
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
-from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.reports.columns import NEAR, NEEDED, as_json_values
-from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON
 from ldpbeam.untrusted import cut_short
 
@@ -57,8 +52,6 @@ REASONS = (
 )
 #: The code of each reason.
 CODE = {reason: code for code, reason in enumerate(REASONS)}
-#: The detail of a dead letter, for the reasons that have one.
-DETAILS = dict(event_times.PROBLEMS)
 
 #: The columns of a batch of dead letters.
 SCHEMA = pa.schema(
@@ -73,6 +66,8 @@ SCHEMA = pa.schema(
         ("record", pa.binary()),
     ]
 )
+#: The columns of dead letters before it is decided what they may reveal: the fields of :class:`DeadLetter`.
+LETTERS = pa.schema([*(field for field in SCHEMA if field.name != "sha256"), pa.field("whole", pa.binary())])
 
 
 class DeadLetter(NamedTuple):
@@ -127,141 +122,50 @@ class Disclosure:
         derived = hmac.digest(self.user_id_key, _PURPOSE, "sha256")
         return [hmac.digest(derived, record, "sha256").hex() for record in records]
 
-    def details(self, details: Sequence[str]) -> list[str]:
+    def details(self, details: pa.Array) -> pa.Array:
         """The details, escaped and cut, or empty texts if user ids are hidden."""
         if self.user_id_key is not None:
-            return [""] * len(details)
-        safe = {detail: cut_short(detail) for detail in set(details)}
-        return [safe[detail] for detail in details]
+            return pa.repeat("", len(details))
+        encoded = details.dictionary_encode()
+        safe = [cut_short(detail) for detail in encoded.dictionary.to_pylist()]
+        return pa.array(safe, pa.string()).take(encoded.indices)
 
 
 #: Plain hashes, which anybody can recompute from a record, and no records.
 PLAIN = Disclosure()
 
 
-def record_bytes(record: Mapping[str, object]) -> bytes:
-    """A decoded record as canonical JSON without nulls: the bytes that a dead letter hashes."""
-    present = {name: value for name, value in record.items() if value is not None}
-    return json.dumps(present, sort_keys=True, default=_jsonable).encode()
-
-
-def whole_records(column: pa.Array) -> list[bytes]:
-    """Whole records, n values of the column :data:`RECORD`, as dead letters hold them.
-
-    Bytes stay as they came. Fields of columns become a JSON object.
-    """
-    if not pa.types.is_struct(column.type):
-        records: list[bytes] = column.to_pylist()
-        return records
-    names = [column.type.field(index).name for index in range(column.type.num_fields)]
-    values = [as_json_values(part).to_pylist() for part in column.flatten()]
-    return [record_bytes(dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
-
-
-def _jsonable(value: object) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def as_batches(
-    letters: Iterable[DeadLetter], disclosure: Disclosure
-) -> Iterator[tuple[pa.RecordBatch, dict[str, int]]]:
-    """(a batch, its counts by reason and in all) for each part of the dead letters."""
+def in_columns(letters: Iterable[DeadLetter]) -> Iterator[pa.RecordBatch]:
+    """Batches of :data:`LETTERS` from what decoders give."""
     left = iter(letters)
     while part := list(itertools.islice(left, LETTERS_AT_ONCE)):
-        yield as_batch(part, disclosure), _counts_of(part)
+        columns = zip(LETTERS, zip(*part, strict=True), strict=True)
+        arrays = [pa.array(values, type=field.type) for field, values in columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=LETTERS)
 
 
-def as_batch(letters: Sequence[DeadLetter], disclosure: Disclosure) -> pa.RecordBatch:
-    """Dead letters as a batch of the schema ``dead_letter.avsc``, which tells no more than is disclosed."""
-    columns: dict[str, Any] = {
-        name: [getattr(letter, name) for letter in letters] for name in DeadLetter._fields if name != "whole"
-    }
-    columns["sha256"] = disclosure.hashes(columns["record"])
-    columns["detail"] = disclosure.details(columns["detail"])
-    columns["record"] = [
-        (one.record if one.whole is None else one.whole) if disclosure.records else None for one in letters
-    ]
-    arrays = [pa.array(columns[field.name], type=field.type) for field in SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _counts_of(letters: Sequence[DeadLetter]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for letter in letters:
-        counts[REASON + letter.reason] += letter.reports
-    return {**counts, DEAD_LETTERS: counts.total()}
-
-
-#: This many names of the study are listed.
-MOST_LISTED = 8
-#: This many different names of a batch are compared with the study's names, and only names as short as this.
-MOST_COMPARED, LONGEST_COMPARED = 64, 64
-#: The field that is missing, by the reason.
-_FIELDS = {f"no_{name}": name for name in NEEDED}
-
-
-def details(
-    study: Study, batch: pa.RecordBatch, bad: NDArray[np.int64], codes: NDArray[np.int8]
-) -> list[str]:
-    """The detail of each dead letter: what is probably meant; empty where the reason says it all.
-
-    A detail is made of the names of fields and of the study's names. It repeats no value of a report.
+def disclosed(letters: pa.RecordBatch, disclosure: Disclosure) -> pa.RecordBatch:
+    """Dead letters as a batch of the schema ``dead_letter.avsc``, which tells no more than is disclosed.
 
     Args:
-        study: the study.
-        batch: a decoded batch.
-        bad: the rows of the dead letters, shape (n,).
-        codes: the code of the reason of each, above 0, shape (n,).
+        letters: of the schema :data:`LETTERS`.
+        disclosure: what may be revealed.
     """
-    names = [_values(batch, column, bad) for column in ("attribute", "service", NEAR)]
-    unknown = _Unknown(study)
-    sentences = []
-    for code, attribute, service, near in zip(codes.tolist(), *names, strict=True):
-        reason = REASONS[code]
-        if near and reason in _FIELDS:
-            sentences.append(_missing(_FIELDS[reason], json.loads(near)))
-        elif reason in ("unknown_attribute", "unknown_service"):
-            sentences.append(unknown.sentence(reason, attribute, service))
-        else:
-            sentences.append(DETAILS.get(reason, ""))
-    return sentences
+    columns = dict(zip(letters.schema.names, letters.columns, strict=True))
+    columns["sha256"] = pa.array(disclosure.hashes(columns["record"].to_pylist()), pa.string())
+    columns["detail"] = disclosure.details(columns["detail"])
+    columns["record"] = (
+        pc.coalesce(columns["whole"], columns["record"])
+        if disclosure.records
+        else pa.nulls(letters.num_rows, pa.binary())
+    )
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in SCHEMA], schema=SCHEMA)
 
 
-def _values(batch: pa.RecordBatch, column: str, rows: NDArray[np.int64]) -> list[Any]:
-    """The values of a column in some rows, or those of the constant that replaces it."""
-    if column in batch.schema.names:
-        values: list[Any] = batch.column(column).take(pa.array(rows)).to_pylist()
-        return values
-    constant = (batch.schema.metadata or {}).get(column.encode())
-    return [constant and constant.decode()] * len(rows)
-
-
-def _missing(name: str, near: dict[str, tuple[str, str]]) -> str:
-    if name not in near:
-        return ""
-    field, missing = near[name]
-    return f"the record has {field!r}; did you mean {missing!r}?"
-
-
-class _Unknown:
-    """Sentences on names that the study does not have; each name of a batch is compared once."""
-
-    def __init__(self, study: Study) -> None:
-        self._study = study
-        self._compared: dict[tuple[str, str], str] = {}
-
-    def sentence(self, reason: str, attribute: str, service: str) -> str:
-        if reason == "unknown_attribute":
-            return self._about("an unknown attribute", attribute, self._study.attributes)
-        services = self._study.attributes[attribute].services
-        return self._about(f"an unknown service of {attribute!r}", service, services)
-
-    def _about(self, what: str, name: str, known: Collection[str]) -> str:
-        if (what, name) in self._compared:
-            return self._compared[what, name]
-        listed = ", ".join([*known][:MOST_LISTED]) + (", ..." if len(known) > MOST_LISTED else "")
-        there_are = f"there are: {listed}"
-        if len(name) > LONGEST_COMPARED or len(self._compared) >= MOST_COMPARED:
-            return f"{what}; {there_are}"
-        self._compared[what, name] = f"{what}; {did_you_mean(name, known, there_are)}"
-        return self._compared[what, name]
+def counts_of(letters: pa.RecordBatch) -> dict[str, int]:
+    """How many reports dead letters are of, by reason and in all."""
+    reasons = letters.column("reason").dictionary_encode()
+    reports = letters.column("reports").to_numpy()
+    by_reason = np.bincount(reasons.indices.to_numpy(), reports).astype(np.int64).tolist()
+    names = [REASON + reason for reason in reasons.dictionary.to_pylist()]
+    return {**dict(zip(names, by_reason, strict=True)), DEAD_LETTERS: int(reports.sum())}

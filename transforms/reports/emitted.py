@@ -12,7 +12,7 @@ from apache_beam.metrics import Metrics
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
 from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN, with_origin
-from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, as_batches
+from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, counts_of, disclosed
 
 #: Reports read so far by workers in this process. Some engines report no counters until they end, and then
 #: progress lines have no other source.
@@ -46,17 +46,18 @@ def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
 
 
 def emit(
-    letters: Iterable[DeadLetter], disclosure: Disclosure, arrival: Arrival | None = None
+    letters: Iterable[pa.RecordBatch], disclosure: Disclosure, arrival: Arrival | None = None
 ) -> Iterator[beam.pvalue.TaggedOutput]:
-    """The outputs of a DoFn for dead letters: batches (``DEAD``), and counts by reason (``COUNTS``).
+    """The outputs of a DoFn for batches of dead letters: what is disclosed, and counts by reason.
 
     Those of a batch that an earlier process counted are nothing: it has written them.
     """
     if arrival is not None and arrival.counted:
         return
-    for batch, counts in as_batches(letters, disclosure):
+    for of_schema in letters:
+        batch = disclosed(of_schema, disclosure)
         if arrival is not None:
             batch = batch.replace_schema_metadata({ARRIVAL: arrival.encoded()})
         yield beam.pvalue.TaggedOutput(DEAD, batch)
-        for name, reports in counts.items():
+        for name, reports in counts_of(of_schema).items():
             yield count(name, reports, arrival.origin if arrival is not None else "")

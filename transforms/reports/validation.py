@@ -19,8 +19,6 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports import event_times, fields, stamps
 from ldpbeam.schemas.reports.columns import (
     DELIVERY,
-    NEAR,
-    RECORD,
     STAMP_KEYS,
     Columns,
     binary_of_width,
@@ -29,20 +27,11 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.spent import Received, services_of
 from ldpbeam.study import Service, Study
-from ldpbeam.transforms.reports.batches import OF_STREAMS, is_null, tagged
-from ldpbeam.transforms.reports.dead_letters import (
-    CODE,
-    LETTERS_AT_ONCE,
-    PLAIN,
-    REASONS,
-    DeadLetter,
-    Disclosure,
-    details,
-    record_bytes,
-    whole_records,
-)
+from ldpbeam.transforms.reports.batches import is_null, tagged
+from ldpbeam.transforms.reports.dead_letters import CODE, PLAIN, Disclosure
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.received import payload_key, received_rows, window_starts
+from ldpbeam.transforms.reports.refused import refused
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: The most bytes of the texts of a report that are keys or reach an output: its user id, its report id, and
@@ -124,13 +113,15 @@ class Validated(NamedTuple):
 
     Attributes:
         reports: batches of one channel, with the valid reports.
-        letters: a dead letter for each report that is not valid, made as it is asked for; so it is read once.
+        letters: a dead letter for each report that is not valid, in batches of the schema
+            :data:`~ldpbeam.transforms.reports.dead_letters.LETTERS` that are made as they are asked for; so
+            they are read once.
         out_of_range: how many valid reports were dropped because they lie outside the span.
         received: the rows of the ledger over periods, of all valid reports; empty without its key.
     """
 
     reports: list[pa.RecordBatch]
-    letters: Iterator[DeadLetter]
+    letters: Iterator[pa.RecordBatch]
     out_of_range: int
     received: list[Received]
 
@@ -207,7 +198,7 @@ class Validation:
                         reports = self._reports(batch, rows[kept], payloads[kept], hidden)
                         batches.append(tagged(reports, name, index, batch.schema.metadata))
                 reasons[unclaimed] = CODE["unknown_version"]
-        return Validated(batches, _dead_letters(self.study, batch, reasons), out_of_range, received)
+        return Validated(batches, refused(self.study, batch, reasons), out_of_range, received)
 
     def _common_reasons(
         self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
@@ -301,29 +292,6 @@ class Validation:
         if self.study.groups and self.study.groups.field in batch.schema.names:
             columns["group"] = column(self.study.groups.field)
         return pa.RecordBatch.from_pydict(columns)
-
-
-def _dead_letters(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> Iterator[DeadLetter]:
-    metadata = batch.schema.metadata or {}
-    constants = {key.decode(): text.decode() for key, text in metadata.items() if key not in OF_STREAMS}
-    file = constants.pop("file", "")
-    for key in STAMP_KEYS:
-        constants.pop(key, None)
-    read = [name for name in batch.schema.names if name not in (NEAR, RECORD)]
-    every = np.flatnonzero(reasons)
-    # A record that Python holds takes many times the bytes that it has in a batch.
-    for start in range(0, len(every), LETTERS_AT_ONCE):
-        bad = every[start : start + LETTERS_AT_ONCE]
-        explained = details(study, batch, bad, reasons[bad])
-        chosen = batch.take(pa.array(bad))
-        whole = whole_records(chosen.column(RECORD)) if RECORD in batch.schema.names else [None] * len(bad)
-        for record, code, detail, bytes_ in zip(
-            chosen.select(read).to_pylist(), reasons[bad], explained, whole, strict=True
-        ):
-            position, row = record.pop("position"), record.pop("row")
-            record.pop(DELIVERY, None)
-            text = record_bytes({**constants, **record})
-            yield DeadLetter(file, position, row, REASONS[code], detail, 1, text, bytes_)
 
 
 def _is_longer(batch: pa.RecordBatch, name: str, most: int) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import IN
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
 from ldpbeam.transforms.sources.files import (
     BadFile,
@@ -115,7 +115,7 @@ class _ReadRange(beam.DoFn):
             yield count(IN, sum(letter.reports for letter in letters))
         if any(letter.reason in DAMAGE for letter in letters):
             yield damaged_file(path)
-        yield from emit(letters, self.disclosure)
+        yield from emit(in_columns(letters), self.disclosure)
 
 
 def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:

@@ -20,7 +20,7 @@ from apache_beam.io.unbounded_source import (
 
 from ldpbeam.transforms.reports.batches import ARRIVAL, WATERMARK
 from ldpbeam.transforms.reports.counts import IN
-from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.dead_letters import Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
 from ldpbeam.transforms.sources.reader import Mark, Taken, reader_in
 from ldpbeam.transforms.sources.reading import Reading
@@ -73,7 +73,7 @@ class Unpack(beam.DoFn):
         if arrival is None or not arrival.counted:
             yield count(IN, reports, "" if arrival is None else arrival.origin)
         yield from map(damaged_file, arrived.damaged)
-        yield from emit(arrived.letters, self.disclosure, arrival)
+        yield from emit(in_columns(arrived.letters), self.disclosure, arrival)
         for batch in arrived.batches:
             metadata = dict(batch.schema.metadata or {})
             if taken.watermark is not None:

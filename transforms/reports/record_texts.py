@@ -1,0 +1,107 @@
+"""Records as canonical JSON, the bytes that dead letters hash: of many rows at once, from their columns.
+
+Keys are in order, nulls are left out, bytes are hexadecimal digits, and what JSON does not know is its text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ldpbeam.schemas.reports.columns import as_json_values
+
+#: Text in which JSON escapes something: quotation marks, backslashes, and all but printable ASCII.
+_ESCAPED = r'["\\]|[^ -~]'
+
+
+def record_bytes(record: Mapping[str, object]) -> bytes:
+    """One decoded record."""
+    present = {name: value for name, value in record.items() if value is not None}
+    return _json_of(present).encode()
+
+
+def record_texts(columns: Mapping[str, pa.Array], constants: Mapping[str, str], rows: int) -> pa.Array:
+    """As :func:`record_bytes` has each row, a binary array of the length ``rows``.
+
+    Args:
+        columns: by name, each with a value or null for each row.
+        constants: of all rows, by name; a column of the same name goes before it.
+        rows: how many there are.
+    """
+    texts: dict[str, pa.Array | pa.Scalar] = {name: _text(_json_of(text)) for name, text in constants.items()}
+    texts |= {name: _json_texts(column) for name, column in columns.items()}
+    fields = [_concatenated(f", {_json_of(name)}: ", texts[name]) for name in sorted(texts)]
+    # Arrow leaves out rows of which it skips every text, so what is null is replaced and not skipped.
+    joined = pc.binary_join_element_wise(
+        pa.repeat(_text(""), rows), *fields, _text(""), null_handling="replace", null_replacement=""
+    )
+    without_comma = pc.utf8_slice_codeunits(joined, 2)
+    return _concatenated("{", without_comma, "}").cast(pa.large_binary()).cast(pa.binary())
+
+
+def whole_records(column: pa.Array) -> pa.Array:
+    """Whole records, the column :data:`~ldpbeam.schemas.reports.columns.RECORD`, as dead letters hold them.
+
+    Bytes stay as they came. Fields of columns become a JSON object.
+    """
+    if not pa.types.is_struct(column.type):
+        return column.cast(pa.binary())
+    names = [column.type.field(index).name for index in range(column.type.num_fields)]
+    values = dict(zip(names, map(as_json_values, column.flatten()), strict=True))
+    return record_texts(values, {}, len(column))
+
+
+def _json_of(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=_text_of)
+
+
+def _text_of(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _text(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def _concatenated(before: str, texts: pa.Array | pa.Scalar, after: str = "") -> pa.Array:
+    """Each text between two others; null where it is."""
+    return pc.binary_join_element_wise(_text(before), texts, _text(after), _text(""))
+
+
+def _json_texts(column: pa.Array) -> pa.Array:
+    """The JSON of each value, a large_string array; null where there is none."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.large_string())
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_floating(kind):
+        # JSON writes all at once what Python writes for each.
+        texts = pa.array(_json_of(column.to_pylist())[1:-1].split(", "), pa.large_string())
+        return pc.if_else(column.is_valid(), texts, None)
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return _concatenated('"', _hexadecimal(column.cast(pa.large_binary())), '"')
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column = column.cast(pa.large_string())
+        escaped = pc.fill_null(pc.match_substring_regex(column, _ESCAPED), False)
+        texts = _concatenated('"', column, '"')
+        if not pc.any(escaped).as_py():
+            return texts
+        special = [_json_of(text) for text in column.filter(escaped).to_pylist()]
+        return pc.replace_with_mask(texts, escaped, pa.array(special, pa.large_string()))
+    every = [None if value is None else _json_of(value) for value in column.to_pylist()]
+    return pa.array(every, pa.large_string())
+
+
+def _hexadecimal(column: pa.Array) -> pa.Array:
+    """The hexadecimal digits of a large_binary array; null where it is."""
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    digits = b"" if data is None else data[int(ends[0]) : int(ends[-1])].to_pybytes().hex().encode()
+    buffers = [None, pa.py_buffer(2 * (ends - ends[0])), pa.py_buffer(digits)]
+    texts = pa.Array.from_buffers(pa.large_string(), len(column), buffers)
+    return pc.if_else(column.is_valid(), texts, None) if column.null_count else texts

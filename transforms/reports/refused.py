@@ -1,0 +1,141 @@
+"""Reports that validation refuses, as dead letters: their records, and what was wrong with each in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpbeam.nearest import did_you_mean
+from ldpbeam.schemas.reports import event_times
+from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, NEEDED, RECORD, STAMP_KEYS
+from ldpbeam.study import Study
+from ldpbeam.transforms.reports.batches import OF_STREAMS
+from ldpbeam.transforms.reports.dead_letters import LETTERS, LETTERS_AT_ONCE, REASONS
+from ldpbeam.transforms.reports.record_texts import record_texts, whole_records
+
+#: The detail of a dead letter, for the reasons that have one.
+DETAILS = dict(event_times.PROBLEMS)
+#: The columns of a decoded batch that are not what was read of a record.
+_NOT_READ = frozenset(("position", "row", DELIVERY, NEAR, RECORD))
+#: This many names of the study are listed.
+MOST_LISTED = 8
+#: This many different names of a batch are compared with the study's names, and only names as short as this.
+MOST_COMPARED, LONGEST_COMPARED = 64, 64
+#: The field that is missing, by the reason.
+_FIELDS = {f"no_{name}": name for name in NEEDED}
+
+
+def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> Iterator[pa.RecordBatch]:
+    """Dead letters of the schema :data:`~ldpbeam.transforms.reports.dead_letters.LETTERS`.
+
+    Args:
+        study: the study.
+        batch: a decoded batch.
+        reasons: the code of the reason of each row, shape (rows,); 0 for a valid report.
+    """
+    metadata = batch.schema.metadata or {}
+    constants = {key.decode(): text.decode() for key, text in metadata.items() if key not in OF_STREAMS}
+    file = constants.pop("file", "")
+    for key in STAMP_KEYS:
+        constants.pop(key, None)
+    read = [name for name in batch.schema.names if name not in _NOT_READ]
+    every = np.flatnonzero(reasons)
+    # Texts of records take many times the bytes that the records have in a batch.
+    for start in range(0, len(every), LETTERS_AT_ONCE):
+        bad = every[start : start + LETTERS_AT_ONCE]
+        chosen = batch.take(pa.array(bad))
+        columns = {
+            "file": pa.repeat(file, len(bad)),
+            "position": chosen.column("position"),
+            "row": chosen.column("row"),
+            "reason": pa.array(REASONS, pa.string()).take(pa.array(reasons[bad])),
+            "detail": _details(study, batch, bad, reasons[bad]),
+            "reports": pa.repeat(1, len(bad)),
+            "record": record_texts({name: chosen.column(name) for name in read}, constants, len(bad)),
+            "whole": whole_records(chosen.column(RECORD))
+            if RECORD in chosen.schema.names
+            else pa.nulls(len(bad)),
+        }
+        yield pa.RecordBatch.from_arrays(
+            [columns[field.name].cast(field.type) for field in LETTERS], schema=LETTERS
+        )
+
+
+def _details(
+    study: Study, batch: pa.RecordBatch, bad: NDArray[np.int64], codes: NDArray[np.int8]
+) -> pa.Array:
+    """The detail of each dead letter: what is probably meant; empty where the reason says it all.
+
+    A detail is made of the names of fields and of the study's names. It repeats no value of a report.
+
+    Args:
+        study: the study.
+        batch: a decoded batch.
+        bad: the rows of the dead letters, shape (n,).
+        codes: the code of the reason of each, above 0, shape (n,).
+    """
+    unknown = _Unknown(study)
+    given = [_values(batch, name, bad).dictionary_encode() for name in (NEAR, "attribute", "service")]
+    places = [pc.fill_null(column.indices, -1).to_numpy() for column in given]
+    # Each different case has one sentence; the cases that come first are explained first.
+    _, firsts, cases = np.unique(
+        np.column_stack((codes, *places)), axis=0, return_index=True, return_inverse=True
+    )
+    sentences = [""] * len(firsts)
+    for case in np.argsort(firsts).tolist():
+        row = firsts[case]
+        names = [column[int(row)].as_py() for column in given]
+        sentences[case] = _detail(unknown, REASONS[codes[row]], *names)
+    return pa.array(sentences, pa.string()).take(pa.array(cases.reshape(-1)))
+
+
+def _detail(unknown: _Unknown, reason: str, near: str | None, attribute: str, service: str) -> str:
+    if near and reason in _FIELDS:
+        return _missing(_FIELDS[reason], json.loads(near))
+    if reason in ("unknown_attribute", "unknown_service"):
+        return unknown.sentence(reason, attribute, service)
+    return DETAILS.get(reason, "")
+
+
+def _values(batch: pa.RecordBatch, column: str, rows: NDArray[np.int64]) -> pa.Array:
+    """The values of a column in some rows, or those of the constant that replaces it."""
+    if column in batch.schema.names:
+        return batch.column(column).take(pa.array(rows))
+    constant = (batch.schema.metadata or {}).get(column.encode())
+    return pa.repeat(pa.scalar(constant and constant.decode(), pa.string()), len(rows))
+
+
+def _missing(name: str, near: dict[str, tuple[str, str]]) -> str:
+    if name not in near:
+        return ""
+    field, missing = near[name]
+    return f"the record has {field!r}; did you mean {missing!r}?"
+
+
+class _Unknown:
+    """Sentences on names that the study does not have; each name of a batch is compared once."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._compared: dict[tuple[str, str], str] = {}
+
+    def sentence(self, reason: str, attribute: str, service: str) -> str:
+        if reason == "unknown_attribute":
+            return self._about("an unknown attribute", attribute, self._study.attributes)
+        services = self._study.attributes[attribute].services
+        return self._about(f"an unknown service of {attribute!r}", service, services)
+
+    def _about(self, what: str, name: str, known: Collection[str]) -> str:
+        if (what, name) in self._compared:
+            return self._compared[what, name]
+        listed = ", ".join([*known][:MOST_LISTED]) + (", ..." if len(known) > MOST_LISTED else "")
+        there_are = f"there are: {listed}"
+        if len(name) > LONGEST_COMPARED or len(self._compared) >= MOST_COMPARED:
+            return f"{what}; {there_are}"
+        self._compared[what, name] = f"{what}; {did_you_mean(name, known, there_are)}"
+        return self._compared[what, name]
