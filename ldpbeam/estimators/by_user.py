@@ -62,10 +62,17 @@ def added_noise(
     return noise
 
 
-def variance_of(joined: JoinedCells, values: Floats) -> float:
-    """The variance of the mean over reports of one number that each report bucket stands for, shape (cells,).
+def variance_of(joined: JoinedCells, values: Floats, noise: float) -> float:
+    """The variance of the mean over reports of one number that each report bucket stands for.
 
-    It is never below that of independent reports: few users may seem to vary less.
+    It is never below that of independent reports, nor below that of the mechanism's noise in them: few users
+    may seem to vary less, and equal reports not at all.
+
+    Args:
+        joined: the statistic.
+        values: the number of each report bucket, shape (cells,).
+        noise: the least variance that the mechanism gives this number of one report.
     """
     column = values[:, None]
-    return float(max(joined.covariance(column)[0, 0], independent_covariance(joined, column)[0, 0]))
+    by_user = joined.covariance(column)[0, 0]
+    return float(max(by_user, independent_covariance(joined, column)[0, 0], noise / int(joined.totals.sum())))

@@ -8,6 +8,7 @@ from typing import cast
 
 from ldpbeam.domains import Numeric
 from ldpbeam.estimators.by_user import variance_of
+from ldpbeam.estimators.channel_means import least_noise
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.joined_windows import JoinedCells
@@ -49,4 +50,6 @@ def mean_variance(question: Question, joined: JoinedCells) -> float:
     """The variance by user of the mean of unbiased reports, on [0, 1], of the one channel in use."""
     (index,) = question.versions
     mechanism: UnbiasedMechanism = question.mechanism(index)
-    return variance_of(joined, mechanism.unbiased(mechanism.representatives(question.attribute.buckets)))
+    resolution = question.attribute.buckets
+    numbers = mechanism.unbiased(mechanism.representatives(resolution))
+    return variance_of(joined, numbers, least_noise(mechanism, resolution))

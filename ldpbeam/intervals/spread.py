@@ -70,8 +70,9 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     )
     joined = question.statistic.joined
     if isinstance(joined, JoinedCells):
-        ((cells, square, _, _),) = noises
-        variance = variance_of(joined, square - 2.0 * mean * cells)
+        ((cells, square, channel, _),) = noises
+        numbers = square - 2.0 * mean * cells
+        variance = variance_of(joined, numbers, _noise(numbers, channel, shares))
     estimated = float(of_square @ squares) - mean**2
     # No variance on [0, 1] is above 1/4.
     ((low, high),) = 0.25 * within_one([4.0 * estimated], [4.0 * np.sqrt(variance)], level)

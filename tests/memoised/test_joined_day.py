@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from support.memoised_reports import FLEETS, HOUR, START
 from support.tallied import tallied
 
 from ldpbeam import Answers, empty, merge, tally
+from ldpbeam.estimators.channel_means import least_noise
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.joined_windows import JoinedCells, JoinedSupports, Table
 from ldpbeam.pipelines.commands.rollup import read_all, rolled_up, write_all
@@ -154,6 +156,34 @@ def test_the_mean_of_a_day_has_the_standard_error_by_user(name: str) -> None:
     intervals = found["a"].intervals
     assert intervals is not None and intervals.mean is not None
     assert intervals.mean[1] - intervals.mean[0] == pytest.approx(2 * 1.96 * error, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "payload"),
+    [
+        ("stochastic_rounding", (math.e + 1.0) / (math.e - 1.0)),
+        ("square_wave", 0.5),
+        ("square_wave", 1.2),
+        ("piecewise", 0.1),
+        ("piecewise", 4.0),
+    ],
+)
+def test_equal_reports_of_two_users_are_as_uncertain_as_their_noise(mechanism: str, payload: float) -> None:
+    """They do not vary, and say hardly anything all the same."""
+    text = (
+        "study: s\nattributes:\n  x:\n    domain: {numeric: [0, 1]}\n    buckets: 32\n"
+        f"    services: {{app: {{mechanism: {mechanism}, epsilon: 1}}}}\n"
+        "    estimates: {m: {estimator: ivw}, a: {}}\nwindows: {size: 1h, joined: 1d}\n"
+    )
+    hours = START + np.tile(np.arange(4), 2) * HOUR
+    table = {"user_id": ["u1"] * 4 + ["u2"] * 4, "event_time": hours, "payload": np.full(8, payload)}
+    (day,) = of_days(tallied(text, table).snapshots)
+    found = answers(parse_study(text), day)
+    error, intervals = found["m"].standard_error, found["a"].intervals
+    least = least_noise(parse_study(text).attribute("x").versions[0].mechanism, 32)  # type: ignore
+    assert error is not None and error >= math.sqrt(least / 8.0) * (1.0 - 1e-12)
+    assert intervals is not None and intervals.mean is not None and intervals.variance is not None
+    assert intervals.mean[1] - intervals.mean[0] > 0.05
 
 
 def written(folder: Path, text: str, table: dict[str, Any], run: str) -> list[tuple[str, Snapshot]]:
