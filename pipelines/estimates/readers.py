@@ -29,10 +29,15 @@ def windows_of(study: Study) -> int:
     return study.ledger.period // study.windows.step if study.ledger and study.windows else 1
 
 
+def groups_of_user(study: Study) -> int:
+    """In how many groups a user may be in a window, with an attribute: each service may say another."""
+    return max(len(each.services) for each in study.attributes.values()) if study.groups else 1
+
+
 def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Central | None:
     """What is claimed of users who send one report by each of some mechanisms in a window, and no other.
 
-    With a ledger over periods, delta is the share of a window and an attribute in that of a period.
+    With a ledger over periods, delta is the share of a window, an attribute and a group in that of a period.
 
     Args:
         study: the study.
@@ -47,7 +52,7 @@ def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Cent
     fewer = users // digit * digit
     delta = default_delta(fewer + digit)
     if study.ledger:
-        delta /= 2 * windows_of(study) * len(study.attributes)
+        delta /= 2 * windows_of(study) * len(study.attributes) * groups_of_user(study)
     return Central(_amplified(delta, epsilon, variation, fewer), delta)
 
 
@@ -74,7 +79,6 @@ def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -
         for entry in entries:
             time = start if entry.window_start is None else milliseconds(entry.window_start)
             if 0 <= time - start < study.ledger.period:
-                # The reports of a user in a window are in one group.
                 groups[entry.attribute, time].append(entry.readers)
         windows += [(name, time, worst(claims)) for (name, time), claims in groups.items()]
     return _together(study, windows)
@@ -108,13 +112,14 @@ def _together(study: Study, windows: Sequence[tuple[str, int, Central | None]]) 
                 by_time[turn].append(claim)
         if study.attribute(name).remembering and len(by_time) > 1:
             remembered += _instant(study, name) * len(by_time)
-        elif study.panel is not None:
-            parts += [claim for each in by_time.values() if (claim := worst(each))]
-        else:
-            parts += [claim for each in by_time.values() for claim in each]
+            continue
+        each_turn = [[worst(each)] if study.panel else each for each in by_time.values()]
+        # The estimates of each group that a user is in are a publication.
+        parts += [claim for each in each_turn for claim in each if claim] * groups_of_user(study)
     if not parts and not remembered:
         return None
-    slack = max((part.delta for part in parts), default=0.0) * windows_of(study) * len(study.attributes)
+    published = windows_of(study) * len(study.attributes) * groups_of_user(study)
+    slack = max((part.delta for part in parts), default=0.0) * published
     epsilon, delta = composed([(part.epsilon, part.delta) for part in parts], slack) if parts else (0.0, 0.0)
     return Central(epsilon + remembered, delta)
 

@@ -106,10 +106,14 @@ def _ledger(results: Results) -> Iterator[Part]:
         for spent in entry.spent
     ]
     claim = readers.worst(entry.readers for entry in entries)
-    windows = " in a window" if any(entry.window_start for entry in entries) else ""
+    parts = [
+        *(["window"] if any(entry.window_start for entry in entries) else []),
+        *(["group"] if any(entry.group for entry in entries) else []),
+    ]
+    where = f" in a {' and '.join(parts)}" if parts else ""
     sentences = [
         "The epsilon of each user's kept reports, added up for each attribute, window and group.",
-        readers.sentence(claim, f"of an attribute{windows}"),
+        readers.sentence(claim, f"of an attribute{where}"),
         *([readers.LIMITS] if claim else []),
     ]
     if len(rows) > MOST_ROWS:

@@ -78,6 +78,20 @@ def test_of_groups_the_smallest_says_what_is_claimed() -> None:
     assert of_period(study, [[few, many]], 0) == of_period(study, [[few]], 0)
 
 
+def test_a_user_may_be_in_as_many_groups_of_a_window_as_there_are_services() -> None:
+    two = SMALL.replace("{a: {", "{b: {mechanism: grr, epsilon: 1}, a: {") % ""
+    ledger = "ledger: {period: 1d, cap: 60}\n"
+    one, several = (parse_study(two + more + ledger) for more in ("", "groups: {field: g}\n"))
+    ((in_one,), (in_each,)) = (ledger_of_hours(study, 5_000) for study in (one, several))
+    assert of_period(one, [[in_one]], 0) == in_one.readers
+    assert in_each.readers is not None
+    both = [(in_each.readers.epsilon, in_each.readers.delta)] * 2
+    claim = of_period(several, [[in_each]], 0)
+    assert claim is not None
+    assert (claim.epsilon, claim.delta) == composed(both, 2 * in_each.readers.delta)
+    assert in_each.readers.epsilon < claim.epsilon <= 2 * in_each.readers.epsilon
+
+
 def test_of_a_panel_only_one_window_in_a_period_of_it_counts() -> None:
     study = parse_study(SMALL % "" + HOURS + "panel: {windows: 24}\n")
     entries = ledger_of_hours(study, *[5_000] * 24)
