@@ -26,7 +26,8 @@ from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
-from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, span_of
+from ldpbeam.pipelines.runs.kafka import span_of
+from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner

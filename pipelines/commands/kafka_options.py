@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ldpbeam.pipelines.commands.options import time_of
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.engines import EngineRequest
-from ldpbeam.pipelines.runs.kafka import EARLIEST, LATEST, topic_of
+from ldpbeam.pipelines.runs.kafka import topic_of
+from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 
 

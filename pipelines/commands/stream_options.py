@@ -21,7 +21,8 @@ from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.kafka import EARLIEST, SCHEME, KafkaRequest, topic_at
+from ldpbeam.pipelines.runs.kafka import SCHEME, KafkaRequest, topic_at
+from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST
 from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import ledger_key

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST, READ, WRITE, Brokers
 from ldpbeam.transforms.sources.feeds import Offsets
-from ldpbeam.transforms.sources.kafka import NO_GROUP
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, settings_in
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, settings_in
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 
-#: Seconds to wait for brokers that do not answer.
-BROKER_SECONDS = 10.0
 #: What a destination of Kafka begins with; other destinations are topics of Pub/Sub.
 SCHEME = "kafka://"
-EARLIEST, LATEST = "earliest", "latest"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKERS = re.compile(r"[^\s,:/@]+:[0-9]+(,[^\s,:/@]+:[0-9]+)*")
 
@@ -68,8 +62,16 @@ def reach(asked: KafkaRequest, positions: Mapping[int, int]) -> Reached:
     Raises:
         UserError: if the brokers do not answer, refuse, or have no such topic.
     """
-    with _asking("--kafka", asked.topic, asked.group or NO_GROUP) as answer:
-        return _reached(asked, *answer, positions)
+    brokers = Brokers("--kafka", asked.topic, READ)
+    ends = _ends(brokers)
+    # A partition that appeared after earlier runs is read from its beginning.
+    begin = _places(brokers, ends, EARLIEST if positions else asked.begin)
+    known = {each: offset for each, offset in positions.items() if each in ends}
+    removed = {each: (offset, ends[each][0]) for each, offset in known.items() if offset < ends[each][0]}
+    begin |= {each: max(offset, ends[each][0]) for each, offset in known.items()}
+    shared = asked.group is not None and not positions and brokers.has_committed(asked.group, ends)
+    afters = {each: after for each, (_, after) in ends.items()}
+    return Reached(begin, removed, afters, asked.group if shared else None)
 
 
 def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> KafkaSpan:
@@ -84,9 +86,9 @@ def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> KafkaSpan:
     Raises:
         UserError: if the brokers do not answer, refuse, or have no such topic.
     """
-    with _asking("--kafka", topic, NO_GROUP) as answer:
-        ends = _ends(topic.name, *answer)
-        firsts, afters = (_offsets(topic.name, *answer, ends, where) for where in (begin, end))
+    brokers = Brokers("--kafka", topic, READ)
+    ends = _ends(brokers)
+    firsts, afters = (_places(brokers, ends, where) for where in (begin, end))
     offsets = tuple(
         Offsets(partition, first, afters[partition])
         for partition, first in sorted(firsts.items())
@@ -101,8 +103,7 @@ def reach_destination(topic: KafkaTopic) -> None:
     Raises:
         UserError: if they do not answer, refuse, or have no such topic.
     """
-    with _asking("--publish-to", topic, NO_GROUP):
-        pass
+    Brokers("--publish-to", topic, WRITE).partitions()
 
 
 def topic_of(brokers: str, name: str, config: str | None) -> KafkaTopic:
@@ -158,93 +159,16 @@ def _with_settings(topic: KafkaTopic) -> KafkaTopic:
     return topic
 
 
-@contextmanager
-def _asking(option: str, topic: KafkaTopic, group: str) -> Iterator[tuple[Any, Any, list[int]]]:
-    """The module of Kafka, a consumer, and the partitions of a topic.
-
-    Raises:
-        UserError: if the brokers do not answer, refuse, or have no such topic, also inside the block.
-    """
-    try:
-        import confluent_kafka as kafka
-    except ImportError:
-        raise UserError("Kafka needs confluent-kafka: pip install 'ldpbeam[kafka]'") from None
-    errors: list[str] = []
-    ours = {"group.id": group, "error_cb": lambda error: errors.append(error.str())}
-    try:
-        consumer = client(kafka.Consumer, topic, ours)
-        try:
-            listed = consumer.list_topics(topic.name, timeout=BROKER_SECONDS).topics[topic.name]
-            if listed.error is not None:
-                named = f"--topic {topic.name}" if option == "--kafka" else f"{option} {topic.name}"
-                raise UserError(f"{named}: {topic.brokers} says: {listed.error.str()}")
-            yield kafka, consumer, sorted(listed.partitions)
-        finally:
-            consumer.close()
-    except ValueError as error:
-        raise UserError(f"{option} {error}") from None
-    except kafka.KafkaException as error:
-        silent = f"no answer within {BROKER_SECONDS:.0f} seconds: {error.args[0].str()}"
-        raise UserError(f"{option} {topic.brokers}: {errors[-1] if errors else silent}") from None
-
-
-def _reached(
-    asked: KafkaRequest, kafka: Any, consumer: Any, partitions: list[int], positions: Mapping[int, int]
-) -> Reached:
-    ends = _ends(asked.topic.name, kafka, consumer, partitions)
-    # A partition that appeared after earlier runs is read from its beginning.
-    where = EARLIEST if positions else asked.begin
-    begin = _offsets(asked.topic.name, kafka, consumer, partitions, ends, where)
-    removed = {
-        each: (offset, ends[each][0])
-        for each, offset in positions.items()
-        if each in ends and offset < ends[each][0]
-    }
-    for each, offset in positions.items():
-        if each in ends:
-            begin[each] = max(offset, ends[each][0])
-    others = None
-    if asked.group is not None:
-        committed = _committed(
-            kafka, consumer, [kafka.TopicPartition(asked.topic.name, each) for each in partitions]
-        )
-        if any(each.offset >= 0 for each in committed) and not positions:
-            others = asked.group
-    return Reached(begin, removed, {each: after for each, (_, after) in ends.items()}, others)
-
-
-def _committed(kafka: Any, consumer: Any, asked: list[Any]) -> list[Any]:
-    """The offsets that the consumer's group has committed; brokers may need time to find its coordinator."""
-    end = time.monotonic() + BROKER_SECONDS
-    while True:
-        try:
-            committed: list[Any] = consumer.committed(asked, timeout=BROKER_SECONDS)
-            return committed
-        except kafka.KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > end:
-                raise
-            time.sleep(0.1)
-
-
-def _ends(topic: str, kafka: Any, consumer: Any, partitions: list[int]) -> dict[int, tuple[int, int]]:
-    """By partition, the offset of the first message that there is, and the one after the last."""
-    return {
-        each: consumer.get_watermark_offsets(kafka.TopicPartition(topic, each), timeout=BROKER_SECONDS)
-        for each in partitions
-    }
-
-
-def _offsets(
-    topic: str,
-    kafka: Any,
-    consumer: Any,
-    partitions: list[int],
-    ends: Mapping[int, tuple[int, int]],
-    where: str | int,
-) -> dict[int, int]:
-    """By partition, the offset of a place: a word, or the first message from a time on."""
+def _places(brokers: Brokers, ends: Mapping[int, tuple[int, int]], where: str | int) -> dict[int, int]:
+    """By partition, the offset of a place; that of the end, if no message is from a time on."""
     if isinstance(where, str):
-        return {each: ends[each][where == LATEST] for each in partitions}
-    asked_for = [kafka.TopicPartition(topic, each, where) for each in partitions]
-    answers = consumer.offsets_for_times(asked_for, timeout=BROKER_SECONDS)
-    return {each.partition: each.offset if each.offset >= 0 else ends[each.partition][1] for each in answers}
+        return {each: ends[each][where == LATEST] for each in ends}
+    found = brokers.offsets(ends, where)
+    return {each: offset if offset >= 0 else ends[each][1] for each, offset in found.items()}
+
+
+def _ends(brokers: Brokers) -> dict[int, tuple[int, int]]:
+    """By partition, the offset of the first message that there is, and the one after the last."""
+    partitions = brokers.partitions()
+    firsts, afters = (brokers.offsets(partitions, where) for where in (EARLIEST, LATEST))
+    return {each: (firsts[each], afters[each]) for each in partitions}

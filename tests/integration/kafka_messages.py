@@ -41,6 +41,18 @@ def remove_before(address: str, topic: str, offset: int, partition: int = 0) -> 
     admin.delete_records([place])[place].result(PATIENCE)
 
 
+def allow(address: str, user: str, topic: str, operation: str) -> None:
+    """Give a user a right to a topic."""
+    from confluent_kafka import admin
+
+    binding = admin.AclBinding(
+        admin.ResourceType.TOPIC, topic, admin.ResourcePatternType.LITERAL, f"User:{user}", "*",
+        admin.AclOperation[operation], admin.AclPermissionType.ALLOW,
+    )  # fmt: skip
+    client = admin.AdminClient({"bootstrap.servers": address})
+    client.create_acls([binding])[binding].result(PATIENCE)
+
+
 def produce(
     address: str, topic: str, messages: Sequence[Any], partitions: int = 1, chosen: Chosen | None = None
 ) -> None:

@@ -13,7 +13,8 @@ from kafka_messages import add_partitions, new_topic, produce, remove_before
 from stream_messages import PATIENCE, WEEK_AGO, client, evenly, one_by_one, reports_of, rides
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.kafka import LATEST, KafkaRequest, reach
+from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach
+from ldpbeam.pipelines.runs.kafka_brokers import LATEST
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share
@@ -161,7 +162,7 @@ def test_where_a_first_run_begins(kafka: Any) -> None:
     assert reach(KafkaRequest(named, between), {}).starts == {0: 10, 1: 10}
     # An earlier run decides, and a partition that it did not know is read from its beginning.
     assert reach(KafkaRequest(named, LATEST), {0: 5}).starts == {0: 5, 1: 0}
-    with pytest.raises(UserError, match="Unknown topic"):
+    with pytest.raises(UserError, match=r"--topic no-such-topic: .* has no topic of this name"):
         reach(KafkaRequest(KafkaTopic(kafka.address, "no-such-topic")), {})
 
 

@@ -1,4 +1,7 @@
-"""A broker that wants TLS and a password: ldpbeam has both from its file of settings, and shows neither."""
+"""A broker that wants TLS, a password and rights: ldpbeam has them from its file of settings, and shows none.
+
+What it lacks is one sentence, at once.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_messages import new_topic, produce
+from kafka_messages import allow, new_topic, produce
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, reports_of, rides
 from stream_runs import statistics_of, streaming
 from test_kafka_bounded import consumed
 
+from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs import kafka_brokers
+from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination, topic_of
 from ldpbeam.runners.flink import keys
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -21,9 +27,9 @@ STUDY = rides("size: 10m, allowed_lateness: 10m")
 PASSWORD, WRONG = "right-0f3a9c", "wrong-7b41de"
 
 
-def test_a_secured_broker_is_read_and_written_with_the_password_and_refuses_another(
-    own_kafka: Any, prism: str, batch_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def secured(own_kafka: Any, tmp_path: Path) -> tuple[Any, Path]:
+    """A broker, and the settings of a user who has no right yet, with the password in KAFKA_PASSWORD."""
     key = keys.make(tmp_path / "key")
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     broker = own_kafka(
@@ -35,16 +41,28 @@ def test_a_secured_broker_is_read_and_written_with_the_password_and_refuses_anot
         ssl_key_password=key.password,
         sasl_enabled_mechanisms="PLAIN",
         listener_name_secured_plain_sasl_jaas_config=f'{login} user_reader="{PASSWORD}";',
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users="User:ANONYMOUS",
     )
     config = tmp_path / "kafka.properties"
     config.write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=reader\n"
         f"sasl.password=${{KAFKA_PASSWORD}}\nssl.ca.location={key.pem}\n"
     )
+    return broker, config
+
+
+def test_a_secured_broker_is_read_and_written_with_the_password_and_refuses_another(
+    secured: tuple[Any, Path], prism: str, batch_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, config = secured
     topic, published = new_topic(broker.address), new_topic(broker.address)
+    allow(broker.address, "reader", topic, "READ")
+    allow(broker.address, "reader", published, "WRITE")
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 10 * MINUTE, 200), seed=1)
     produce(broker.address, topic, in_batches(sent))
-    options = ["--kafka", broker.second, "--topic", topic, "--kafka-config", config, "--group", topic]
+    # Without --group a user needs no right to any group.
+    options = ["--kafka", broker.second, "--topic", topic, "--kafka-config", config]
     options += ["--publish-to", f"kafka://{broker.second}/{published}", "--stop-when-idle", "3s"]
     monkeypatch.setenv("KAFKA_PASSWORD", PASSWORD)
     with streaming(tmp_path / "right", STUDY, prism, *options) as stream:
@@ -56,10 +74,50 @@ def test_a_secured_broker_is_read_and_written_with_the_password_and_refuses_anot
     with streaming(tmp_path / "wrong", STUDY, prism, *options) as refused:
         assert refused.wait() == 2
     # One sentence, on a line of its own.
-    assert re.fullmatch(rf"ldpbeam: --\S+ {broker.second}: .*Authentication failed.*\n", refused.said)
+    assert re.fullmatch(
+        rf"ldpbeam: --\S+ {broker.second}: the broker refuses the user name, .*\n", refused.said
+    )
     assert not refused.output.exists()
     written = [path.read_bytes() for run in ("right", "wrong") for path in files_below(tmp_path / run)]
     assert not any(secret.encode() in text for text in written for secret in (PASSWORD, WRONG))
+
+
+def test_what_a_secured_broker_refuses_is_one_sentence_at_once(
+    secured: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, config = secured
+    settings = config.read_text()
+    topic = new_topic(broker.address)
+    # Longer than any test may take: no refusal is waited for.
+    monkeypatch.setattr(kafka_brokers, "BROKER_SECONDS", 3600.0)
+    monkeypatch.setenv("KAFKA_PASSWORD", PASSWORD)
+
+    def said(
+        text: str = settings, name: str = topic, address: str = broker.second, group: str | None = None
+    ) -> str:
+        config.write_text(text)
+        with pytest.raises(UserError) as refused:
+            reach(KafkaRequest(topic_of(address, name, str(config)), group=group), {})
+        return str(refused.value)
+
+    login = f"--kafka {broker.second}: the broker refuses the user name, the password or the mechanism; "
+    tls = "there is no TLS connection; correct security.protocol, ssl.ca.location or other settings of ssl "
+    assert said(settings.replace("${KAFKA_PASSWORD}", WRONG)).startswith(login)
+    assert said(settings.replace("=PLAIN", "=SCRAM-SHA-256")).startswith(login)
+    without_authority = "\n".join(settings.splitlines()[:-1])
+    assert said(without_authority).startswith(f"--kafka {broker.second}: {tls}")
+    assert said(address=broker.address).startswith(f"--kafka {broker.address}: {tls}")
+    rights = (
+        f"--topic {topic}: this user may not read it at {broker.second}; give it the rights Describe and "
+    )
+    assert said().startswith(rights)
+    allow(broker.address, "reader", topic, "DESCRIBE")
+    assert said().startswith(rights)
+    allow(broker.address, "reader", topic, "READ")
+    assert said(group="g").startswith("--group g: this user may not commit offsets at ")
+    assert reach(KafkaRequest(topic_of(broker.second, topic, str(config))), {}).starts == {0: 0}
+    with pytest.raises(UserError, match=f"--publish-to {topic}: this user may not write it at "):
+        reach_destination(topic_of(broker.second, topic, str(config)))
 
 
 def files_below(folder: Path) -> list[Path]:

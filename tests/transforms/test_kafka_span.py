@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from support.estimate_records import price
 
+from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.outputs import kafka as published
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.sources import kafka_span
 from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.sources.kafka import message_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
 
@@ -145,6 +147,16 @@ def test_the_time_that_a_batch_takes_is_not_the_brokers(
     # With no patience at all, brokers that answer every call are still waited for.
     monkeypatch.setattr(kafka_span, "PATIENCE", 0.0)
     assert delivered([ALL[:4], ALL[4:]]) == [f"u{offset}" for offset in range(10, 20)]
+
+
+def test_a_message_whose_header_has_no_name_in_utf_8_has_no_content_type() -> None:
+    def headers() -> Any:
+        raise SystemError("returned a result with an exception set")
+
+    # As confluent-kafka 2.16 does for a header that librdkafka was given with the name b"\xff".
+    delivered = message(10)
+    delivered.headers = headers
+    assert message_of(delivered) == Message("t/3/10", delivered.value(), "")
 
 
 def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch, delivered: Any) -> None:

@@ -200,6 +200,9 @@ class _Consumed(OpenFeed):
                 with self._lock:
                     self._reached[partition] = message.offset()
                     self._pass_end(partition)
+            elif message.topic() is None:
+                # Of the group, for which a user may have no right: nothing is read from it.
+                self._remember_error(error)
             elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
                 self._problem = (
                     f"partition {partition}: retention has removed the message at offset "
@@ -314,7 +317,11 @@ class _Consumed(OpenFeed):
 
 def message_of(delivered: Any) -> Message:
     """A message that librdkafka delivered, with ``TOPIC/PARTITION/OFFSET`` as its id."""
-    named = next((value for name, value in delivered.headers() or () if name.lower() == CONTENT_TYPE), None)
+    try:
+        headers = delivered.headers() or ()
+    except SystemError:  # confluent-kafka cannot give a header whose name is not UTF-8
+        headers = ()
+    named = next((value for name, value in headers if name.lower() == CONTENT_TYPE), None)
     return Message(
         f"{delivered.topic()}/{delivered.partition()}/{delivered.offset()}",
         delivered.value() or b"",

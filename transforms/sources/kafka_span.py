@@ -150,6 +150,9 @@ def _messages(errors: Any, consumer: Any, offsets: Offsets, problems: list[str])
                     yield message
                     if message.offset() + 1 == offsets.after:
                         return
+            elif message.topic() is None:
+                # Of the group, for which a user may have no right: nothing is read from it.
+                problems.append(error.str())
             elif error.code() in (errors._AUTO_OFFSET_RESET, errors.OFFSET_OUT_OF_RANGE):
                 raise OSError(f"retention has removed offsets from {offsets.first:,} on while the run read")
             elif not error.retriable() and error.code() > 0:
