@@ -168,7 +168,17 @@ def _places(brokers: Brokers, ends: Mapping[int, tuple[int, int]], where: str | 
 
 
 def _ends(brokers: Brokers) -> dict[int, tuple[int, int]]:
-    """By partition, the offset of the first message that there is, and the one after the last."""
-    partitions = brokers.partitions()
+    """By partition, the offset of the first message that there is, and the one after the last.
+
+    Raises:
+        UserError: if the brokers do not answer, refuse, or delete all but the last message of a key.
+    """
+    partitions, policy = brokers.partitions(), brokers.cleanup_policy()
+    if "compact" in policy:
+        raise UserError(
+            f"--topic {brokers.topic.name}: it keeps only the last message of each key "
+            f"(cleanup.policy={policy}), so that reports may be missing which nobody can count; read a "
+            "topic with cleanup.policy=delete"
+        )
     firsts, afters = (brokers.offsets(partitions, where) for where in (EARLIEST, LATEST))
     return {each: (firsts[each], afters[each]) for each in partitions}

@@ -84,6 +84,15 @@ class Brokers:
         answer = self._client.list_consumer_group_offsets([asked], **self._waiting)[group]
         return any(each.offset >= 0 for each in self._answer(answer, group).topic_partitions)
 
+    def cleanup_policy(self) -> str:
+        """By what brokers delete messages of the topic; nothing if this user may not know."""
+        of_topic = self._admin.ConfigResource(self._admin.ConfigResource.Type.TOPIC, self.topic.name)
+        try:
+            settings = self._result(self._client.describe_configs([of_topic], **self._waiting)[of_topic])
+        except self._kafka.KafkaException:
+            return ""
+        return str(settings["cleanup.policy"].value)
+
     def _described(self, **given: Any) -> Future[Any]:
         named = self._kafka.TopicCollection([self.topic.name])
         described: dict[str, Future[Any]] = self._client.describe_topics(named, **self._waiting, **given)

@@ -13,8 +13,8 @@ from kafka_messages import add_partitions, new_topic, produce, remove_before
 from stream_messages import PATIENCE, WEEK_AGO, client, evenly, one_by_one, reports_of, rides
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach
-from ldpbeam.pipelines.runs.kafka_brokers import LATEST
+from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination, span_of
+from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share
@@ -164,6 +164,18 @@ def test_where_a_first_run_begins(kafka: Any) -> None:
     assert reach(KafkaRequest(named, LATEST), {0: 5}).starts == {0: 5, 1: 0}
     with pytest.raises(UserError, match=r"--topic no-such-topic: .* has no topic of this name"):
         reach(KafkaRequest(KafkaTopic(kafka.address, "no-such-topic")), {})
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_topic_that_keeps_one_message_of_each_key_is_refused(policy: str, kafka: Any) -> None:
+    topic = KafkaTopic(kafka.address, new_topic(kafka.address, 1, cleanup_policy=policy))
+    said = rf"--topic {topic.name}: it keeps only the last message of each key \(cleanup\.policy={policy}\)"
+    with pytest.raises(UserError, match=said):
+        reach(KafkaRequest(topic), {})
+    with pytest.raises(UserError, match=said):
+        span_of(topic, EARLIEST, LATEST)
+    # Estimates have ids as keys, of which the last says all.
+    reach_destination(topic)
 
 
 def test_a_poison_message_is_a_dead_letter_with_its_place(kafka: Any, tmp_path: Path) -> None:
