@@ -1,6 +1,6 @@
 """Clients that remember their noise, beside released code, and a day of hours with and without joined users.
 
-    python -m benchmarks.memoised [--runs 400] [--minutes 30] [--write docs/memoised.md]
+    python -m benchmarks.memoised [--runs 400] [--minutes 30] [--again CELL] [--write docs/memoised.md]
 
 Rows are kept in build/memoised.jsonl and build/memoised-joined.jsonl, and a second call goes on where one
 stopped.
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from benchmarks.memoised import day, joined, released
 from benchmarks.pages import show
 
 
-def page(runs: int, minutes: float) -> Iterator[str]:
+def page(runs: int, minutes: float, again: Collection[str]) -> Iterator[str]:
     """The page, line by line."""
     yield "# Clients that remember their noise, measured"
     yield ""
@@ -28,7 +28,7 @@ def page(runs: int, minutes: float) -> Iterator[str]:
     yield ""
     yield from day.section(runs, minutes)
     yield ""
-    yield from joined.section(runs, minutes)
+    yield from joined.section(runs, minutes, again)
 
 
 def main() -> None:
@@ -36,9 +36,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=400, help="runs per cell")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after about so long")
+    parser.add_argument(
+        "--again", action="append", default=[], metavar="CELL", help="2,000 fresh runs of a joined cell count"
+    )
     parser.add_argument("--write", type=Path, help="where the page is written")
     given = parser.parse_args()
-    show(page(given.runs, given.minutes), given.write)
+    show(page(given.runs, given.minutes, given.again), given.write)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import math
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ LEAST = 0.94
 ROUND = 10
 #: The first runs of a cell, which also measure intervals of independent reports.
 COMPARED = 100
+#: The number of the first fresh run of a cell, and how many there are.
+FIRST_FRESH, FRESH = 20_000, 2_000
 RESULTS = Path("build/memoised.jsonl")
 WANTED = WantedIntervals(quantiles=(0.25, 0.5, 0.75))
 
@@ -260,9 +262,16 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
 
 
 def held_by_cell(
-    path: Path, names: Iterable[str], runs: int, minutes: float, run: Callable[[str, int], dict[str, Any]]
+    path: Path,
+    names: Iterable[str],
+    runs: int,
+    minutes: float,
+    run: Callable[[str, int], dict[str, Any]],
+    again: Collection[str] = (),
 ) -> dict[str, list[dict[str, Any]]]:
     """What each run of each cell held; runs that a file has are not repeated, and others are added to it.
+
+    Of a cell with fresh runs, the first ones give widths alone.
 
     Args:
         path: the file, with a line per run.
@@ -270,20 +279,26 @@ def held_by_cell(
         runs: of each cell. Cells take turns, so that those that take longest have their share of the time.
         minutes: no run begins after so many.
         run: what one run held, by the name of its cell and its number.
+        again: cells of which ``FRESH`` further runs are made, with other numbers.
     """
     path.parent.mkdir(exist_ok=True)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     known = {(result["cell"], result["run"]) for result in done}
     until = time.monotonic() + 60.0 * minutes
+    rounds = itertools.product(range(0, runs, ROUND), names)
+    wanted = [(name, place) for first, name in rounds for place in range(first, min(first + ROUND, runs))]
+    wanted += [(name, FIRST_FRESH + place) for name in again for place in range(FRESH)]
     with path.open("a", buffering=1) as stream:
-        for first, name in itertools.product(range(0, runs, ROUND), names):
-            for place in range(first, min(first + ROUND, runs)):
-                if (name, place) not in known and time.monotonic() < until:
-                    done.append({"cell": name, "run": place, "held": run(name, place)})
-                    stream.write(json.dumps(done[-1]) + "\n")
+        for name, place in wanted:
+            if (name, place) not in known and time.monotonic() < until:
+                done.append({"cell": name, "run": place, "held": run(name, place)})
+                stream.write(json.dumps(done[-1]) + "\n")
+    fresh = {result["cell"] for result in done if result["run"] >= FIRST_FRESH}
     by_cell = defaultdict(list)
     for result in done:
-        by_cell[result["cell"]].append(result["held"])
+        counts = result["run"] >= FIRST_FRESH or result["cell"] not in fresh
+        held = {name: held for name, held in result["held"].items() if counts or name.endswith("width")}
+        by_cell[result["cell"]].append(held)
     return by_cell
 
 
