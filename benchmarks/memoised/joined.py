@@ -288,7 +288,7 @@ mechanism through the pipeline and compares the statistic with a loop over users
   the people who were drawn; `error` is the standard error of the first, and `largest` is of the largest
   category.
 - `rolled up` is what intervals of the fewest users hold of the population, where hours are not joined.
-- Where 2,000 runs count, they are fresh, because the first 400 were outside of 93% to 97%, or below 94% rolled
-  up.
+- Where 2,000 runs count, they are fresh, because the first 400 were outside of 93% to 97%, or below 94%
+  rolled up.
 
 """
