@@ -1,8 +1,9 @@
 """The local engine, which runs a bounded pipeline in one process.
 
 Beam's ``DirectRunner`` silently chooses one of three engines. This module names the one that runs bounded
-pipelines with split reads and combiner lifting: ``FnApiRunner``. It holds each shuffled stage in memory. It
-has one worker: two were slower, measured on two cores.
+pipelines with split reads and combiner lifting: ``FnApiRunner``. It holds each shuffled stage in memory, so
+reports are spilled (:mod:`ldpbeam.transforms.windows.shuffle`). It has one worker: two were slower, measured
+on two cores.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ class BatchStatistics(beam.PTransform):
         span: reports outside are out of range, and only the windows inside are counted.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
         ledger: where the rows of the ledger over periods go; None for nowhere.
+        spill: as of :class:`GroupPieces`.
     """
 
     study: Study
@@ -59,6 +60,7 @@ class BatchStatistics(beam.PTransform):
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
     ledger: Keeping | None = None
+    spill: str | None = None
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
@@ -68,15 +70,19 @@ class BatchStatistics(beam.PTransform):
         )
         _keep(validated, self.ledger)
         counts = [validated[COUNTS]]
-        reports = validated.reports
+        reports: tuple[beam.PCollection[pa.RecordBatch], ...] = (validated.reports,)
         if study.duplicates == "drop":
-            reports, repeats = reports | "DropDuplicateIds" >> DropDuplicateIds(study, self.partitions)
+            plain, first, repeats = validated.reports | "DropDuplicateIds" >> DropDuplicateIds(
+                study, self.partitions, self.spill
+            )
             counts.append(repeats)
             # Drop reports outside the span after duplicates: one outside can make one inside a duplicate.
+            # Of those without an id, none is left that lies outside.
             if span.bounded:
-                reports, outside = reports | "InSpan" >> LeaveOutside(span)
+                first, outside = first | "InSpan" >> LeaveOutside(span)
                 counts.append(outside)
-        statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.partitions, span)
+            reports = plain, first
+        statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.partitions, span, self.spill)
         counts.append(folded)
         snapshots = statistics | "Aggregate" >> Aggregate(study)
         return Counted(snapshots, validated[DEAD], tuple(counts) | "Counts" >> beam.Flatten())

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import itertools
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -51,6 +50,7 @@ from ldpbeam.pipelines.runs.output import (
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
+from ldpbeam.pipelines.runs.temporary import temporary_folder
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.estimates import json_fields
@@ -67,18 +67,18 @@ from ldpbeam.untrusted import shown
 def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Run ``ldpbeam estimate`` and return its exit code."""
     request = request_of(options, beam_arguments)
-    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
-        return _run(request, Path(staged))
+    with temporary_folder() as folder:
+        return _run(request, folder)
 
 
-def _run(request: Request, staged: Path) -> int:
-    """Run the pipeline, compute the estimates, and print them; ``staged`` is for files of the engine.
+def _run(request: Request, folder: Path) -> int:
+    """Run the pipeline, compute the estimates, and print them; ``folder`` is for files of the engine.
 
     Raises:
         UserError: if the engine cannot run it, or an input file is damaged and ends the run.
     """
     job, progress = request.job, progress_console()
-    engine = engine_of(request.engine, staged, given=request.beam_arguments)
+    engine = engine_of(request.engine, folder, given=request.beam_arguments)
     pipeline = assemble(job, engine, request.beam_arguments)
     if dataflow.template_of(pipeline):
         raise UserError(

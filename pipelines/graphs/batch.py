@@ -93,12 +93,14 @@ class BatchJob(Output):
         return keeping(self, self.path(LEDGER_PARTS), self.ledger_key, self.span)
 
 
-def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
+def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> None:
     """Add the stages of a batch run to an empty pipeline.
 
     Args:
         pipeline: the pipeline; it is not run here.
         job: what the run reads and writes.
+        spill: the folder for what is shuffled, on a disk that all workers share; None for the engine's own
+            shuffle.
     """
     study = job.study
     columns = wanted_columns(
@@ -106,7 +108,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     )
     read = pipeline | "Read" >> _reading(job, columns)
     counted = read.decoded | "Statistics" >> BatchStatistics(
-        study, job.user_partitions, span=job.span, disclosure=job.disclosure, ledger=job.keeping
+        study, job.user_partitions, job.span, job.disclosure, job.keeping, spill
     )
     snapshots = counted.snapshots
     counts = [read[COUNTS], counted.counts]

@@ -71,6 +71,8 @@ class Engine:
         own_source: whether it can run our own unbounded source; if not, Beam's Pub/Sub transform reads.
         ended_when_past: whether this process ends a stream when its watermark has passed all windows.
         here: whether its workers are in this process.
+        spill: the folder for what a batch run shuffles, if all workers are on this machine; None for the
+            engine's own shuffle.
     """
 
     runner: PipelineRunner
@@ -78,6 +80,7 @@ class Engine:
     own_source: bool = True
     ended_when_past: bool = False
     here: bool = False
+    spill: str | None = None
 
     def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
         """An empty pipeline on this engine, with further options as Beam spells them.
@@ -117,7 +120,8 @@ def engine_of(
 
     Args:
         asked: the command's options for the engine.
-        folder: a local folder for files to stage; it must exist until the pipeline has been submitted.
+        folder: a local folder for files to stage and for what is spilled; it must exist until the pipeline
+            has been submitted, and if the engine spills, until it has run.
         streaming: whether the pipeline is unbounded.
         given: the options that only Beam knows.
 
@@ -129,7 +133,7 @@ def engine_of(
         if asked.runner == direct.NAME:
             if streaming:
                 return _local_stream(asked)
-            return Engine(direct.runner(), _passed_on(asked), here=True)
+            return Engine(direct.runner(), _passed_on(asked), here=True, spill=str(folder))
         if asked.runner == prism.NAME:
             engine = _prism(asked, streaming)
             if engine is None:

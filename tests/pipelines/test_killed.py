@@ -1,4 +1,4 @@
-"""A batch run that is killed at any moment: the same command again leaves the undisturbed bytes.
+"""A batch run that is killed at any moment: the same command again leaves the bytes of an undisturbed one.
 
 ``LDPBEAM_KILLS=30`` kills at thirty moments, half of them while a file is written or renamed.
 """
@@ -80,9 +80,12 @@ def start(given: list[str], pause: float) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_at_any_moment_leaves_the_same_bytes_when_it_is_run_again(
-    given: list[str], tmp_path: Path, command: Any
+    given: list[str], tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, draw = tmp_path / "out", random.Random(5)
+    out, temporary, draw = tmp_path / "out", tmp_path / "temporary", random.Random(5)
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
     began = time.monotonic()
     with start(given, 0) as process:
         assert process.stdout is not None
@@ -109,12 +112,14 @@ def test_a_run_that_is_killed_at_any_moment_leaves_the_same_bytes_when_it_is_run
             process.stdout.close()
         assert process.returncode in (-9, 0)
         killed += process.returncode == -9
-        left = contents(out) if out.exists() else {}
+        left, spilled = contents(out) if out.exists() else {}, list(temporary.iterdir())
         complete = b'"complete": true' in left.get("run.json", b"")
         assert not complete or whole.items() <= left.items()
         again = command(*given)
         assert again.code == 0, again.err
         assert contents(out) == whole, place
-        print(f"{place}: {'while writing' if place % 2 else 'at a moment'}, {len(left)} files were left")
+        assert not list(temporary.iterdir())
+        moment = "while writing" if place % 2 else "at a moment"
+        print(f"{place}: {moment}, {len(left)} files and {len(spilled)} temporary folders were left")
     assert killed >= KILLS // 2
     assert while_writing == KILLS // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import subprocess
 import sys
@@ -80,18 +81,28 @@ def test_an_error_of_a_worker_is_one_line_and_a_mistake_of_ours_is_raised(
         command(*given)
 
 
+@pytest.mark.parametrize("spilled", [False, True], ids=["an output", "what is spilled"])
 def test_a_disk_that_takes_no_more_is_one_line_and_no_half_output(
-    given: list[object], tmp_path: Path
+    spilled: bool, given: list[object], tmp_path: Path
 ) -> None:
+    temporary, study = tmp_path / "temporary", tmp_path / "study.yaml"
+    temporary.mkdir()
+    if not spilled:
+        text = study.read_text().replace("estimator: ule", "estimator: ua")
+        study.write_text(text + "duplicates: keep\n")
+
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 
     ran = subprocess.run(
         [sys.executable, "-m", "ldpbeam.pipelines.main", *map(str, given)],
         preexec_fn=small_files,
+        env={**os.environ, "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
     )
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran.stderr
     assert ran.stderr.startswith("ldpbeam: File too large")
+    assert (f"{temporary}/ldpbeam-run-" in ran.stderr) == spilled
     assert not list((tmp_path / "out").rglob("*.avro"))
+    assert not list(temporary.iterdir())

@@ -135,16 +135,19 @@ def _at_its_earliest(batch: pa.RecordBatch, mark: dict[bytes, bytes]) -> Timesta
     return TimestampedValue(marked, _timestamp(min(times_of(batch))))
 
 
-def in_batch(study: Study, batches: Sequence[pa.RecordBatch], partitions: int = 4) -> Streamed:
-    """What the stages of a batch run make of reports, wired as in ``pipelines.batch``."""
+def in_batch(
+    study: Study, batches: Sequence[pa.RecordBatch], partitions: int = 4, spill: str | None = None
+) -> Streamed:
+    """What the stages of a batch run make of reports, wired as in ``BatchStatistics``."""
     run = next(_runs)
     with beam.Pipeline(runner=direct.runner()) as pipeline:
-        reports = pipeline | beam.Create(list(batches))
+        reports = (pipeline | beam.Create(list(batches)),)
         counts = []
         if study.duplicates == "drop":
-            reports, repeats = reports | DropDuplicateIds(study, partitions)
+            plain, first, repeats = reports[0] | DropDuplicateIds(study, partitions, spill)
+            reports = plain, first
             counts.append(repeats)
-        statistics, folded = reports | FoldBatch(study, partitions)
+        statistics, folded = reports | FoldBatch(study, partitions, spill=spill)
         _ = statistics | Aggregate(study) | "GivePanes" >> beam.Map(_give, run, "panes")
         _ = (*counts, folded) | beam.Flatten() | "GiveCounts" >> beam.Map(_give, run, "counts")
     return _taken(run)

@@ -15,7 +15,7 @@ from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows.cut import Pieces, together
 from ldpbeam.transforms.windows.keys import PieceKey
-from ldpbeam.transforms.windows.split import Cut
+from ldpbeam.transforms.windows.shuffle import GroupPieces
 
 _IDENTIFIED = "identified"
 
@@ -26,31 +26,39 @@ class DropDuplicateIds(beam.PTransform):
 
     Reports without an id are not shuffled. Reports with one are shuffled by partition of their ids.
 
-    Gives batches, and counts of the duplicates.
+    Gives batches of the reports without an id, batches of those with one, and counts of the duplicates.
+
+    Attributes:
+        study: the study.
+        partitions: the number of partitions of report ids.
+        spill: as of :class:`GroupPieces`.
     """
 
     study: Study
     partitions: int
+    spill: str | None = None
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
-    ) -> tuple[beam.PCollection[pa.RecordBatch], beam.PCollection[tuple[str, int]]]:
+    ) -> tuple[
+        beam.PCollection[pa.RecordBatch],
+        beam.PCollection[pa.RecordBatch],
+        beam.PCollection[tuple[str, int]],
+    ]:
         """Part reports with and without an id, and bring equal ids together to keep one of each."""
         parted = reports | "ByReportId" >> beam.FlatMap(_by_having_an_id).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
-        pieces, _ = parted[_IDENTIFIED] | "SplitByReportId" >> Cut(
-            Pieces(None, self.partitions, together, column="report_id")
-        )
+        by_id = Pieces(None, self.partitions, together, column="report_id")
         first = (
-            pieces
-            | "GroupReportIds" >> beam.GroupByKey()
+            (parted[_IDENTIFIED],)
+            | "GroupReportIds" >> GroupPieces(by_id, self.spill)
             | "FirstOfReportIds"
             >> beam.FlatMap(_first_of_report_ids, self.study)
             .with_outputs(COUNTS, main="first")
             .with_output_types(pa.RecordBatch)
         )
-        return (parted.plain, first.first) | "WithoutDuplicateIds" >> beam.Flatten(), first[COUNTS]
+        return parted.plain, first.first, first[COUNTS]
 
 
 def _by_having_an_id(batch: pa.RecordBatch) -> Iterable[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
@@ -16,13 +16,14 @@ from ldpbeam.transforms.windows.cut import Pieces, each_longer, together, within
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, snapshots
 from ldpbeam.transforms.windows.keys import WindowGroupKey, WindowKey
+from ldpbeam.transforms.windows.shuffle import GroupPieces
 from ldpbeam.transforms.windows.split import Cut, FoldPieces
 from ldpbeam.windows import EVERYTHING, Span
 
 
 @dataclass(eq=False)
 class FoldBatch(beam.PTransform):
-    """Fold batches of a channel into statistics by window.
+    """Fold batches of a channel, in a tuple of collections, into statistics by window.
 
     If no report is compared with another, there is no shuffle. Windows that do not lie inside the span are
     left out; every report must lie in a window that does.
@@ -33,28 +34,42 @@ class FoldBatch(beam.PTransform):
     study: Study
     partitions: int
     span: Span = EVERYTHING
+    spill: str | None = None
 
     def expand(
-        self, reports: beam.PCollection[pa.RecordBatch]
+        self, reports: tuple[beam.PCollection[pa.RecordBatch], ...]
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
         """Cut by window and partition, bring the pieces of a key together, and fold them."""
         fold, windows, span = Fold(self.study, self.span), self.study.windows, self.span
         if not fold.compares:
-            pieces, _ = reports | "CutByStep" >> Cut(Pieces(windows, 1, together, span=span))
-        else:
-            cut = Cut(Pieces(windows, self.partitions, within_size, span=span))
-            pieces, _ = reports | "CutByWindowAndUser" >> cut
-            pieces = pieces | "GroupPartitions" >> beam.GroupByKey()
-        folded = pieces | "JoinUsers" >> _folding(fold)
+            cut = Pieces(windows, 1, together, span=span)
+            alone = [
+                (branch | f"CutByStep{number}" >> Cut(cut))[0] | f"Tally{number}" >> _folding(fold)
+                for number, branch in enumerate(reports, 1)
+            ]
+            return (
+                _beside([folded.statistics for folded in alone], "Statistics"),
+                _beside([folded[COUNTS] for folded in alone], "Counts"),
+            )
+        by_user = Pieces(windows, self.partitions, within_size, span=span)
+        folded = (
+            reports | "GroupPartitions" >> GroupPieces(by_user, self.spill) | "JoinUsers" >> _folding(fold)
+        )
         if fold.study.windows_joined == 1:
             return folded.statistics, folded[COUNTS]
-        inside, _ = reports | "CutByLongerWindow" >> Cut(
-            Pieces(windows, self.partitions, each_longer, span=span)
-        )
-        inside = inside | "GroupLongerPartitions" >> beam.GroupByKey()
+        inside = Pieces(windows, self.partitions, each_longer, span=span)
         # The windows inside have counted the reports.
-        longer = inside | "JoinWindows" >> _folding(JoinedFold(fold.study, span))
+        longer = (
+            reports
+            | "GroupLongerPartitions" >> GroupPieces(inside, self.spill)
+            | "JoinWindows" >> _folding(JoinedFold(fold.study, span))
+        )
         return (folded.statistics, longer.statistics) | "BesideLonger" >> beam.Flatten(), folded[COUNTS]
+
+
+def _beside(collections: Sequence[beam.PCollection], label: str) -> beam.PCollection:
+    """All collections as one. A Flatten ends a stage, and what ends a stage is not combined in it."""
+    return collections | label >> beam.Flatten() if len(collections) > 1 else collections[0]
 
 
 def _folding(fold: Fold) -> beam.PTransform:

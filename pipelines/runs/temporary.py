@@ -1,0 +1,73 @@
+"""The temporary folder of a run, which is deleted with all that is in it however the run ends.
+
+A run holds the kernel's lock of its folder, which the kernel releases when the process ends. So a killed run
+leaves a folder that nobody holds, and the next run deletes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from ldpbeam.pipelines.interrupts import interrupt
+
+_PREFIX = "ldpbeam-run-"
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A new folder of mode 0700 below ``TMPDIR``; folders that killed runs of this account left are deleted.
+
+    While it is open, SIGTERM is Ctrl-C, so that the folder is deleted.
+
+    Raises:
+        OSError: if there is no temporary folder, or it cannot be written to.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        _delete_unless_held(left)
+    handles = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, interrupt) if handles else None
+    try:
+        folder, lock = _held()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+    finally:
+        if handles:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _held() -> tuple[Path, int]:
+    """A new folder, and the open file that holds its lock."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            # Some file systems of networks have no locks on folders: there, nothing is deleted later.
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, lock
+            # Another run took it for left behind, before it was held.
+            os.close(lock)
+
+
+def _delete_unless_held(folder: Path) -> None:
+    """Delete a folder of this account, if no process holds its lock and it can be deleted."""
+    with contextlib.suppress(OSError):
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_uid == os.geteuid():
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)

@@ -1,0 +1,149 @@
+"""Bringing the pieces of a key together in a batch run: through the engine's shuffle, or through files.
+
+An engine on one machine holds what it shuffles in memory, several times over. Where all workers share a
+disk, pieces are therefore spilled: each bundle appends its pieces to a file, and the engine shuffles their
+places. A partition is read when it is folded. So a run holds one partition and the pieces that a bundle has
+gathered, however many reports there are.
+
+An engine may repeat a bundle, which then writes its pieces again. Only places that the engine committed are
+read, so pieces of a bundle that failed are never counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.windows.coders import KeyCoder
+from ldpbeam.transforms.windows.cut import Pieces
+from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.split import Cut
+
+#: Small pieces are written together in so many bytes.
+_BUFFER_BYTES = 2**20
+
+
+class Place(NamedTuple):
+    """Where a spilled piece is.
+
+    Attributes:
+        file: the number of its file, which is its name in hexadecimal digits.
+        offset: its first byte.
+        length: how many bytes it has.
+    """
+
+    file: int
+    offset: int
+    length: int
+
+
+beam.coders.registry.register_coder(Place, KeyCoder)
+
+
+@dataclass(eq=False)
+class GroupPieces(beam.PTransform):
+    """Cut batches of a channel, and bring the pieces of each key together.
+
+    The input is a tuple of collections. The local engine would hold a Flatten of their batches in memory,
+    so they are cut first.
+
+    Attributes:
+        pieces: how batches are cut.
+        spill: the folder in which pieces are spilled, on a disk that all workers share; None for the engine's
+            own shuffle.
+    """
+
+    pieces: Pieces
+    spill: str | None = None
+
+    def expand(
+        self, branches: tuple[beam.PCollection[pa.RecordBatch], ...]
+    ) -> beam.PCollection[tuple[PieceKey, Iterable[pa.RecordBatch]]]:
+        """Cut each collection by itself, and group the pieces of all of them."""
+        pieces = [
+            (reports | f"Cut{number}" >> Cut(self.pieces))[0] for number, reports in enumerate(branches, 1)
+        ]
+        if self.spill is None:
+            return pieces | "Pieces" >> beam.Flatten() | beam.GroupByKey()
+        spill = beam.ParDo(_Spill(self.spill)).with_output_types(tuple[PieceKey, Place])
+        places = [piece | f"Spill{number}" >> spill for number, piece in enumerate(pieces, 1)]
+        return (
+            places
+            | "Places" >> beam.Flatten()
+            | beam.GroupByKey()
+            | "ReadBack"
+            >> beam.Map(_read_back, self.spill).with_output_types(tuple[PieceKey, Iterable[pa.RecordBatch]])
+        )
+
+
+class _Spill(beam.DoFn):
+    """Appends the pieces of a bundle to a file, and emits (key, place of the piece)."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.file: IO[bytes] | None = None
+        self.coder = BatchCoder()
+
+    def start_bundle(self) -> None:
+        """Leave the file of a bundle that failed as it is."""
+        self.file = None
+
+    def process(self, element: tuple[PieceKey, pa.RecordBatch]) -> Iterable[tuple[PieceKey, Place]]:
+        """Write one piece."""
+        key, piece = element
+        encoded = self.coder.encode(piece)
+        with _naming(self.folder):
+            if self.file is None:
+                self.number, self.offset = secrets.randbits(62), 0
+                self.file = _path(self.folder, self.number).open("xb", buffering=_BUFFER_BYTES)
+            self.file.write(encoded)
+        yield key, Place(self.number, self.offset, len(encoded))
+        self.offset += len(encoded)
+
+    def finish_bundle(self) -> None:
+        """Write what is left in the buffer."""
+        if self.file is not None:
+            with _naming(self.folder):
+                self.file.close()
+
+
+def _read_back(
+    element: tuple[PieceKey, Iterable[Place]], folder: str
+) -> tuple[PieceKey, list[pa.RecordBatch]]:
+    key, places = element
+    return key, list(_read(folder, places))
+
+
+def _read(folder: str, places: Iterable[Place]) -> Iterator[pa.RecordBatch]:
+    """The pieces at some places, file by file from its start to its end."""
+    coder = BatchCoder()
+    for number, in_file in itertools.groupby(sorted(places), key=lambda place: place.file):
+        with _naming(folder), _path(folder, number).open("rb", buffering=0) as file:
+            for place in in_file:
+                yield coder.decode(os.pread(file.fileno(), place.length, place.offset))
+
+
+def _path(folder: str, number: int) -> Path:
+    return Path(folder, f"{number:x}")
+
+
+@contextmanager
+def _naming(folder: str) -> Iterator[None]:
+    """Make an error of the disk name the folder, and say how to choose another."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"{error.strerror}: '{folder}'; reports that are compared are spilled there, and TMPDIR names "
+            "another folder"
+        ) from error
