@@ -43,12 +43,21 @@ def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
         with _reading_progress(console):
             pipeline.run().wait_until_finish()
     except Exception as error:  # each engine has errors of its own
+        if _interrupted(error):
+            raise KeyboardInterrupt from None
         problem = machine_problem(error)
         if problem is not None:
             raise UserError(problem) from None
         if here and not isinstance(error, FlinkError):
             raise
         raise UserError(f"the engine failed: {end_of(error)}") from None
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether a step was interrupted: the engine in this process then raises an error of its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager

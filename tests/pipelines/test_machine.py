@@ -64,10 +64,10 @@ def given(tmp_path: Path, small_text: str, write_lines: Callable[..., Path]) -> 
     return ["estimate", "--study", tmp_path / "study.yaml", "--input", reports, "--output", tmp_path / "out"]
 
 
-def test_an_error_of_a_worker_is_one_line_and_a_mistake_of_ours_is_raised(
+def test_an_error_of_a_worker_and_ctrl_c_are_one_line_and_a_mistake_of_ours_is_raised(
     given: list[object], command: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    raised: list[Exception] = [FULL]
+    raised: list[BaseException] = [FULL]
 
     def fail(*_: object, **__: object) -> None:
         raise raised[0]
@@ -76,6 +76,12 @@ def test_an_error_of_a_worker_is_one_line_and_a_mistake_of_ours_is_raised(
     ran = command(*given)
     assert (ran.code, ran.err) == (2, "ldpbeam: No space left on device: '/out/f'\n")
     assert "Traceback" not in "".join(capfd.readouterr())
+    raised[0] = KeyboardInterrupt()
+    ran = command(*given)
+    assert (ran.code, ran.err) == (
+        130,
+        "\nldpbeam: estimate was interrupted; the same command starts it again\n",
+    )
     raised[0] = KeyError("ours")
     with pytest.raises(KeyError, match="ours"):
         command(*given)
