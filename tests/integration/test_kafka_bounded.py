@@ -17,6 +17,7 @@ from stream_messages import (
     MINUTE,
     PATIENCE,
     WEEK_AGO,
+    by_time,
     client,
     evenly,
     in_batches,
@@ -25,7 +26,7 @@ from stream_messages import (
     rides,
 )
 from stream_runs import answers, streaming
-from test_stream_metrics import scraped
+from test_stream_metrics import check_equal, counted, scraped
 
 import ldpbeam as ldp
 from ldpbeam.schemas.outputs.checked import read_record
@@ -115,36 +116,43 @@ def test_a_pipeline_reads_a_span_of_a_topic(kafka: Any, topic: tuple[str, str]) 
         )
 
 
-def test_estimates_are_published_by_their_ids_and_the_lag_is_that_of_the_brokers(
-    kafka: Any, topic: tuple[str, str], prism: str, tmp_path: Path
+def test_estimates_are_published_by_their_ids_and_metrics_are_the_brokers_and_the_accountings(
+    kafka: Any, prism: str, tmp_path: Path
 ) -> None:
-    name, _ = topic
-    published = new_topic(kafka.address)
-    options = (
-        "--kafka",
-        kafka.address,
-        "--topic",
-        name,
-        "--publish-to",
-        f"kafka://{kafka.address}/{published}",
-    )
-    watched = ("--metrics-port", "0", "--log-json", "--max-disorder", "1h")
+    name, published = new_topic(kafka.address, PARTITIONS), new_topic(kafka.address)
+    sent = reports_of(STUDY, "crowd", evenly(WEEK_AGO, 30 * MINUTE, 500), seed=1)
+    messages = by_time(one_by_one(sent))
+    produce(kafka.address, name, [*messages, *messages[-20:], *BAD], PARTITIONS)
+    read = len(messages) + 20 + len(BAD)
+    options = ("--kafka", kafka.address, "--topic", name)
+    options += ("--publish-to", f"kafka://{kafka.address}/{published}")
+    watched = ("--metrics-port", "0", "--log-json", "--max-disorder", "1s")
     with streaming(tmp_path, STUDY, prism, *options, *watched) as stream:
         stream.wait_until_said("^run .* reading ")
-        found = re.search(r'"url": "([^"]*)"', stream.said)
-        assert found
-        url = found[1]
+        url = re.findall(r'"url": "([^"]*)"', stream.said)[0]
         stream.wait_until_said('"event": "rate"')
-        stream.wait_until(lambda: scraped(url)["ldpbeam_reports_read_total"] == 2_002)
+        # All windows close, as nothing follows, so reports of an hour before are late.
+        stream.wait_until(lambda: counted(url) == (read, read))
+        stream.wait_until(lambda: len(stream.left.records) == 6)
+        late = reports_of(STUDY, "late", evenly(WEEK_AGO - 60 * MINUTE, 10 * MINUTE, 15), seed=2)
+        ahead = reports_of(STUDY, "ahead", evenly(WEEK_AGO + 10**9, 10 * MINUTE, 10), seed=3)
+        produce(kafka.address, name, [*one_by_one(late), *one_by_one(ahead)], PARTITIONS)
+        read += 2 * (15 + 10)
+        stream.wait_until(lambda: counted(url) == (read, read))
         stream.wait_until(lambda: scraped(url)["ldpbeam_lag_messages"] == 0)
+        last = scraped(url)
         assert stream.end(signal.SIGTERM) == 0, stream.said
-        records = stream.left.records
-    assert len(records) == 6
+        records, counts = stream.left.records, stream.left.accounting
+    check_equal(last, counts)
+    assert counts["dead_letters_by_reason"] == {"not_json": 1, "unknown_content_type": 1}
+    fates = {"used": 1_000, "duplicates": 20, "late": 30, "out_of_range": 20, "dead_letters": 2}
+    assert {fate: counts[fate] for fate in fates} == fates
+    assert counts["in"] == read
     messages = consumed(kafka.address, published)
     assert {key: json.loads(value) for key, value in messages} == {
         estimate_id(read_record(EstimateRecord, json.dumps(record).encode())): record for record in records
     }
-    assert len(messages) == len(records)
+    assert len(messages) == len(records) == 6
 
 
 def consumed(address: str, topic: str) -> list[tuple[str, bytes]]:

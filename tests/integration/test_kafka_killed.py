@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from stream_messages import (
     shuffled_within,
 )
 from stream_runs import Left, answers, closes, statistics_of, streaming
+
+from ldpbeam.statistics import counted
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -116,7 +119,7 @@ def test_beyond_the_disorder_the_accounting_still_closes(kafka: Any, prism: str,
     assert closes(left.accounting)
 
 
-def test_a_stream_that_is_stopped_goes_on_with_its_open_windows(
+def test_a_stream_whose_stop_leaves_windows_without_estimates_goes_on_with_them(
     kafka: Any, prism: str, batch_of: Any, tmp_path: Path
 ) -> None:
     topic = new_topic(kafka.address, PARTITIONS)
@@ -126,9 +129,19 @@ def test_a_stream_that_is_stopped_goes_on_with_its_open_windows(
     produce(kafka.address, topic, messages[:2_500], PARTITIONS)
     with streaming(tmp_path, STUDY, prism, *options) as stream:
         stream.wait_until_said(" on time: ", times=1)
-        assert stream.end(signal.SIGTERM) == 0, stream.said
-        one = {place: snapshot.complete for place, snapshot in stream.left.snapshots.items()}
-    assert set(one.values()) == {True, False}
+        # A run that was asked an hour ago has no time left to estimate what is open.
+        asked, stop = tmp_path / "asked", stream.left.run_folder / "stop.json"
+        asked.touch()
+        os.utime(asked, (time.time() - 3_600,) * 2)
+        asked.rename(stop)
+        assert stream.wait() == 0, stream.said
+        one, counts, said = stream.left, stream.left.accounting, " ".join(stream.said.split())
+    assert {snapshot.complete for snapshot in one.snapshots.values()} == {True, False}
+    left_open = {place[1] for place, snapshot in one.snapshots.items() if not snapshot.complete}
+    assert {place[1] for place in one.estimates}.isdisjoint(left_open)
+    assert counts["windows_ended_without_estimates"] == len(left_open)
+    assert closes(counts)
+    assert f"the stop left {counted(len(left_open), 'window')} without estimates; the statistics are" in said
     produce(kafka.address, topic, messages[2_500:], PARTITIONS)
     with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
         assert stream.wait() == 0, stream.said
