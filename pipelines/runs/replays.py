@@ -67,7 +67,7 @@ def check_topic(output: str, topic: str) -> None:
 
 
 def continued(study: Study, output: str) -> Continued | None:
-    """The last run into a folder, if it was killed or stopped, so that its windows are not whole.
+    """The last run into a folder, unless it has ended by itself and published all of its windows.
 
     Args:
         study: the study of the runs.
@@ -86,12 +86,12 @@ def continued(study: Study, output: str) -> Continued | None:
         folder = FileSystems.join(output, RUNS, runs[-1])
         with open_raw(FileSystems.join(folder, COUNTED)) as stream:
             counted = RunningAccounting.of_json(stream.read())
-        left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False, ended=False)
+        left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False)
         path, before = FileSystems.join(folder, INCOMPLETE), Incomplete()
         if FileSystems.exists(path):
             content = read_json(path)
             before = Incomplete(before=content["before"], lost=content["lost"])
-    if left.ended and not left.stopped:
+    if counted.ended and not left.stopped:
         return None
     taken = dict(counted.positions)
     for partition, offset in left.positions.items():
@@ -159,6 +159,6 @@ def begin(path: str, replay: Replay) -> None:
     if FileSystems.exists(path):
         with open_raw(path) as stream:
             running = RunningAccounting.of_json(stream.read()).final_only()
-    running.positions = dict(replay.counted)
+    running.positions, running.ended = dict(replay.counted), False
     make_folder(FileSystems.split(path)[0])
     write_bytes(path, running.to_json() + b"\n")

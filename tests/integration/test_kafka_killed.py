@@ -152,3 +152,5 @@ def test_a_stream_whose_stop_leaves_windows_without_estimates_goes_on_with_them(
     assert left.estimates == answers(batch.estimates)
     assert {s.complete for s in left.snapshots.values()} == {True}
     assert left.accounting["in"] == left.accounting["used"] == len(messages)
+    # Nothing is left for another run to go on with.
+    assert json.loads((left.run_folder / "counted.json").read_text())["ended"]

@@ -117,12 +117,22 @@ def test_windows_that_have_settled_need_no_offset(tmp_path: Path) -> None:
     assert dict(left.counts()) == {USED: 7}
 
 
-def test_a_run_that_finished_does_not_go_on_and_one_that_was_stopped_does(tmp_path: Path) -> None:
+def test_a_run_goes_on_until_it_has_published_its_last_windows_and_after_a_stop(tmp_path: Path) -> None:
     journal = killed(tmp_path)
+    # The reader has finished, and the engine has not fired the windows that were open.
     journal.end(10**12)
+    run = continued(STUDY, str(tmp_path))
+    assert run is not None
+    assert run.positions == {0: 10, 1: 4}
+    path = tmp_path / "runs" / RUN / "counted.json"
+    path.write_bytes(RunningAccounting(positions={0: 30, 1: 4}, ended=True).to_json())
     assert continued(STUDY, str(tmp_path)) is None
     journal.stop(70_000)
-    assert continued(STUDY, str(tmp_path)) is not None
+    run = continued(STUDY, str(tmp_path))
+    assert run is not None
+    # The process that goes on has not ended.
+    begin(str(path), run.replay)
+    assert not RunningAccounting.of_json(path.read_bytes()).ended
 
 
 def test_another_topic_needs_another_folder(tmp_path: Path) -> None:

@@ -26,7 +26,14 @@ from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
-from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, USED, of_batch, of_window, with_origin
+from ldpbeam.transforms.reports.counts import (
+    LETTERS_WRITTEN,
+    NOT_BEGUN,
+    USED,
+    of_batch,
+    of_window,
+    with_origin,
+)
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.sources.journal import Journal
@@ -159,9 +166,23 @@ def test_counts_of_a_window_are_final_in_the_file_when_its_timer_has_fired(
     key.come(used_in(10))
     key.advance(23)
     assert (written[-1]["used"], file().final, file().settled) == (8, {USED: 7}, 22)
+    assert not file().ended
     assert key.next == WINDOWS.settles((20, 30))
     key.fire("end")
-    assert (file().final, file().settled) == ({USED: 8}, 32)
+    assert (file().final, file().settled, file().ended) == ({USED: 8}, 32, True)
+
+
+def test_a_window_that_had_not_begun_at_the_end_is_not_settled(
+    tmp_path: Path, written: list[dict[str, Any]], seconds: SimpleNamespace
+) -> None:
+    key, file = recounted(tmp_path)
+    key.come(used_in(10, 1000))
+    key.come(json.dumps({with_origin(NOT_BEGUN, of_window((1000, 1010))): 1}).encode())
+    key.advance(5000)
+    assert file().settled == 22
+    key.fire("end")
+    assert (file().settled, file().ended) == (22, True)
+    assert written[-1]["used"] == 7
 
 
 def test_a_window_whose_timer_only_a_stop_fires_is_counted_anew(

@@ -24,7 +24,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.transforms.outputs.running import RunningAccounting
-from ldpbeam.transforms.reports.counts import accounting, without_origin
+from ldpbeam.transforms.reports.counts import NOT_BEGUN, accounting, without_origin
 from ldpbeam.transforms.sources.journal import stopped_at
 from ldpbeam.transforms.sources.watermark import LAST, timestamp
 from ldpbeam.transforms.storage import make_folder, open_raw, write_bytes
@@ -81,8 +81,12 @@ class Recounting:
             return RunningAccounting.of_json(stream.read())
 
     def settle(self, total: RunningAccounting, time: int) -> None:
-        """Settle windows at an event time, but for those whose timers only a stop has fired."""
-        last = max(map(self.windows.settles, total.open), default=None)
+        """Settle windows at an event time, but for those whose timers only the end of the stream has fired.
+
+        Past a window that had not begun at the end, a process that goes on would find every report late.
+        """
+        begun = (window for window, counts in total.open.items() if not counts[NOT_BEGUN])
+        last = max(map(self.windows.settles, begun), default=None)
         stopped = stopped_at(self.output, self.run)
         if last is not None and (stopped is None or min(time, last) <= stopped):
             total.settle(self.windows, min(time, last))
@@ -203,6 +207,7 @@ class _AddUp(beam.DoFn):
         for counts in new.read():
             now.add(json.loads(counts))
         new.clear()
+        now.ended = due is None
         if recounting is not None:
             if reached is not None:
                 recounting.settle(now, reached)

@@ -41,6 +41,7 @@ class RunningAccounting:
         batches: by partition, (first, after) of a batch and its counts, which are not final.
         open: the counts of windows that have not settled.
         settled: the event time up to which windows have settled; None at first.
+        ended: whether the stream has ended, and all its panes are written and published.
     """
 
     final: Counter[str] = field(default_factory=Counter)
@@ -48,6 +49,7 @@ class RunningAccounting:
     batches: dict[int, dict[int, tuple[int, Counter[str]]]] = field(default_factory=dict)
     open: dict[Bounds, Counter[str]] = field(default_factory=dict)
     settled: int | None = None
+    ended: bool = False
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Add counts, whose names have their origins."""
@@ -105,6 +107,7 @@ class RunningAccounting:
         """Everything, as :meth:`of_json` reads it."""
         content = {
             "settled": self.settled,
+            "ended": self.ended,
             "positions": sorted(self.positions.items()),
             "final": self.final,
             "batches": [
@@ -129,11 +132,12 @@ class RunningAccounting:
             batches,
             {(start, end): Counter(counts) for start, end, counts in content["open"]},
             content["settled"],
+            content.get("ended", False),
         )
 
     def final_only(self) -> RunningAccounting:
         """What the next process begins with: it counts all else anew."""
-        return RunningAccounting(self.final, self.positions, settled=self.settled)
+        return RunningAccounting(self.final, self.positions, settled=self.settled, ended=self.ended)
 
 
 def _complete(counts: Counter[str]) -> bool:

@@ -267,7 +267,6 @@ class Left(NamedTuple):
         needs: the lowest offset with a report of a window, by window and partition.
         steps: the steps of each partition.
         stopped: whether the run was asked to stop.
-        ended: whether it has finished.
     """
 
     positions: dict[int, int]
@@ -275,7 +274,6 @@ class Left(NamedTuple):
     needs: dict[Bounds, dict[int, int]]
     steps: list[Any]
     stopped: bool
-    ended: bool
 
 
 def left_by(output: str, run: str) -> Left | None:
@@ -287,7 +285,6 @@ def left_by(output: str, run: str) -> Left | None:
             _needs(entry),
             entry.get("steps", []),
             entry["stopped_at"] is not None,
-            entry["ended_at"] is not None,
         )
     return None
 
