@@ -19,7 +19,15 @@ from ldpbeam.pipelines.runs.output import (
 )
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.running import RunningAccounting
-from ldpbeam.transforms.sources.journal import RUNS, Incomplete, Left, OpenWindow, left_by, lowest
+from ldpbeam.transforms.sources.journal import (
+    RUNS,
+    Incomplete,
+    Left,
+    OpenWindow,
+    left_by,
+    lowest,
+    positions_before,
+)
 from ldpbeam.transforms.sources.replay import Replay, Step
 from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes
 from ldpbeam.windows import Bounds
@@ -69,6 +77,8 @@ def check_topic(output: str, topic: str) -> None:
 def continued(study: Study, output: str) -> Continued | None:
     """The last run into a folder, unless it has ended by itself and published all of its windows.
 
+    What another run has read since, on Flink, is counted there: then no run goes on.
+
     Args:
         study: the study of the runs.
         output: the folder that the runs share.
@@ -87,15 +97,18 @@ def continued(study: Study, output: str) -> Continued | None:
         with open_raw(FileSystems.join(folder, COUNTED)) as stream:
             counted = RunningAccounting.of_json(stream.read())
         left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False)
-        path, before = FileSystems.join(folder, INCOMPLETE), Incomplete()
+        read = positions_before(output)
+        path, incomplete = FileSystems.join(folder, INCOMPLETE), Incomplete()
         if FileSystems.exists(path):
             content = read_json(path)
-            before = Incomplete(before=content["before"], lost=content["lost"])
+            incomplete = Incomplete(before=content["before"], lost=content["lost"])
     if counted.ended and not left.stopped:
         return None
     taken = dict(counted.positions)
     for partition, offset in left.positions.items():
         taken[partition] = max(offset, taken.get(partition, 0))
+    if any(offset > taken.get(partition, 0) for partition, offset in read.items()):
+        return None
     return Continued(
         runs[-1],
         Replay(
@@ -111,7 +124,7 @@ def continued(study: Study, output: str) -> Continued | None:
             if counted.settled is None or study.windows.settles(window) > counted.settled
         },
         left.positions,
-        before,
+        incomplete,
     )
 
 

@@ -13,7 +13,7 @@ from ldpbeam.pipelines.runs import feed
 from ldpbeam.pipelines.runs.feed import FeedRequest
 from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached
 from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, lost_to
-from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
+from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.running import RunningAccounting
@@ -133,6 +133,17 @@ def test_a_run_goes_on_until_it_has_published_its_last_windows_and_after_a_stop(
     # The process that goes on has not ended.
     begin(str(path), run.replay)
     assert not RunningAccounting.of_json(path.read_bytes()).ended
+
+
+def test_a_run_does_not_go_on_when_another_one_has_read_what_it_would(tmp_path: Path) -> None:
+    killed(tmp_path)
+    # Runs on Flink have no counts that a restart continues. This one began where the other had ended.
+    flink = Journal(str(tmp_path), "20260102T000000Z-2", 0, 10**9)
+    flink.name((), 70_000, [Offsets(0, 25, 30)])
+    assert continued(STUDY, str(tmp_path)) is not None
+    flink.name({window(3)}, 80_000, [Offsets(0, 30, 50)])
+    assert continued(STUDY, str(tmp_path)) is None
+    assert {window(1), window(2)} <= incomplete_windows(STUDY, str(tmp_path))
 
 
 def test_another_topic_needs_another_folder(tmp_path: Path) -> None:
