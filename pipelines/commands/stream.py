@@ -7,7 +7,7 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +33,7 @@ from ldpbeam.pipelines.runs.output import (
     LEDGER_FOLDER,
     STATISTICS,
     TABLE_FOLDERS,
+    named_in_errors,
     sweep,
 )
 from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, check_topic, continued, lost_to
@@ -48,6 +49,7 @@ from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN
+from ldpbeam.transforms.sources.journal import positions_before
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.untrusted import shown
 
@@ -117,7 +119,8 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
     """
     if request.feed.kafka is not None:
         check_topic(request.output, request.feed.kafka.topic.name)
-    continues = _continued(request, engine)
+    left = _left(request, engine)
+    continues, _ = left
     name = request.resume or (continues.run if continues is not None else run_name(datetime.now(UTC)))
     if request.resume:
         resume(request.output, request.resume)
@@ -153,11 +156,9 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
         with owned_by_stream(job):
             if job.incomplete.windows:
                 note(_about_incomplete(job))
+            if _left(request, engine) != left:
+                raise UserError(f"--output {job.output}: a run that was there has just ended; start again")
             if job.replay is not None:
-                if _continued(request, engine) != continues:
-                    raise UserError(
-                        f"--output {job.output}: a run that was there has just ended; start again"
-                    )
                 begin(job.of_run(COUNTED), job.replay)
             if continues is not None:
                 resume(request.output, name)
@@ -188,13 +189,17 @@ def _reads_again(request: Request, engine: Engine) -> bool:
     return request.feed.kafka is not None and engine.own_source and not engine.ended_when_past
 
 
-def _continued(request: Request, engine: Engine) -> Continued | None:
-    """The run that goes on, if the last process was killed or stopped and the feed can be read again.
+def _left(request: Request, engine: Engine) -> tuple[Continued | None, Mapping[int, int]]:
+    """(the run that goes on, if there is one and the feed can be read again; where earlier runs have ended).
 
     Raises:
         UserError: if a file is damaged.
     """
-    return continued(request.study, request.output) if _reads_again(request, engine) else None
+    if request.feed.kafka is None:
+        return None, {}
+    goes_on = continued(request.study, request.output) if _reads_again(request, engine) else None
+    with named_in_errors(request.output):
+        return goes_on, positions_before(request.output)
 
 
 def _about_continued(run: Continued) -> str:

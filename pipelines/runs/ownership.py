@@ -137,7 +137,12 @@ def _mark(job: Output) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def owned(
-    job: Output, sharing: Sharing, *, overwrite: bool = False, inputs: Sequence[str] = ()
+    job: Output,
+    sharing: Sharing,
+    *,
+    overwrite: bool = False,
+    inputs: Sequence[str] = (),
+    at_once: bool = True,
 ) -> Iterator[None]:
     """Hold the output folder while a run writes to it, and name its owner in ``run.json``.
 
@@ -149,12 +154,13 @@ def owned(
         sharing: the runs that it shares the folder with.
         overwrite: whether it may replace outputs of other runs; they are deleted first.
         inputs: what the run reads, for the ``run.json`` of a run that shares the folder with nobody.
+        at_once: whether the runs that it shares the folder with may write while it does.
 
     Raises:
         UserError: if this run may not use the folder, or a run that does not share it writes there.
     """
     replaces = overwrite and not sharing.alone and owner(job, sharing, overwrite) is None
-    with held(job.output, alone=sharing.alone or replaces):
+    with held(job.output, alone=sharing.alone or replaces or not at_once):
         if sharing.alone:
             with _alone(job, overwrite, inputs):
                 yield

@@ -41,7 +41,8 @@ MOST_CHARACTERS = 255
 def owned_by_stream(job: StreamJob) -> Iterator[None]:
     """Hold the output folder, shared with other streams of the study, while a run writes to it.
 
-    The run's own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
+    A stream of Kafka shares it with none that runs: where it begins is where the others have ended. The run's
+    own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
 
     Raises:
         UserError: if this run may not use the folder, a run of another kind writes there, this run is running
@@ -53,7 +54,8 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
             f"--output {job.output}: the names of its files would have {longest} characters, more than file "
             "systems take; give the study, its attributes or coordinates shorter names"
         )
-    with owned(job, STREAMS):
+    of_kafka = isinstance(job.feed, KafkaFeed)
+    with owned(job, STREAMS, at_once=not of_kafka):
         with named_in_errors(job.output):
             make_folder(job.of_run(""))
             about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}

@@ -205,6 +205,23 @@ def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) ->
     assert lost_to(run, STUDY, {}, 10**9) == Incomplete(before=99, lost=True)
 
 
+def test_two_streams_of_a_topic_do_not_write_to_a_folder_at_once(tmp_path: Path) -> None:
+    feed = KafkaFeed(KafkaTopic("h:1", "reports"), Columns(), "", ())
+    # The second is of another name, as runs on Flink are, which are not continued.
+    first, second = (
+        StreamJob(STUDY, str(tmp_path), run=f"{RUN}{number}", feed=feed, disorder=0, partitions=1)
+        for number in range(2)
+    )
+    with (
+        owned_by_stream(first),
+        pytest.raises(UserError, match="another run is writing there now"),
+        owned_by_stream(second),
+    ):
+        pass
+    with owned_by_stream(second):
+        pass
+
+
 def test_a_new_run_whose_messages_retention_removed_knows_no_window_that_is_whole() -> None:
     # Earlier runs ended at offset 10, and messages up to 15 were never read.
     assert lost_to(None, STUDY, {0: (10, 15)}, 99).before == 99
