@@ -18,6 +18,7 @@ from stream_runs import answers, statistics_of, streaming
 
 from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.processes import Process
+from ldpbeam.transforms.sources.journal import named_windows
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -63,7 +64,7 @@ def test_another_task_manager_reads_on_when_the_one_that_reads_is_killed(
     with streaming(tmp_path, STUDY, None, *options) as stream:
         stream.wait_until_said("^run .* reading ")
         # Something is in a checkpoint.
-        stream.wait_until(lambda: any(stream.left.run_folder.glob("journal-*.json")))
+        stream.wait_until(lambda: bool(named_windows(str(stream.left.output), stream.left.run)))
         job = flink.rest.jobs()[0]["jid"]
         for part in parts[1:]:
             stream.wait_until(lambda: bool(reads(flink, kafka.address)))

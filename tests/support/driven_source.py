@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,11 @@ class Opened(OpenFeed):
         self.answers = True
         self.before_acknowledging: Callable[[Sequence[str]], object] = lambda receipts: None
         self.said: Lag | None = None
+        self.at: Mapping[int, int] = {}
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        return self.at
 
     @property
     def lag(self) -> Lag | None:
@@ -88,6 +93,7 @@ _numbers = itertools.count()
 class Fake(Feed):
     label: str = field(default_factory=lambda: f"feed-{next(_numbers)}")
     done: tuple[str, ...] = ()
+    starts: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> str:
@@ -96,6 +102,7 @@ class Fake(Feed):
     def open(self, share: Any = None) -> OpenFeed:
         opened = Opened()
         opened.arrived = WAITING.get(self.label, deque())
+        opened.at = dict(self.starts)
         OPENED.setdefault(self.label, []).append(opened)
         # A reader that is made anew for each bundle is never idle: the run would not end.
         assert len(OPENED[self.label]) < 20
@@ -109,7 +116,7 @@ class Driven:
         self.now = NOW
         self.output = str(output)
         windows = Windows(10 * SECOND, period, 20 * SECOND)
-        feed = Fake()
+        feed = Fake(starts=given.pop("starts", ()))
         own = {"feed": feed, "attributes": ("x", "y"), "windows": windows}
         self.reading = Reading(
             **{**own, "output": self.output, "run": feed.label, "disorder": DISORDER, **given}

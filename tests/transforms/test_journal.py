@@ -13,12 +13,14 @@ from typing import IO
 import pytest
 
 from ldpbeam.transforms.sources import journal as stage
+from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.journal import (
     Journal,
     OpenWindow,
     Stop,
     ask_to_stop,
     named_windows,
+    positions_before,
     stopped_at,
 )
 from ldpbeam.transforms.sources.watermark import timestamp
@@ -89,6 +91,16 @@ def test_windows_leave_it_when_nothing_can_be_said_of_them_any_more(tmp_path: Pa
     path.unlink()
     own.name([window(1)], 12 * HOUR)
     assert not path.exists()
+
+
+def test_where_partitions_begin_is_in_the_file_before_anything_is_read(tmp_path: Path) -> None:
+    own = journal(tmp_path)
+    own.begin({0: 5, 1: 9})
+    assert positions_before(str(tmp_path)) == {0: 5, 1: 9}
+    own.name((), None, [Offsets(0, 5, 8)])
+    # The reader is made again, and goes back.
+    journal(tmp_path).begin({0: 6, 1: 10, 2: 7})
+    assert positions_before(str(tmp_path)) == {0: 8, 1: 9, 2: 7}
 
 
 def test_a_run_that_goes_on_has_not_stopped(tmp_path: Path) -> None:

@@ -123,6 +123,13 @@ class Journal:
             if new or moved:
                 self._write({window for window in self._windows | new if window.end > passed})
 
+    def begin(self, positions: Mapping[int, int]) -> None:
+        """Record the offset at which each partition begins that is not known yet, for runs that follow."""
+        with self._lock:
+            if positions.keys() - self._positions.keys():
+                self._positions = {**positions, **self._positions}
+                self._write(self._windows)
+
     def record(self, steps: Mapping[int, Sequence[Any]]) -> None:
         """Record the steps of the feed's arrivals, by partition; they are in the file when this returns."""
         with self._lock:
@@ -248,7 +255,7 @@ def named_windows(output: str, run: str) -> set[OpenWindow]:
 
 
 def positions_before(output: str) -> dict[int, int]:
-    """The offsets up to which the runs into an output folder have read, by partition of their feed."""
+    """The offsets up to which the runs into an output folder have read or were not to, by partition."""
     positions: dict[int, int] = {}
     pattern = FileSystems.join(literal(output), RUNS, "*", "journal-*.json")
     for entry in FileSystems.match([pattern])[0].metadata_list:
@@ -261,8 +268,8 @@ class Left(NamedTuple):
     """What the reader of a run with offsets left in its journal.
 
     Attributes:
-        positions: the offset after the last message that was committed, by partition from which anything was
-            taken.
+        positions: by partition, the offset after the last message that was committed; before any, the one at
+            which it began.
         watermark: the last watermark.
         needs: the lowest offset with a report of a window, by window and partition.
         steps: the steps of each partition.

@@ -77,6 +77,7 @@ class SharedFeed:
         #: The offset after the last message that was taken, by partition.
         self.positions = dict(positions)
         self.feed: OpenFeed = reading.feed.open(Share(number, reading.readers, self.positions))
+        self.journal.begin(self.feed.positions)
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None

@@ -24,6 +24,7 @@ from support.driven_source import (
 
 from ldpbeam.transforms.sources import reader, source
 from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.journal import positions_before
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress, progress
 from ldpbeam.transforms.sources.reading import Reading
@@ -115,3 +116,8 @@ def test_readers_in_each_others_place_are_forgotten_when_all_is_safe(drive: Driv
     driven.reader.close()
     assert driven.feed.closed
     assert reader._readers == {}
+
+
+def test_where_its_partitions_begin_is_in_the_journal_before_anything_is_read(drive: Drive) -> None:
+    driven = drive(starts=((0, 5), (1, 9)))
+    assert positions_before(driven.output) == {0: 5, 1: 9}
