@@ -38,6 +38,20 @@ interrupt = once_per_request(_interrupt)
 
 
 @contextmanager
+def sigterm_is_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt, so that all is cleaned up; only the main thread can do it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def interrupted_once() -> Iterator[None]:
     """Let Ctrl-C raise one KeyboardInterrupt per request, so that a second signal does not hit the clean-up.
 

@@ -18,7 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, TypeVar
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.interrupts import interrupt
+from ldpbeam.pipelines.interrupts import sigterm_is_ctrl_c
 
 #: Tasks that each process has or is sent ahead, so that it need not wait for the next.
 AHEAD = 2
@@ -65,39 +65,36 @@ def results_of(
     given = enumerate(tasks)
     running: dict[Future[tuple[Result, list[Caught]]], int] = {}
     issued: dict[Any, Any] = {}
-    handles = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, interrupt) if handles else None
-    executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(begin, os.getpid()))
-    try:
-        while True:
-            # Processes inherit the signal mask. SIGINT is blocked while they start, so that Ctrl-C reaches
-            # this process alone.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                for number, task in itertools.islice(given, AHEAD * processes - len(running)):
-                    running[executor.submit(_worked, work, task)] = number
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            if not running:
-                return
-            ready, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in sorted(ready, key=running.__getitem__):
-                number = running.pop(future)
-                result, caught = future.result()
-                for warning in caught:
-                    warnings.warn_explicit(*warning, registry=issued)
-                yield number, result
-    except TerminatedWorkerError as error:
-        codes = _EXIT_CODES.search(str(error))
-        how = f" ({codes[1]})" if codes else ""
-        raise UserError(
-            f"a process that computed was killed{how}, as happens when memory runs out; start the same "
-            "command again with more memory, or with fewer --processes"
-        ) from None
-    finally:
-        executor.shutdown(kill_workers=True)
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+    with sigterm_is_ctrl_c():
+        executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(begin, os.getpid()))
+        try:
+            while True:
+                # Processes inherit the signal mask. SIGINT is blocked while they start, so that Ctrl-C
+                # reaches this process alone.
+                mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    for number, task in itertools.islice(given, AHEAD * processes - len(running)):
+                        running[executor.submit(_worked, work, task)] = number
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                if not running:
+                    return
+                ready, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in sorted(ready, key=running.__getitem__):
+                    number = running.pop(future)
+                    result, caught = future.result()
+                    for warning in caught:
+                        warnings.warn_explicit(*warning, registry=issued)
+                    yield number, result
+        except TerminatedWorkerError as error:
+            codes = _EXIT_CODES.search(str(error))
+            how = f" ({codes[1]})" if codes else ""
+            raise UserError(
+                f"a process that computed was killed{how}, as happens when memory runs out; start the same "
+                "command again with more memory, or with fewer --processes"
+            ) from None
+        finally:
+            executor.shutdown(kill_workers=True)
 
 
 def _begin(begin: Callable[[], object], parent: int) -> None:

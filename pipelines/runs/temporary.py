@@ -10,13 +10,11 @@ import contextlib
 import fcntl
 import os
 import shutil
-import signal
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from ldpbeam.pipelines.interrupts import interrupt
+from ldpbeam.pipelines.interrupts import sigterm_is_ctrl_c
 
 _PREFIX = "ldpbeam-run-"
 
@@ -32,18 +30,13 @@ def temporary_folder() -> Iterator[Path]:
     """
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         _delete_unless_held(left)
-    handles = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, interrupt) if handles else None
-    try:
+    with sigterm_is_ctrl_c():
         folder, lock = _held()
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
-    finally:
-        if handles:
-            signal.signal(signal.SIGTERM, before)
 
 
 def _held() -> tuple[Path, int]:
