@@ -36,7 +36,7 @@ from ldpbeam.pipelines.runs.output import (
     named_in_errors,
     sweep,
 )
-from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, check_topic, continued, lost_to
+from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, lost_to
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
@@ -117,8 +117,6 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
-    if request.feed.kafka is not None:
-        check_topic(request.output, request.feed.kafka.topic.name)
     left = _left(request, engine)
     continues, _ = left
     name = request.resume or (continues.run if continues is not None else run_name(datetime.now(UTC)))

@@ -16,7 +16,7 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.printing import warn
 from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached, reach, reach_destination
 from ldpbeam.pipelines.runs.output import named_in_errors
-from ldpbeam.pipelines.runs.replays import Continued
+from ldpbeam.pipelines.runs.replays import Continued, check_topic
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
@@ -195,6 +195,7 @@ def _kafka(
     with named_in_errors(output):
         positions = positions_before(output) if run is None else run.positions
     reached = reach(asked, positions)
+    check_topic(output, asked.topic, reached.identity)
     for partition, offset in positions.items() if run is None else run.replay.taken:
         end = reached.ends.get(partition, 0)
         if offset > end:
@@ -216,7 +217,7 @@ def _kafka(
         )
     starts = tuple(sorted(reached.starts.items()))
     cuts = () if run is None else tuple(sorted(run.replay.cuts.items()))
-    feed = KafkaFeed(asked.topic, columns, folder, starts, cuts, suspects, asked.group)
+    feed = KafkaFeed(asked.topic, reached.identity, columns, folder, starts, cuts, suspects, asked.group)
     return feed, reached
 
 

@@ -43,12 +43,14 @@ class Reached:
             removed the former.
         ends: by partition, the offset after the last message.
         others: the group, if somebody else has committed offsets for it; None if nobody has.
+        identity: what tells the topic from others of its name.
     """
 
     starts: Mapping[int, int]
     removed: Mapping[int, tuple[int, int]]
     ends: Mapping[int, int]
     others: str | None
+    identity: str
 
 
 def reach(asked: KafkaRequest, positions: Mapping[int, int]) -> Reached:
@@ -71,7 +73,7 @@ def reach(asked: KafkaRequest, positions: Mapping[int, int]) -> Reached:
     begin |= {each: max(offset, ends[each][0]) for each, offset in known.items()}
     shared = asked.group is not None and not positions and brokers.has_committed(asked.group, ends)
     afters = {each: after for each, (_, after) in ends.items()}
-    return Reached(begin, removed, afters, asked.group if shared else None)
+    return Reached(begin, removed, afters, asked.group if shared else None, brokers.identity())
 
 
 def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> KafkaSpan:

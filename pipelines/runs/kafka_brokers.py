@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of
 
 #: Seconds to wait for brokers that do not answer.
 BROKER_SECONDS = 10.0
@@ -56,6 +56,13 @@ class Brokers:
         if rights and self._admin.AclOperation[self.right.upper()] not in rights:
             raise UserError(self._without_right())
         return sorted(partition.id for partition in described.partitions)
+
+    def identity(self) -> str:
+        """What tells the topic from others of its name."""
+        try:
+            return identity_of(self._client, self.topic.name, BROKER_SECONDS)
+        except self._kafka.KafkaException as error:
+            raise UserError(self._sentence(error.args[0], "")) from None
 
     def offsets(self, partitions: Iterable[int], where: str | int) -> dict[int, int]:
         """The offset of a place by partition.

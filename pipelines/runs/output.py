@@ -43,6 +43,8 @@ RUN = "run.json"
 INCOMPLETE = "incomplete.json"
 #: In the file of a stream of Kafka: its topic.
 TOPIC = "topic"
+#: The same: what tells it from other topics of its name.
+TOPIC_IDENTITY = "topic_identity"
 STUDY = "study.json"
 DEAD_LETTERS = "dead_letters"
 ACCOUNTING = "accounting.json"

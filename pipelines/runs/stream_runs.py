@@ -17,6 +17,7 @@ from ldpbeam.pipelines.runs.output import (
     RUN,
     STATISTICS,
     TOPIC,
+    TOPIC_IDENTITY,
     delete,
     files_in,
     folder_of,
@@ -59,8 +60,9 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
         with named_in_errors(job.output):
             make_folder(job.of_run(""))
             about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
-            topic = {TOPIC: job.feed.topic.name} if isinstance(job.feed, KafkaFeed) else {}
-            write_json(job.of_run(RUN), {**about, **topic})
+            if isinstance(job.feed, KafkaFeed):
+                about |= {TOPIC: job.feed.topic.name, TOPIC_IDENTITY: job.feed.identity}
+            write_json(job.of_run(RUN), about)
             if job.incomplete != Incomplete():
                 left = [window._asdict() for window in sorted(job.incomplete.windows)]
                 write_json(job.of_run(INCOMPLETE), {**asdict(job.incomplete), "windows": left})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_messages import add_partitions, new_topic, produce, remove_before
+from kafka_messages import add_partitions, make_anew, new_topic, produce, remove_before
 from stream_messages import PATIENCE, WEEK_AGO, client, evenly, one_by_one, reports_of, rides
 
 from ldpbeam.pipelines.errors import UserError
@@ -34,10 +34,9 @@ def messages(number: int, seed: int = 1) -> list[Any]:
 
 @contextlib.contextmanager
 def opened(address: str, topic: str, folder: Path, share: Share | None = None, **given: Any) -> Iterator[Any]:
-    starts = given.pop("starts", None)
-    if starts is None:
-        starts = tuple(sorted(reach(KafkaRequest(KafkaTopic(address, topic)), {}).starts.items()))
-    feed = KafkaFeed(KafkaTopic(address, topic), Columns(), str(folder), starts, **given)
+    reached = reach(KafkaRequest(KafkaTopic(address, topic)), {})
+    starts = given.pop("starts", tuple(sorted(reached.starts.items())))
+    feed = KafkaFeed(KafkaTopic(address, topic), reached.identity, Columns(), str(folder), starts, **given)
     reading = feed.open(share or Share())
     try:
         yield reading
@@ -113,6 +112,20 @@ def test_a_partition_that_is_added_is_found_and_read_from_its_beginning(
         assert found[1][0][0] == 0
         wait_until(lambda: all(silent is not None for silent in reading.silences.values()))
     assert set(reading.silences) == {0, 1}
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
+    kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_of_kafka, "FINDING_SECONDS", 0.2)
+    topic = new_topic(kafka.address, 1)
+    produce(kafka.address, topic, messages(10))
+    with opened(kafka.address, topic, tmp_path) as reading:
+        take(reading, 10)
+        make_anew(kafka.address, topic)
+        # Whichever is seen first: its id, or that it has no message at this offset.
+        with pytest.raises(OSError, match=r"another topic has its name now|partition 0: .* at offset 10 "):
+            wait_until(lambda: reading.take() is not None)
 
 
 def test_a_broker_that_is_away_is_waited_for_and_nothing_is_read_twice(

@@ -29,6 +29,7 @@ STUDY = parse_study(
     "    services: {a: {mechanism: square_wave, epsilon: 1.0}}\nwindows: {size: 1m}\n"
 )
 MINUTE, RUN = 60_000, "20260101T000000Z-1"
+TOPIC = KafkaTopic("h:1", "reports")
 
 
 def window(number: int) -> OpenWindow:
@@ -146,15 +147,23 @@ def test_a_run_does_not_go_on_when_another_one_has_read_what_it_would(tmp_path: 
     assert {window(1), window(2)} <= incomplete_windows(STUDY, str(tmp_path))
 
 
-def test_another_topic_needs_another_folder(tmp_path: Path) -> None:
-    check_topic(str(tmp_path), "others")
+def test_another_topic_needs_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = KafkaTopic("h:1", "others")
+    check_topic(str(tmp_path), others, "id")
     # Runs on Flink have no counts that a restart continues; their journals have offsets all the same.
-    for run, about in (("1", {"reads": "in/*"}), ("2", {"reads": "reports at h:1", "topic": "reports"})):
+    reads = {"reads": "reports at h:1", "topic": "reports", "topic_identity": "id"}
+    for run, about in (("1", {"reads": "in/*"}), ("2", reads)):
         (tmp_path / "runs" / run).mkdir(parents=True)
         (tmp_path / "runs" / run / "run.json").write_text(json.dumps({"run": run, **about}))
-    check_topic(str(tmp_path), "reports")
+    check_topic(str(tmp_path), TOPIC, "id")
     with pytest.raises(UserError, match=r"--topic others: run 2 into .* reads reports at h:1, and"):
-        check_topic(str(tmp_path), "others")
+        check_topic(str(tmp_path), others, "id")
+    monkeypatch.setattr(feed, "reach", lambda *_: Reached({}, {}, {}, None, "another id"))
+    with (
+        pytest.raises(UserError, match=r"--topic reports: run 2 into .* has read another topic of this name"),
+        feed.open_feed(FeedRequest(kafka=KafkaRequest(TOPIC)), Columns(), str(tmp_path), RUN),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(("ends", "last"), [({0: 29, 1: 4}, 29), ({1: 4}, 0)])
@@ -163,7 +172,7 @@ def test_a_topic_that_was_made_anew_needs_another_folder(
 ) -> None:
     killed(tmp_path)
     run = continued(STUDY, str(tmp_path))
-    monkeypatch.setattr(feed, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None))
+    monkeypatch.setattr(feed, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None, "id"))
     asked = FeedRequest(kafka=KafkaRequest(KafkaTopic("localhost:1", "reports")))
     for continues in (run, None):
         with (
@@ -191,7 +200,7 @@ def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) ->
     journal = killed(tmp_path)
     run = continued(STUDY, str(tmp_path))
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
-    feed = KafkaFeed(KafkaTopic("h:1", "reports"), Columns(), "", ())
+    feed = KafkaFeed(TOPIC, "id", Columns(), "", ())
     job = StreamJob(STUDY, str(tmp_path), run=RUN, feed=feed, disorder=0, partitions=1, incomplete=lost)
     with owned_by_stream(job):
         # The file of what it lacks makes it no other run.
@@ -206,7 +215,7 @@ def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) ->
 
 
 def test_two_streams_of_a_topic_do_not_write_to_a_folder_at_once(tmp_path: Path) -> None:
-    feed = KafkaFeed(KafkaTopic("h:1", "reports"), Columns(), "", ())
+    feed = KafkaFeed(TOPIC, "id", Columns(), "", ())
     # The second is of another name, as runs on Flink are, which are not continued.
     first, second = (
         StreamJob(STUDY, str(tmp_path), run=f"{RUN}{number}", feed=feed, disorder=0, partitions=1)

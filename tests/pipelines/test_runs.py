@@ -82,10 +82,10 @@ def test_an_empty_folder_becomes_the_streams(there: bool, tmp_path: Path) -> Non
 
 
 def test_a_run_of_kafka_says_its_topic(tmp_path: Path) -> None:
-    feed = KafkaFeed(KafkaTopic("h:1", "reports"), Columns(), "", ())
+    feed = KafkaFeed(KafkaTopic("h:1", "reports"), "id", Columns(), "", ())
     claim_for_stream(replace(job(tmp_path), feed=feed))
     about = json.loads((tmp_path / "runs" / "run-1" / "run.json").read_text())
-    assert (about["reads"], about["topic"]) == ("reports at h:1", "reports")
+    assert (about["reads"], about["topic"], about["topic_identity"]) == ("reports at h:1", "reports", "id")
 
 
 def test_further_runs_of_the_study_share_it(tmp_path: Path) -> None:

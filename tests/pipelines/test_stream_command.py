@@ -173,16 +173,6 @@ def test_what_an_earlier_run_left_is_damaged(name: str, streaming: Streaming) ->
     assert ran.err.startswith(f"ldpbeam: --output {streaming.output}: ")
 
 
-def test_a_topic_of_kafka_is_refused_where_runs_have_read_another(streaming: Streaming) -> None:
-    about = {"run": "r", "reads": "reports at h:1", "topic": "reports"}
-    (streaming.output / "runs" / "r").mkdir(parents=True)
-    (streaming.output / "runs" / "r" / "run.json").write_text(json.dumps(about))
-    done = streaming.run("--kafka", "localhost:1", "--topic", "others")
-    assert done.code == 2
-    assert done.err.startswith(f"ldpbeam: --topic others: run r into {streaming.output} reads reports at h:1")
-    assert done.err.count("\n") == 1
-
-
 def test_what_an_earlier_run_left_open_is_said(streaming: Streaming) -> None:
     assert streaming.run("--input", "in/*").code == 0
     windows = [["x", hour * 3_600_000, (hour + 1) * 3_600_000] for hour in (1, 3)]

@@ -53,6 +53,10 @@ class Topic:
     def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
         return 0, self.end
 
+    def list_topics(self, name: str, timeout: float) -> Any:
+        listed = SimpleNamespace(error=None, partitions={0: None, 1: None})
+        return SimpleNamespace(topics={name: listed})
+
     def commit(self, offsets: Sequence[Any], asynchronous: bool) -> None:
         raise kafka.KafkaException(kafka.KafkaError(self.refusal))
 
@@ -71,7 +75,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     ) -> Any:
         monkeypatch.setattr(feed_of_kafka, "client", lambda *_: topic)
         feed = KafkaFeed(
-            KafkaTopic("localhost:1", "t"), Columns(), str(tmp_path), ((0, 0),), ((0, cuts),), group=group
+            KafkaTopic("localhost:1", "t"), "id", Columns(), str(tmp_path), ((0, 0),), ((0, cuts),), (), group
         )
         readings.append(feed.open(share))
         return readings[-1]
@@ -137,6 +141,20 @@ def test_a_reader_continues_at_once_with_the_partitions_that_an_earlier_one_foun
     # Partition 3 is the other reader's. Without partition 2 the watermark would pass its messages.
     assert topic.assigned == {0: 5, 2: 7}
     assert set(reading.silences) == {0, 2}
+
+
+def test_nothing_is_taken_once_another_topic_has_the_name(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic([[message(0)]], 1)
+    reading = opened(topic)
+    monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "id")
+    reading._find()
+    assert topic.assigned == {0: 0, 1: 0}
+    monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "another id")
+    reading._find()
+    with pytest.raises(OSError, match="t at localhost:1: another topic has its name now"):
+        reading.take()
 
 
 def test_messages_that_are_not_read_again_are_suspected_no_more(opened: Any, tmp_path: Path) -> None:

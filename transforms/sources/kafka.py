@@ -24,7 +24,7 @@ from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.windows import FAR
@@ -52,6 +52,7 @@ class KafkaFeed(Feed):
 
     Attributes:
         topic: the topic.
+        identity: what tells it from other topics of its name.
         columns: the columns of reports that the study needs.
         folder: the run's folder, where messages are on record while they are decoded.
         starts: (partition, the offset of the first message that is read). Other partitions, which are new,
@@ -62,6 +63,7 @@ class KafkaFeed(Feed):
     """
 
     topic: KafkaTopic
+    identity: str
     columns: Columns
     folder: str
     starts: tuple[tuple[int, int], ...]
@@ -85,6 +87,7 @@ class _Consumed(OpenFeed):
     def __init__(self, feed: KafkaFeed, share: Share) -> None:
         # Imported here because a stream of another feed does not need it.
         import confluent_kafka
+        from confluent_kafka.admin import AdminClient
 
         self.feed = feed
         self.share = share
@@ -100,6 +103,7 @@ class _Consumed(OpenFeed):
             "error_cb": self._remember_error,
         }
         self._consumer = client(confluent_kafka.Consumer, feed.topic, settings)
+        self._admin = client(AdminClient, feed.topic, {"error_cb": self._remember_error})
         self._waiting: dict[int, deque[Received]] = {}
         self._cuts = dict(feed.cuts)
         #: The offset after the last message that was taken, by partition.
@@ -152,13 +156,13 @@ class _Consumed(OpenFeed):
         self._error = error.str()
 
     def take(self) -> FeedBatch | None:
+        if self._problem is not None:
+            raise OSError(f"{self.feed.name}: {self._problem}")
         partition, waiting = self._longest()
         if not waiting:
             self._fetch()
             partition, waiting = self._longest()
         if not waiting:
-            if self._problem is not None:
-                raise OSError(f"{self.feed.name}: {self._problem}")
             return None
         received: list[Received] = []
         size, first = 0, self._afters[partition]
@@ -258,7 +262,9 @@ class _Consumed(OpenFeed):
     def _find(self) -> None:
         name = self.feed.topic.name
         listed = self._consumer.list_topics(name, timeout=ANSWER_SECONDS).topics[name]
-        if listed.error is None:
+        if listed.error is None and identity_of(self._admin, name, ANSWER_SECONDS) != self.feed.identity:
+            self._problem = "another topic has its name now: it was made anew; read that into another folder"
+        elif listed.error is None:
             self._assign(set(listed.partitions))
         elif not listed.error.retriable():
             self._problem = listed.error.str()

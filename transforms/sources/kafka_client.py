@@ -105,6 +105,26 @@ def client(kind: Any, topic: KafkaTopic, ours: Mapping[str, object]) -> Any:
         raise ValueError(f"{topic.config}: librdkafka refuses the setting {' and '.join(refused)}") from None
 
 
+def identity_of(admin: Any, topic: str, seconds: float) -> str:
+    """What tells a topic from all others that have or had its name: the ids of its cluster and of the topic.
+
+    Brokers before 2.8 give topics no ids; all of theirs are zero.
+
+    Args:
+        admin: an ``AdminClient``.
+        topic: the name of the topic.
+        seconds: how long to wait for an answer.
+
+    Raises:
+        KafkaException: if there is none.
+    """
+    from confluent_kafka import TopicCollection
+
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=seconds)[topic]
+    cluster = admin.describe_cluster(request_timeout=seconds)
+    return f"{cluster.result().cluster_id}/{described.result().topic_id}"
+
+
 def _safe(error: Exception, given: Mapping[str, str]) -> str:
     """The text of an error without the values that a file gave."""
     text = error.args[0].str() if error.args else str(error)
