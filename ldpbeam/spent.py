@@ -73,7 +73,8 @@ class Received(Rows):
         window: the start of its window, in milliseconds: of the step of windows that slide, and without
             windows of the period.
         service: its place in :func:`services_of`.
-        payload: a keyed hash of its payload.
+        payload: a keyed hash of its payload; and of its report id, or else its event time, where a user may
+            have several reports in a window.
     """
 
     KINDS = MappingProxyType(_USER | {"window": np.int64, "service": np.uint16, "payload": np.uint64})

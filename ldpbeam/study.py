@@ -207,6 +207,19 @@ class Study:
         return self.duplicates == "drop" and self.repeats == "first"
 
     @property
+    def once_per_window(self) -> bool:
+        """Whether a user has one report to each service in a window, so that an equal one is a copy of it."""
+        return self.group_users and self.windows is not None
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether reports need event times: for windows, a ledger over periods, or versions by time."""
+        by_time = any(
+            s.by_time for described in self.attributes.values() for s in described.services.values()
+        )
+        return by_time or self.windows is not None or self.ledger is not None
+
+    @property
     def windows_joined(self) -> int:
         """In how many windows the reports of a user are brought together; 1 if in each by itself."""
         return 1 if self.windows is None else self.windows.each_joined

@@ -35,16 +35,17 @@ def ledger_command(options: argparse.Namespace) -> int:
         UserError: if a folder has no ledger over periods, or those of several cannot be brought together, or
             the study or the reports cannot be used.
     """
-    if bool(options.folders) == bool(options.input) or bool(options.study) != bool(options.input):
+    if bool(options.folders) == bool(options.input) or (options.input and not options.study):
         raise UserError("name output folders, or --study and --input")
     accounting: dict[str, Any] | None = None
+    given = _with_ledger(study_of(options.study, options.attribute), options.study) if options.study else None
     if options.input:
-        study = _with_ledger(study_of(options.study, options.attribute), options.study)
-        entries, accounting = _of_reports(study, options)
+        assert given is not None
+        entries, accounting = _of_reports(given, options)
     else:
         # A folder that is none would be missing from the sums.
-        study, *_ = [_with_ledger(read_study(folder), folder) for folder in options.folders]
-        entries = write_periods(study, options.folders)
+        first, *_ = [_with_ledger(read_study(folder), folder) for folder in options.folders]
+        entries = write_periods(given or first, options.folders)
     share = 0.0 if accounting is None else tables.bad_share(accounting)
     code = WITH_CARE if share > MAX_BAD_FRACTION else DONE
     if code == WITH_CARE:
@@ -56,7 +57,7 @@ def ledger_command(options: argparse.Namespace) -> int:
     if not entries:
         print("no user sent a report that the ledger counts")
     if accounting and accounting["dead_letters"]:
-        print("dead letters are not counted: nobody can say who spent what")
+        print("dead letters are not counted, whatever their users spent on them")
         tables.print_reasons(Console(), accounting)
     return code
 

@@ -91,8 +91,9 @@ def _sentences(results: Results) -> list[str]:
         sentences.append(f"{over:,} users spent more than the study's epsilon_cap")
     for period in results.periods:
         sentences.append(
-            f"users spent epsilon {period.about_values[-1].at_most:g} at most in all from "
-            f"{period.period_start} to {period.period_end} ({LEDGER_PERIODS})"
+            f"users spent epsilon {period.about_values[-1].at_most:g} at most about values, and "
+            f"{period.changes_included[-1].at_most:g} with changes included, from {period.period_start} to "
+            f"{period.period_end} ({LEDGER_PERIODS})"
         )
     sentences += periods.sentences(results.periods)
     tests = [test for run in results.runs if run.fit for test in run.fit.tests]

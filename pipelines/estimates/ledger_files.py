@@ -19,6 +19,7 @@ from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry
 from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
+from ldpbeam.transforms.reports.received import ledger_fingerprint
 from ldpbeam.transforms.storage import write_bytes
 
 
@@ -33,11 +34,16 @@ def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSp
     """What users spent, by the start of the period, with a bounded number of rows in memory.
 
     Raises:
-        UserError: if the files are not of this study and of one key, or one is damaged.
+        UserError: if the files are of other services, epsilons, windows or periods than the study's, or of
+            several keys, or one is damaged.
     """
+    wanted = ledger_fingerprint(study)
     for file in files:
-        if file.about.study != study.fingerprint:
-            raise UserError(f"{file.path}: a run of another study wrote this ledger")
+        if file.about.study != wanted:
+            raise UserError(
+                f"{file.path}: a run of another study wrote this ledger: its services, epsilons, windows or "
+                "period differ; ldpbeam ledger --study FILE --input REPORTS adds up reports of both"
+            )
         if file.about.key != files[0].about.key:
             raise UserError(
                 f"{file.path} and {files[0].path} were written with different keys (--user-id-key-file), so "

@@ -27,10 +27,14 @@ def ledger(parser: Parser) -> None:
     group = parser.add_argument_group("what is added up", "Output folders, or files of reports.")
     group.add_argument(
         "folders", nargs="*", metavar="OUT",
-        help="output folders of estimate or stream, of one study and one --user-id-key-file; the first one "
-        "gets the sums, for ldpbeam report",
+        help="output folders of estimate or stream, with the same services, epsilons, windows and "
+        "period, and one --user-id-key-file; the first one gets the sums, for ldpbeam report",
     )  # fmt: skip
-    group.add_argument("--study", metavar="FILE", help="the study of --input")
+    group.add_argument(
+        "--study",
+        metavar="FILE",
+        help="the study of --input; of folders, whose cap and values_at_most count (default: the first)",
+    )
     group.add_argument(
         "--input", nargs="+", metavar="FILE", help="files of reports, or globs; nothing is kept of them"
     )

@@ -30,7 +30,7 @@ from ldpbeam.schemas.outputs.received import (
 from ldpbeam.spent import Received, distinct
 from ldpbeam.transforms.outputs.names import span_name
 from ldpbeam.transforms.outputs.received import Keeping
-from ldpbeam.transforms.reports.received import key_check
+from ldpbeam.transforms.reports.received import key_check, ledger_fingerprint
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, open_raw, replacing
 from ldpbeam.windows import EVERYTHING, FAR, Span
@@ -89,7 +89,7 @@ def keeping(output: Output, folder: str, key: bytes | None, span: Span = EVERYTH
     """What workers need to write what users spent; None without a key."""
     if key is None:
         return None
-    about = About(output.study.fingerprint, key_check(key), span.start, span.stop)
+    about = About(ledger_fingerprint(output.study), key_check(key), span.start, span.stop)
     return Keeping(folder, about, key)
 
 

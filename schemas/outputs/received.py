@@ -34,7 +34,7 @@ class About:
     """What a file says of itself.
 
     Attributes:
-        study: the study's fingerprint.
+        study: what ``ledger_fingerprint`` says of the study.
         key: what ``key_check`` says of the key.
         start: the first event time of the run's windows, in milliseconds.
         stop: the first event time after them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Run, lines, report, spent
+from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Price, Run, lines, report, spent
 
 import ldpbeam as ldp
 from ldpbeam.library.tables import decoded_batches
@@ -30,7 +31,8 @@ from ldpbeam.pipelines.runs.sums import read_sums, write_sums
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.received import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.spent import PeriodSpent
+from ldpbeam.spent import PeriodSpent, Received, counted, distinct
+from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
@@ -139,6 +141,48 @@ def test_a_batch_run_spends_what_a_dictionary_says(
     assert ledger_of(folder) == model([Run(sent)])
 
 
+def ledger_of_reports(study: Study, sent: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The ledger of reports without any file."""
+    assert study.ledger is not None
+    validation = Validation(study, ledger_key=KEY)
+    batches = decoded_batches(sent, columns_or_only(study, None, None))
+    rows = Received.concatenated([part for batch in batches for part in validation.validate(batch).received])
+    return as_lines(added_up(study, [counted(distinct(rows), study.ledger.period)]))
+
+
+#: Studies in which a user may have several reports in a window: (text, window, prices).
+FRESH = re.sub(r", lifetime_epsilon: [0-9.]+(, values_at_most: 2)?", "", TEXT)
+FRESH_PRICES = {service: Price(price.epsilon) for service, price in PRICES.items()}
+SEVERAL = {
+    "repeats": (f"{FRESH}repeats: all\n", HOUR, FRESH_PRICES),
+    "duplicates": (f"{FRESH}duplicates: keep\n", HOUR, FRESH_PRICES),
+    "no windows": (TEXT.replace("windows: {size: 1h}\n", ""), 24 * HOUR, PRICES),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+@given(sent=reports, ids=st.lists(st.sampled_from(["", "a", "b"]), min_size=60, max_size=60))
+@settings(max_examples=60)
+def test_equal_reports_of_a_user_who_may_send_several_cost_each_and_copies_nothing(
+    kind: str, sent: list[dict[str, Any]], ids: list[str]
+) -> None:
+    text, window, prices = SEVERAL[kind]
+    named = [one | ({"report_id": name} if name else {}) for one, name in zip(sent, ids, strict=False)]
+    wanted = spent([Run(named)], window, 24 * HOUR, prices, several=True)
+    found = ledger_of_reports(parse_study(text), [*named, *named[:9]])
+    assert found == {start: lines(users, 3.5) for start, users in wanted.items()}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_240_equal_reports_of_a_user_are_240_epsilons(kind: str) -> None:
+    text, *_ = SEVERAL[kind]
+    sent = [report(("x", "web"), user, -1, 1_000 * second, "n") for user in (1, 2) for second in range(240)]
+    sent = [one | {"payload": 0} for one in sent]
+    (period,) = ledger_of_reports(parse_study(text), [*sent, *sent]).values()
+    assert period["about_values"] == {24.0: 2}
+    assert period["over"] == 2
+
+
 @given(st.lists(st.builds(Run, reports, spans), min_size=1, max_size=5))
 @settings(max_examples=60)
 def test_scheduled_runs_and_reruns_in_any_order_spend_what_a_dictionary_says(
@@ -187,8 +231,20 @@ def test_folders_of_one_key_are_added_up_and_of_another_study_refused(tmp_path: 
     keep(tmp_path / "two", Run(sent[4:], (START, START + 3 * HOUR)))
     totals = totals_of(STUDY, files_of([str(tmp_path / name) for name in ("one", "two")]))
     assert sum(period.reports for period in totals.values()) == len(sent)
-    with pytest.raises(UserError, match="another study"):
-        totals_of(parse_study(TEXT.replace("3.5", "4")), files_of([str(tmp_path / "one")]))
+    for services in (("epsilon: 0.1", "epsilon: 0.2"), ("web:", "net:"), ("1h", "2h"), ("1d", "2d")):
+        with pytest.raises(UserError, match="another study"):
+            totals_of(parse_study(TEXT.replace(*services)), files_of([str(tmp_path / "one")]))
+
+
+def test_a_ledger_goes_on_after_an_edit_of_what_it_does_not_depend_on(tmp_path: Path) -> None:
+    sent = [report(("x", "app"), user, hour, 1, "n") for user in range(4) for hour in range(9)]
+    keep(tmp_path, Run(sent))
+    edited = TEXT.replace("cap: 3.5", "cap: 2.5").replace("values_at_most: 2", "values_at_most: 3")
+    study = parse_study(f"{edited}publish: {{at_least: 5}}\n")
+    totals = totals_of(study, files_of([str(tmp_path)]))
+    # Two hours lie in the first period and seven in the second, whose reports are about three values of 2.
+    assert [tuple(each.about_values.epsilons) for _, each in sorted(totals.items())] == [(2.0,), (6.0,)]
+    assert [each.about_values.above(2.5) for _, each in sorted(totals.items())] == [0, 4]
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -226,6 +282,10 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     kept = [command("ledger", folder, "--json") for folder in (whole.path, ran.path)]
     read = command("ledger", "--study", study, "--input", lines_, "--json")
     entries = [json.loads(one.out)["periods"] for one in (*kept, read)]
+    (tmp_path / "edited.yaml").write_text(TEXT.replace("cap: 3.5", "cap: 90"))
+    edited = command("ledger", "--study", tmp_path / "edited.yaml", whole.path, "--json")
+    assert {entry["cap"] for entry in json.loads(edited.out)["periods"]} == {90.0}
+    command("ledger", whole.path, "--quiet")
     assert entries[0] == entries[1] == by_itself
     found = ldp.estimate(STUDY, [*sent, *sent[:5]])
     assert [fields_of(entry) for entry in found.periods] == by_itself
@@ -237,6 +297,13 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     assert sum(entry["reports"] for entry in entries[0]) == len(sent)
     shown = command("show", ran.path)
     assert "users spent more than epsilon 3.5 in the period from 2026-11-" in shown.out
+    for entry in by_itself:
+        values, changes = (entry[line][-1]["at_most"] for line in ("about_values", "changes_included"))
+        lines_of_show = (
+            f"epsilon {values:g} at most about values, and {changes:g} with changes included, from"
+        )
+        assert f"users spent {lines_of_show} {entry['period_start']}" in shown.out
+    assert any(entry["about_values"] != entry["changes_included"] for entry in by_itself)
     for folder in (whole.path, ran.path):
         ours = folder / "ledger"
         assert ours.stat().st_mode & 0o777 == 0o700

@@ -38,8 +38,13 @@ class Run:
     span: tuple[int, int] | None = None
 
 
-def received(runs: Sequence[Run], window: int) -> set[tuple[str, int, str, str, Any]]:
-    """(user, window, attribute, service, payload) of every report that counts, of runs in their order.
+def received(
+    runs: Sequence[Run], window: int, *, several: bool = False
+) -> set[tuple[str, int, str, str, Any, Any]]:
+    """(user, window, attribute, service, payload, mark) of every report that counts, of runs in their order.
+
+    The mark tells apart the equal reports of a user, where ``several`` of a window count: it is the report
+    id, or else the event time.
 
     What a run has in its own windows is replaced by later runs of them. Of other windows it has what no run
     before had. A run is forgotten when a later one has all its windows.
@@ -59,6 +64,7 @@ def received(runs: Sequence[Run], window: int) -> set[tuple[str, int, str, str, 
                 one["attribute"],
                 one["service"],
                 one["payload"],
+                (one.get("report_id") or one["event_time"]) if several else None,
             )
             for one in run.reports
         }
@@ -81,11 +87,16 @@ def _counting(kept: Sequence[tuple[tuple[int, int] | None, set[Any]]]) -> set[An
 
 
 def spent(
-    runs: Sequence[Run], window: int, period: int, prices: Mapping[tuple[str, str], Price]
+    runs: Sequence[Run],
+    window: int,
+    period: int,
+    prices: Mapping[tuple[str, str], Price],
+    *,
+    several: bool = False,
 ) -> dict[int, dict[str, tuple[float, float]]]:
     """(about values, changes included) of each user, by the start of the period."""
     counts: dict[int, dict[str, Counter[tuple[str, str]]]] = defaultdict(lambda: defaultdict(Counter))
-    for user, start, attribute, service, _ in received(runs, window):
+    for user, start, attribute, service, *_ in received(runs, window, several=several):
         counts[start - start % period][user][attribute, service] += 1
     return {
         start: {

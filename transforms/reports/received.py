@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.spent import Received, Unsigned
+from ldpbeam.schemas.reports.stamps import stamp_of
+from ldpbeam.spent import Received, Unsigned, services_of
 from ldpbeam.study import Study
+from ldpbeam.transforms.reports.batches import is_null, mixed
 
 #: The tag of the rows.
 RECEIVED = "received"
@@ -23,6 +29,23 @@ def key_check(key: bytes) -> str:
     return hmac.digest(key, _CHECK, "sha256")[:16].hex()
 
 
+def ledger_fingerprint(study: Study) -> str:
+    """32 hexadecimal digits of all that rows, their places and their epsilons depend on.
+
+    The cap and ``values_at_most`` are not among it, nor what is estimated and published: after an edit of
+    these a ledger goes on.
+    """
+    assert study.ledger is not None
+    services = []
+    for name, index in services_of(study):
+        attribute = study.attribute(name)
+        version = attribute.versions[index]
+        services.append([name, version.service, version.version, stamp_of(attribute, index)])
+    step = None if study.windows is None else study.windows.step
+    said = json.dumps([study.name, study.ledger.period, step, study.once_per_window, services])
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
 def payload_key(key: bytes) -> np.uint64:
     """The key of the hashes of payloads."""
     return np.uint64(int.from_bytes(hmac.digest(key, _PAYLOADS, "sha256")[:8], "big"))
@@ -35,11 +58,32 @@ def window_starts(study: Study, times: NDArray[np.int64]) -> NDArray[np.int64]:
     return times - times % step
 
 
+def report_marks(study: Study, report_ids: pa.Array | None, times: NDArray[np.int64]) -> Unsigned | None:
+    """What tells a user's reports of the same window, service and payload apart, shape (n,).
+
+    Where a user has one report in a window, nothing does (None): an equal one is a copy, and costs nothing.
+    Elsewhere a user may send equal reports: the report id does, or the event time of a report without one.
+
+    Args:
+        study: the study.
+        report_ids: n values, binary; None if no report has one.
+        times: event times in epoch milliseconds, shape (n,).
+    """
+    if study.once_per_window:
+        return None
+    marks = times.view(np.uint64)
+    if report_ids is None:
+        return marks
+    hashes = mixed(pc.fill_null(report_ids, b""))
+    return np.where(is_null(report_ids), marks, hashes)
+
+
 def received_rows(
     users: NDArray[np.uint8],
     windows: NDArray[np.int64],
     service: int,
     payloads: NDArray[np.generic],
+    marks: Unsigned | None,
     key: np.uint64,
 ) -> Received:
     """The rows of n reports to one service.
@@ -49,6 +93,7 @@ def received_rows(
         windows: the starts of their windows, shape (n,).
         service: the place of the service.
         payloads: the payloads in the type of the mechanism, shape (n,).
+        marks: :func:`report_marks`, which the hashes of payloads include.
         key: :func:`payload_key`.
     """
     ids = users.view(">u8").astype(np.uint64)
@@ -57,14 +102,16 @@ def received_rows(
         low=ids[:, 1],
         window=windows,
         service=np.full(len(windows), service, dtype=np.uint16),
-        payload=_hashes(payloads, ids[:, 1], key),
+        payload=_hashes(payloads, ids[:, 1], marks, key),
     )
 
 
-def _hashes(payloads: NDArray[np.generic], users: Unsigned, key: np.uint64) -> Unsigned:
-    """A 64-bit hash of each payload, under the key and the user, shape (n,).
+def _hashes(
+    payloads: NDArray[np.generic], users: Unsigned, marks: Unsigned | None, key: np.uint64
+) -> Unsigned:
+    """A 64-bit hash of each payload and its mark, under the key and the user, shape (n,).
 
-    Two payloads of one user, window and service collide with a probability of about 2^-64.
+    Two of them of one user, window and service collide with a probability of about 2^-64.
     """
     width = payloads.dtype.itemsize
     words = np.zeros((len(payloads), -(-width // 8) * 8), dtype=np.uint8)
@@ -72,7 +119,7 @@ def _hashes(payloads: NDArray[np.generic], users: Unsigned, key: np.uint64) -> U
     hashes = _mixed(users ^ key)
     for word in words.view("<u8").T:
         hashes = _mixed(hashes ^ word)
-    return hashes
+    return hashes if marks is None else _mixed(hashes ^ marks)
 
 
 def _mixed(words: Unsigned) -> Unsigned:

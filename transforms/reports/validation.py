@@ -30,7 +30,12 @@ from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import is_null, tagged
 from ldpbeam.transforms.reports.dead_letters import CODE, PLAIN, Disclosure
 from ldpbeam.transforms.reports.payloads import checked_payloads
-from ldpbeam.transforms.reports.received import payload_key, received_rows, window_starts
+from ldpbeam.transforms.reports.received import (
+    payload_key,
+    received_rows,
+    report_marks,
+    window_starts,
+)
 from ldpbeam.transforms.reports.refused import refused
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
@@ -69,13 +74,8 @@ def wanted_columns(
             for service_model in model.services.values()
             if service_model.version_field
         ]
-    columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), _needs_time(study), whole)
+    columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole)
     return replace(columns, renamed=fields.check(renamed or {}, columns.names))
-
-
-def _needs_time(study: Study) -> bool:
-    services = (service for model in study.attributes.values() for service in model.services.values())
-    return bool(study.windows or study.ledger) or any(service.by_time for service in services)
 
 
 def columns_or_only(
@@ -148,7 +148,7 @@ class Validation:
         self.ledger_key = ledger_key
         self.ledger_places = {pair: index for index, pair in enumerate(services_of(study))}
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
-        self.needs_time = _needs_time(study) or span.bounded
+        self.needs_time = study.needs_time or span.bounded
         self.old_times = -FAR < span.start < event_times.YEAR_1990
 
     def validate(self, batch: pa.RecordBatch) -> Validated:
@@ -259,8 +259,15 @@ class Validation:
     ) -> Received:
         assert self.ledger_key is not None
         times = batch.column("event_time").to_numpy(zero_copy_only=False)[rows].astype(np.int64)
-        windows = window_starts(self.study, times)
-        return received_rows(users, windows, service, payloads, payload_key(self.ledger_key))
+        ids = batch.column("report_id").take(pa.array(rows)) if "report_id" in batch.schema.names else None
+        return received_rows(
+            users,
+            window_starts(self.study, times),
+            service,
+            payloads,
+            report_marks(self.study, ids, times),
+            payload_key(self.ledger_key),
+        )
 
     def _reports(
         self,
