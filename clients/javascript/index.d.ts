@@ -148,11 +148,14 @@ export interface Panel {
 /**
  * The window that a user answers in the period of a time: when it begins and ends, in milliseconds since 1970.
  *
- * A report of another window is dropped, and spends epsilon for nothing.
+ * A report of another window is dropped, and spends epsilon for nothing. A UUID as text and its 16 bytes are the
+ * same user.
+ *
+ * @throws {TypeError} for a panel that no study has, an id that is neither text nor 16 bytes, and no time.
  */
 export function turn(
   panel: Panel,
-  user_id: string,
+  user_id: string | Uint8Array,
   time: Date | number,
 ): Promise<readonly [begin: number, end: number]>;
 
