@@ -93,7 +93,8 @@ class Client:
         Args:
             value: the true value; it does not leave this method.
             user_id: who reports; None for a random id that nobody else has.
-            event_time: when the value was observed; a study with windows needs it.
+            event_time: when the value was observed; a study with windows, versions by time or a ledger
+                needs it.
             group: the value of the study's group field.
             report_id: an id by which copies of the report are recognised.
 
@@ -148,7 +149,7 @@ class Client:
         scaled = scaled_values(self.attribute, values, self.clip)
         people = scaled.people if isinstance(scaled, KeyValuePairs) else len(scaled)
         times = None if event_times is None else event_times_of(event_times, people)
-        if times is None and (self.study.windows is not None or self._described.by_time):
+        if times is None and self.study.needs_time:
             raise ValueError("the study looks at event times: give when the values were observed")
         if self.study.panel is not None and user_ids is None:
             raise ValueError("the study has a panel: give user_ids, which say whose turn it is")

@@ -69,8 +69,7 @@ def perturb_command(options: argparse.Namespace) -> int:
     if start is not None and options.time_column is not None:
         raise UserError("--start and --time-column both give event times: give one of them")
     if start is None and options.time_column is None:
-        by_time = any(each.by_time for each in study.attributes[options.attribute].services.values())
-        if study.windows is not None or by_time:
+        if study.needs_time:
             raise UserError("the study looks at event times: give --time-column, or --start and --spread")
         start = 0
     means = read_means(options.means, study, attribute) if options.means else None

@@ -149,6 +149,30 @@ def test_without_a_user_id_every_report_has_a_random_one() -> None:
     assert len(one["user_id"]) == 36
 
 
+NEW_YEAR = "2026-01-01T00:00:00Z"
+VERSIONS = f"versions: {{old: {{epsilon: 1, until: '{NEW_YEAR}'}}, new: {{epsilon: 2, since: '{NEW_YEAR}'}}}}"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "ledger: {period: 30d}",
+        f"  y: {{domain: {{categories: 3}}, services: {{app: {{mechanism: grr, {VERSIONS}}}}}}}",
+    ],
+    ids=["ledger", "versions of another attribute"],
+)
+def test_reports_of_clients_have_the_times_without_which_they_would_be_dead_letters(rest: str) -> None:
+    text = (
+        "study: s\nattributes:\n  x: {domain: {categories: 3}, services: {app: {mechanism: grr, epsilon: 1}}}"
+    )
+    study = ldp.Study.from_yaml(f"{text}\n{rest}\n")
+    client = ldp.Client(study, "x", "app")
+    with pytest.raises(ValueError, match="give when the values were observed"):
+        client.reports([0, 1])
+    found = ldp.estimate(study, client.reports([0, 1] * 50, event_times="2026-11-20T11:00:00Z"))
+    assert (found.counts["used"], found.counts["dead_letters"]) == (100, 0)
+
+
 def test_event_times_are_asked_for_where_the_study_looks_at_them() -> None:
     client = ldp.Client(TIMED, "minutes", "apps")
     with pytest.raises(ValueError, match="give when the values were observed"):

@@ -38,6 +38,7 @@ attributes:
 FILES = {
     "small.yaml": SMALL,
     "hours.yaml": SMALL + "windows: {size: 1h}\n",
+    "month.yaml": SMALL + "ledger: {period: 30d}\n",
     "regions.yaml": SMALL + "groups: {field: region}\n",
     "mixed.yaml": MIXED,
     "wrong.yaml": SMALL.replace("buckets: 8", "buckets: 1"),
@@ -192,6 +193,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--value-column value --services zzz", "--services zzz: there are a, b; spaces between them"),
         ("--value-column value --versions a=new", "--versions a: no field tells versions of this "),
         ("--value-column value --study hours.yaml", "give --time-column, or --start and --spread"),
+        ("--value-column value --study month.yaml", "give --time-column, or --start and --spread"),
         ("--value-column value --study regions.yaml",
          "the study has groups, by the field 'region' of reports: add --group-column COLUMN"),
         ("--value-column value --group-column key", "--group-column: the study has no groups"),
