@@ -14,7 +14,7 @@ from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.estimates.readers import everybody, of_plan, plan_sentences
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
-from ldpbeam.pipelines.simulated.designs import designs
+from ldpbeam.pipelines.simulated.designs import MONTH, designs
 from ldpbeam.pipelines.simulated.planned import FIRST, LAST, MOST_SIMULATED, Planned, computed, simulated
 from ldpbeam.pipelines.simulated.trial import untried
 from ldpbeam.populations import names_for
@@ -77,8 +77,8 @@ def _compare(study: Study, wanted: set[str], options: argparse.Namespace) -> int
         return DONE
     if not lines:
         raise UserError(
-            "--designs: there is nothing to compare: it is for numbers and categories, in windows of half a "
-            "day or less"
+            "--designs: there is nothing to compare: it is for numbers and categories, in windows of at most "
+            f"{MONTH} days"
         )
     keys = ("attribute", "service", "design")
     rows = [
@@ -89,14 +89,14 @@ def _compare(study: Study, wanted: set[str], options: argparse.Namespace) -> int
             "a user sends": line.reports,
             "error of": line.quantity,
             "a window": _number(line.window),
-            "a day": _number(line.day),
+            f"{line.windows:,} windows": _number(line.period),
             "month: values": _number(line.about_values),
             "with changes": _number(line.changes_included),
         }
         for line in lines
     ]
     print_fitting(Console(), list(rows[0]), rows, keys=keys, left=("a user sends", "error of"))
-    print(f"Errors are the greatest standard errors of {users:,} users, each with one value for the day.")
+    print(f"Errors are the greatest standard errors of {users:,} users, each with one value in all windows.")
     print(
         "The last two are what a month reveals of one user: an epsilon about which values the user had, and "
         "one about anything, times of changes included. docs/choosing.md says which design is for whom."

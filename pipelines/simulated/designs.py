@@ -25,7 +25,7 @@ MEMO_BUCKETS = 256
 
 @dataclass(frozen=True)
 class Design:
-    """One way to collect reports in every window of a day.
+    """One way to collect reports in every window of a period.
 
     Attributes:
         attribute: the attribute.
@@ -33,8 +33,9 @@ class Design:
         design: ``fresh noise``, ``split``, ``panel`` or ``remembered noise``.
         reports: what a user sends, in words.
         quantity: what the errors are of: ``mean``, or ``rare share``.
+        windows: how many windows a period has.
         window: the greatest standard error of a window.
-        day: that of a day, for users who have one value in all its windows.
+        period: that of a period, for users who have one value in all its windows.
         about_values: the epsilon of a user and a month about which values the user had.
         changes_included: the epsilon of a user and a month about anything, times of changes included.
     """
@@ -44,8 +45,9 @@ class Design:
     design: str
     reports: str
     quantity: str
+    windows: int
     window: float
-    day: float
+    period: float
     about_values: float
     changes_included: float
 
@@ -53,9 +55,10 @@ class Design:
 def designs(study: Study, name: str, users: int) -> Iterator[Design]:
     """The designs of each service of an attribute, at the epsilon of its newest version.
 
-    A day has T windows: ``split`` divides the epsilon by T, and ``panel`` has a user answer one window in T.
-    Remembered noise has the study's lifetime epsilon, or else twice the epsilon, with 256 memo buckets of
-    numbers. There are none for services without a formula of errors, and for windows longer than half a day.
+    A period has T windows: ``split`` divides the epsilon by T, and ``panel`` has a user answer one window
+    in T. Both need two windows. Remembered noise has the study's lifetime epsilon, or else twice the epsilon,
+    with 256 memo buckets of numbers. There are no designs for services without a formula of errors, and for
+    windows longer than a month. The epsilon of a month is an average where periods do not fill it.
 
     Args:
         study: a study with windows that do not slide.
@@ -63,8 +66,9 @@ def designs(study: Study, name: str, users: int) -> Iterator[Design]:
         users: how many people there are.
     """
     assert study.windows is not None
-    attribute, windows = study.attribute(name), DAY // study.windows.size
-    for service in attribute.services if windows > 1 else ():
+    attribute, windows = study.attribute(name), windows_of_period(study)
+    in_month = MONTH * DAY / study.windows.size
+    for service in attribute.services if in_month >= 1.0 else ():
         version = attribute.versions[attribute.versions_of([service])[-1]]
         fresh = replace(version, mechanism=version.named, lifetime=None)
         quantity_and_error = _error(attribute, fresh)
@@ -76,32 +80,42 @@ def designs(study: Study, name: str, users: int) -> Iterator[Design]:
             fresh, mechanism=build_mechanism(fresh.mechanism.name, attribute.domain, epsilon / windows)
         )
         divided = _error_of(attribute, smaller) / math.sqrt(users)
-        day, month, once = math.sqrt(windows), epsilon * windows * MONTH, epsilon * MONTH
-        rows = [
-            ("fresh noise", f"epsilon {epsilon:g} a window", alone, alone / day, month, month),
-            ("split", f"epsilon {epsilon:g}/{windows} a window", divided, divided / day, once, once),
-            ("panel", f"epsilon {epsilon:g} in one window of {windows}", alone * day, alone, once, once),
-        ]
+        root, month, once = math.sqrt(windows), epsilon * in_month, epsilon * in_month / windows
+        rows = [("fresh noise", f"epsilon {epsilon:g} a window", alone, alone / root, month, month)]
+        if windows > 1:
+            rows += [
+                ("split", f"epsilon {epsilon:g}/{windows} a window", divided, divided / root, once, once),
+                ("panel", f"epsilon {epsilon:g} in one window of {windows}", alone * root, alone, once, once),
+            ]
         remembered = _remembered(attribute, version)
         if remembered is not None:
             known, lifetime = remembered
             window = _error_of(attribute, known) / math.sqrt(users)
             reports = f"epsilon {epsilon:g} a window, {lifetime.epsilon:g} for life"
             of_values = min(month, values_of(known) * lifetime.epsilon)
-            of_day = window / day * math.sqrt(_factor(lifetime, windows))
+            of_period = window / root * math.sqrt(_factor(lifetime, windows))
             rows.append(
                 (
                     "remembered noise",
                     reports,
                     window,
-                    of_day,
+                    of_period,
                     of_values,
-                    lifetime.chain.loss * windows * MONTH,
+                    lifetime.chain.loss * in_month,
                 )
             )
         yield from (
-            Design(name, service, design, sent, quantity, *numbers) for design, sent, *numbers in rows
+            Design(name, service, design, sent, quantity, windows, *numbers)
+            for design, sent, *numbers in rows
         )
+
+
+def windows_of_period(study: Study) -> int:
+    """How many windows a period has: that of the study's panel, or else a day; a month of long windows."""
+    assert study.windows is not None
+    if study.panel is not None:
+        return study.panel.windows
+    return (DAY if 2 * study.windows.size <= DAY else MONTH * DAY) // study.windows.size
 
 
 def _error(attribute: Attribute, version: ServiceVersion) -> tuple[str, float] | None:
@@ -132,7 +146,7 @@ def _remembered(attribute: Attribute, version: ServiceVersion) -> tuple[ServiceV
 
 
 def _factor(lifetime: Lifetime, windows: int) -> float:
-    """The variance of a day of users with one value, relative to fresh noise: of a rare share, or a bound."""
+    """The variance of windows with one value, relative to fresh noise: of a rare share, or a bound."""
     if isinstance(lifetime.chain, SupportChain):
         return float(lifetime.chain.share_factors(np.zeros(1), windows)[0])
     return lifetime.chain.factor(windows)

@@ -49,13 +49,13 @@ def test_a_panel_is_more_precise_than_a_split_epsilon(name: str, service: str, r
     lines = by_design(name, service)
     for of_split, of_panel in (
         (lines["split"].window, lines["panel"].window),
-        (lines["split"].day, lines["panel"].day),
+        (lines["split"].period, lines["panel"].period),
     ):
         assert (of_split / of_panel) ** 2 == pytest.approx(ratio, rel=0.1 if name == "minutes" else 2e-3)
     assert lines["split"].about_values == lines["panel"].about_values == 30.0
     assert lines["fresh noise"].about_values == lines["fresh noise"].changes_included == 720.0
     # A day of fresh noise has 24 times the reports of a window.
-    assert lines["fresh noise"].day == pytest.approx(lines["fresh noise"].window / math.sqrt(24.0))
+    assert lines["fresh noise"].period == pytest.approx(lines["fresh noise"].window / math.sqrt(24.0))
 
 
 def test_remembered_noise_reveals_less_of_values_and_more_of_changes() -> None:
@@ -73,13 +73,44 @@ def test_remembered_noise_reveals_less_of_values_and_more_of_changes() -> None:
     reports = rng.binomial(24, np.where(answers, *chain.instant)).sum(axis=1)
     shares = (reports / (24 * people) - q) / (p - q)
     # The variance of 200 draws has the relative standard error sqrt(2/200), and the deviation half of that.
-    assert shares.std() * math.sqrt(people) == pytest.approx(line.day * math.sqrt(10_000), rel=3 * 0.05)
+    assert shares.std() * math.sqrt(people) == pytest.approx(line.period * math.sqrt(10_000), rel=3 * 0.05)
 
 
 def test_a_service_that_cannot_remember_has_three_designs() -> None:
     assert list(by_design("minutes", "noise")) == ["fresh noise", "split", "panel"]
     assert by_design("minutes", "sign")["remembered noise"].about_values == 512.0  # 256 memo buckets of two
-    assert not by_design("drink", "plain", STUDY.replace("size: 1h", "size: 1d"))
+
+
+@pytest.mark.parametrize(
+    ("size", "panel", "windows", "in_month"),
+    [
+        ("12h", 0, 2, 60),
+        ("1d", 0, 30, 30),
+        ("1d", 7, 7, 30),
+        ("15d", 0, 2, 2),
+        ("30d", 12, 12, 1),
+        ("1h", 6, 6, 720),
+    ],
+)
+def test_longer_windows_have_a_period_of_a_month_and_a_panel_has_its_own(
+    size: str, panel: int, windows: int, in_month: int
+) -> None:
+    text = STUDY.replace("size: 1h", f"size: {size}") + (f"panel: {{windows: {panel}}}\n" if panel else "")
+    lines = by_design("drink", "plain", text)
+    domain = parse_study(STUDY).attribute("drink").domain
+    split, whole = (build_mechanism("grr", domain, epsilon) for epsilon in (1.0 / windows, 1.0))
+    variance = split.frequency_variance / whole.frequency_variance  # type: ignore[attr-defined]
+    assert (lines["split"].period / lines["panel"].period) ** 2 == pytest.approx(variance / windows)
+    assert lines["panel"].window == pytest.approx(lines["fresh noise"].window * math.sqrt(windows))
+    assert {line.windows for line in lines.values()} == {windows}
+    assert lines["fresh noise"].about_values == in_month
+    assert lines["panel"].about_values == lines["split"].about_values == pytest.approx(in_month / windows)
+
+
+def test_one_window_in_a_month_is_not_divided_and_a_longer_one_not_compared() -> None:
+    month, longer = (STUDY.replace("size: 1h", f"size: {size}") for size in ("30d", "31d"))
+    assert list(by_design("drink", "kept", month)) == ["fresh noise", "remembered noise"]
+    assert not by_design("drink", "kept", longer)
 
 
 def test_the_command_prints_them_beside_each_other(command: Callable[..., Any], tmp_path: Path) -> None:
