@@ -81,6 +81,8 @@ class Draft:
             f"      {_inline(service)}: {{mechanism: {mechanism}, epsilon: {_number(self.epsilon)}}}"
             for service, mechanism in self.services.items()
         ]
+        if self.windows:
+            lines += [f"      # {line}" for line in self._of_memory()]
         lines += [
             "    estimates:",
             "      # auto chooses the method by the data; `ldpbeam estimators` lists all.",
@@ -105,6 +107,22 @@ class Draft:
             "# publish: {at_least: 50}",
         ]
         return "\n".join(lines) + "\n"
+
+    def _of_memory(self) -> tuple[str, ...]:
+        """A service whose clients remember their noise, and what its keys mean."""
+        mechanism = "square_wave" if self.range else "grr"
+        more = (
+            "memo_buckets: to so many they round a number, a multiple of the attribute's buckets."
+            if self.range
+            else "as_published: true is for clients with the published constants of L-GRR and LOLOHA."
+        )
+        buckets = "memo_buckets: 256, " if self.range else ""
+        return (
+            "Clients that remember their noise reveal lifetime_epsilon of each value over all windows.",
+            "The ledger takes a user to have at most values_at_most values in a period.",
+            more,
+            f"kept: {{mechanism: {mechanism}, epsilon: 1, lifetime_epsilon: 2, {buckets}values_at_most: 3}}",
+        )
 
 
 def _inline(text: str) -> str:

@@ -71,8 +71,15 @@ def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
 
 
 def explain(study: Study) -> Iterator[str]:
-    """What the ledger over periods counts, in sentences; none if the study has none."""
+    """What the ledger over periods counts, in sentences; without one, what the study says of it in vain."""
     if study.ledger is None:
+        for name, index in services_of(study):
+            version = study.attribute(name).versions[index]
+            if version.values_at_most:
+                yield (
+                    f"values_at_most of service {version.label!r} of {name!r} is for the ledger over "
+                    "periods, and the study has none: add ledger: {period: 30d}."
+                )
         return
     length = format_duration(study.ledger.period)
     yield (

@@ -195,6 +195,8 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
             if lifetime is not None:
                 mechanism = lifetime.window
             at_most = version_model.values_at_most or described.values_at_most
+            if lifetime is not None:
+                _check_values(path, at_most, domain, lifetime)
             versions.append(ServiceVersion(service, version, mechanism, lifetime, at_most))
     if not isinstance(domain, Vector):
         joined = _joined(model, domain, versions, group_users)
@@ -312,6 +314,19 @@ def _lifetime(
         return Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _check_values(path: str, at_most: int | None, domain: Domain, lifetime: Lifetime) -> None:
+    """See that users are not said to have more different values than there are.
+
+    Raises:
+        ValueError: if they are.
+    """
+    of_categories = isinstance(domain, Categories)
+    possible = domain.size if isinstance(domain, Categories) else lifetime.chain.inputs
+    if at_most is not None and at_most > possible:
+        kind = "categories" if of_categories else "memo buckets"
+        raise ValueError(f"{path}: values_at_most: there are {possible:,} {kind}, found {at_most:,}")
 
 
 def _found_instead(options: Mapping[str, Any]) -> str:

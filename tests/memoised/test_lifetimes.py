@@ -82,6 +82,18 @@ def test_published_local_hashing_has_the_hashes_and_seeds_of_released_clients() 
             "",
             "multiple of the attribute's buckets",
         ),
+        (
+            "mechanism: olh, epsilon: 1, lifetime_epsilon: 2, values_at_most: 200",
+            CATEGORIES,
+            "",
+            "values_at_most: there are 5 categories, found 200",
+        ),
+        (
+            "mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2, values_at_most: 513, memo_buckets: 512",
+            NUMBERS,
+            "",
+            "values_at_most: there are 512 memo buckets, found 513",
+        ),
         ("mechanism: grr, epsilon: 1, lifetime_epsilon: 2", CATEGORIES, "repeats: all", "repeats: first"),
         (
             "mechanism: grr, epsilon: 1, lifetime_epsilon: 2",

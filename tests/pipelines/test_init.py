@@ -76,6 +76,23 @@ def test_a_field_makes_groups_and_publish_stands_as_a_comment(
     assert read_study(tmp_path / "none.yaml").groups is not None
 
 
+@pytest.mark.parametrize("domain", [("--range", "0", "1"), ("--categories", "a", "b", "c")])
+def test_what_clients_reveal_over_windows_stands_as_comments_that_a_study_can_have(
+    domain: tuple[str, ...], init: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert init("--attribute", "x", *domain, "--windows", "1h", "--yes").code == 0
+    text = (tmp_path / "study.yaml").read_text()
+    for key in ("kept", "ledger", "panel"):
+        text = text.replace(f"# {key}:", f"{key}:")
+    (tmp_path / "study.yaml").write_text(text)
+    study = read_study(tmp_path / "study.yaml")
+    assert study.ledger is not None and study.panel is not None
+    *_, kept = study.attribute("x").versions
+    assert kept.lifetime is not None and kept.values_at_most == 3
+    for key, said in (("memo_buckets", "--range" in domain), ("as_published", "--range" not in domain)):
+        assert (f"# {key}:" in text) == said
+
+
 def test_texts_are_categories_and_what_yaml_reads_otherwise_is_quoted(
     init: Callable[..., Any], tmp_path: Path
 ) -> None:
