@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam as ldp
-from ldpbeam.domains import Categories, Numeric
-from ldpbeam.mechanisms import CategoricalMechanism, NumericMechanism, build_mechanism
 from ldpbeam.panels import Panel
 from ldpbeam.schemas.reports.columns import cast_column
 from ldpbeam.schemas.reports.turns import in_turn
@@ -86,25 +85,41 @@ def test_both_forms_of_a_uuid_have_the_same_turn() -> None:
     assert (in_turn(PANEL, "drink", text, times) == in_turn(PANEL, "drink", raw, times)).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "ten", "day"),
-    [("oue", 10.9, 26.1), ("olh", 10.9, 26.1), ("grr", 22.7, 57.3), ("stochastic_rounding", 8.6, 20.5)],
-)
-def test_a_panel_varies_less_than_an_epsilon_that_is_split(name: str, ten: float, day: float) -> None:
-    """Everybody with epsilon / w, relative to one in w with epsilon: the variances of docs/over_time.md."""
-    domain = Numeric(0.0, 1.0) if name == "stochastic_rounding" else Categories(tuple("0123456789"))
+def test_a_panel_varies_less_than_an_epsilon_that_is_split(command: Any, tmp_path: Path) -> None:
+    """Everybody with epsilon / 24 has 26.1 times the variance of one hour in 24 with epsilon.
 
-    def variance(epsilon: float) -> float:
-        mechanism = build_mechanism(name, domain, epsilon)
-        if isinstance(mechanism, CategoricalMechanism):
-            return mechanism.frequency_variance
-        assert isinstance(mechanism, NumericMechanism)
-        rng = np.random.default_rng(1)
-        return float(mechanism.perturb(np.full(400_000, 0.5), rng).var())
+    Bits of `oue` are independent, so each rare category of each hour is a draw of the error: 24 x 199 of each
+    design. The ratio of two variances of so many draws has the relative standard error sqrt(4 / 4,776), 2.9%.
+    """
+    users, categories = 2_400, 200
+    rows = [f"u{user},0,{START + hour * HOUR}" for user in range(users) for hour in range(24)]
+    (tmp_path / "people.csv").write_text("\n".join(["id,drink,time", *rows]) + "\n")
 
-    for windows, ratio in ((10, ten), (24, day)):
-        # A tenth at most: OLH rounds its number of hashes, and SR's variance is that of 400,000 draws (0.2%).
-        assert variance(1.0 / windows) / (windows * variance(1.0)) == pytest.approx(ratio, rel=0.1)
+    def variance(name: str, epsilon: float, rest: str) -> float:
+        text = (
+            f"study: tea\nattributes:\n  drink:\n    domain: {{categories: {categories}}}\n"
+            f"    services: {{app: {{mechanism: oue, epsilon: {epsilon}}}}}\n"
+            f"    estimates: {{shares: {{estimator: inversion}}}}\nwindows: {{size: 1h}}\n{rest}"
+        )
+        (tmp_path / "study.yaml").write_text(text)
+        perturbed = command(
+            "perturb", "--study", tmp_path / "study.yaml", "--attribute", "drink",
+            "--input", tmp_path / "people.csv", "--value-column", "drink", "--user-column", "id",
+            "--time-column", "time", "--output", tmp_path / name, "--format", "parquet", "--seed", 1,
+        )  # fmt: skip
+        assert perturbed.code == 0, perturbed.err
+        (path,) = (tmp_path / name).iterdir()
+        reports = pq.read_table(path)
+        assert len(reports) == (users if rest else 24 * users)
+        found = ldp.estimate(ldp.Study.from_yaml(text), reports)
+        assert found.counts["used"] == len(reports)
+        shares = np.array([estimate.frequencies for estimate in found])[:, 1:]
+        assert shares.shape == (24, categories - 1)
+        return float((shares**2).mean())
+
+    split = variance("split", 1.0 / 24.0, "")
+    panel = variance("panel", 1.0, "panel: {windows: 24}\n")
+    assert split / panel == pytest.approx(26.1, rel=0.1)  # 3.4 standard errors
 
 
 def test_a_client_reports_in_its_turn_and_no_other() -> None:

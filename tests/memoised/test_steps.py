@@ -133,10 +133,11 @@ def test_the_samplers_draw_these_counts(name: str, pair: tuple[float, float]) ->
     every, many = np.arange(steps.draws), steps.draws_of_answer
     draws = np.repeat(every[:, None], many, axis=1)
     if isinstance(steps, BitSteps):
-        found = [np.full(len(every), 1)]
-        bits = steps.permanent(np.full(len(every), 1), draws)
-        sent = np.stack([np.bincount(bits[:, j], minlength=2) for j in (0, 1)], axis=1)
-        assert (bits[:, 0] == bits[:, 2]).all() and len(found) == 1
+        # Every bit of every category: its own one, and all others.
+        bits = [steps.permanent(np.full(len(every), own), draws).T for own in range(many)]
+        for own, other in itertools.product(range(many), repeat=2):
+            sent = np.bincount(bits[own][other], minlength=2)
+            assert (sent == permanent_counts(steps)[:, int(own == other)]).all()
     else:
         inputs = len(permanent_counts(steps).T)
         sent = np.stack(
@@ -146,15 +147,11 @@ def test_the_samplers_draw_these_counts(name: str, pair: tuple[float, float]) ->
             ],
             axis=1,
         )
-    assert (sent == permanent_counts(steps)).all()
-    instant = np.stack(
-        [
-            np.bincount(steps.instant(np.full((len(every), many), b), draws)[:, 0], minlength=steps.answers)
-            for b in range(steps.answers)
-        ],
-        axis=1,
-    )
-    assert (instant == instant_counts(steps)).all()
+        assert (sent == permanent_counts(steps)).all()
+    instants = [steps.instant(np.full((len(every), many), b), draws).T for b in range(steps.answers)]
+    for of_draw in range(many):
+        instant = [np.bincount(each[of_draw], minlength=steps.answers) for each in instants]
+        assert (np.stack(instant, axis=1) == instant_counts(steps)).all()
 
 
 @pytest.mark.parametrize("pair", PAIRS[:4])
