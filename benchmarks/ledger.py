@@ -27,6 +27,7 @@ from ldpbeam.pipelines.runs.sums import read_sums, write_sums
 from ldpbeam.schemas.outputs.received import About, bits_for, write_rows
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.spent import Received
+from ldpbeam.transforms.reports.received import ledger_fingerprint
 
 HOUR = 3_600_000
 START = 1_793_664_000_000  # 2026-11-03T00:00:00Z, where a period of 30 days begins
@@ -46,7 +47,7 @@ def write_hour(folder: Path, hour: int, users: tuple[np.ndarray, np.ndarray]) ->
     high, low = users
     start = START + hour * HOUR
     about = About(
-        parse_study(STUDY).fingerprint,
+        ledger_fingerprint(parse_study(STUDY)),
         "0" * 32,
         start,
         start + HOUR,
