@@ -169,11 +169,17 @@ def test_a_report_goes_to_each_window_that_is_open_or_is_counted_late(
 
 
 @settings(max_examples=50, derandomize=True, deadline=None)
-@given(models(), REPORTS)
-def test_a_piece_holds_the_watermark_at_its_earliest_report(model: Windows, some: list[Sent]) -> None:
-    _, last, _ = split(streamed(model, 2), [batch_of(some)])
+@given(models(), st.lists(st.tuples(REPORTS, st.none() | st.integers(-60, 80)), min_size=1, max_size=3))
+def test_a_piece_holds_the_watermark_at_its_earliest_report_or_where_none_of_its_reports_was_late(
+    model: Windows, bundle: list[tuple[list[Sent], int | None]]
+) -> None:
+    _, last, _ = split(streamed(model, 2), [batch_of(*each) for each in bundle])
+    watermarks = [-(2**62) if watermark is None else watermark for _, watermark in bundle]
     for piece in last:
-        assert piece.time == min(row.time for row in rows(piece))
+        assert piece.time == max(min(watermarks), min(row.time for row in rows(piece)))
+        # Its window expires after that.
+        (window,) = windows_in(model, piece.key.run)
+        assert piece.time < window[1] + model.allowed_lateness
 
 
 def test_reports_from_a_day_ahead_of_the_clock_are_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ class Watermarks:
 
         Args:
             uncommitted: the partitions of batches that were taken and are not committed, with the oldest
-                event time in each; None if no report has one.
+                event time in each that was expected; None if no report has one.
         """
         least: list[int] = []
         for partition, own in self._own(uncommitted).items():
@@ -102,6 +102,10 @@ class Watermarks:
         if least:
             self._said = min(least) if self._said is None else max(self._said, min(least))
         return self._said
+
+    def expected(self, partition: int) -> int | None:
+        """The event time from which on reports of a partition are expected; None before any is known."""
+        return self._of(partition).watermark.expected
 
     @property
     def idle(self) -> int:

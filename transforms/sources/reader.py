@@ -183,15 +183,18 @@ class Reader(UnboundedReader):
         self._number += 1
         times = event_times(batch)
         self._oldest = int(times.min()) if len(times) else None
-        before, arrival = self.shared.arrival(batch)
+        expected = self.shared.oldest_expected(batch.partition, times)
+        judged_by, arrival = self.shared.arrival(batch)
         clock = shared_feed.now() if arrival is None else arrival.clock
         windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, clock))
         receipts = tuple(batch.receipts)
         pending = Pending(
-            self.name, self._number, self._oldest, windows, receipts, batch.partition, batch.offsets
+            self.name, self._number, expected, windows, receipts, batch.partition, batch.offsets
         )
         self.shared.take(pending, times, batch)
-        self._taken = Taken(batch, self._watermark() if arrival is None else before, arrival)
+        # The journal and the metrics have it as of the last batch.
+        self._watermark()
+        self._taken = Taken(batch, judged_by, arrival)
         return True
 
     def get_current(self) -> Taken:
@@ -200,9 +203,14 @@ class Reader(UnboundedReader):
         return self._taken
 
     def get_current_timestamp(self) -> Timestamp:
-        """The oldest event time of the batch taken last, so that no report in it is late to the engine."""
+        """The oldest event time of the batch taken last, or the watermark by which its reports are judged.
+
+        The later of the two, so that no report that is not late there is late to the engine, and one that is
+        late does not hold the engine's watermark.
+        """
+        reached = self.get_current().watermark
         if self._oldest is not None:
-            return timestamp(self._oldest)
+            return timestamp(self._oldest if reached is None else max(self._oldest, reached))
         reached = self._watermark()
         return timestamp(shared_feed.now() if reached is None else reached)
 

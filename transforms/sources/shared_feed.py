@@ -43,7 +43,7 @@ class Pending(NamedTuple):
     Attributes:
         reader: the name of the reader that took it.
         number: how many batches that reader had taken, this one included.
-        oldest: its oldest event time in epoch milliseconds; None if no report has one.
+        oldest: its oldest event time that was expected, in epoch milliseconds; None if no report has one.
         windows: the windows that its reports are in.
         receipts: the receipts with which the feed acknowledges it.
         partition: the partition of the feed that it is from.
@@ -109,6 +109,17 @@ class SharedFeed:
             if batch.offsets is not None:
                 self.positions[partition] = batch.offsets.after
 
+    def oldest_expected(self, partition: int, times: NDArray[np.int64]) -> int | None:
+        """The oldest event time that is expected, of a batch that is about to be taken; None if none is.
+
+        The others hold no watermark.
+        """
+        with self._lock:
+            expected = self._watermarks.expected(partition)
+        if expected is not None:
+            times = times[times >= expected]
+        return int(times.min()) if len(times) else None
+
     def arrival(self, batch: FeedBatch) -> tuple[int | None, Arrival | None]:
         """(the watermark of a batch that was just taken, its arrival).
 
@@ -161,7 +172,7 @@ class SharedFeed:
         return self.reported
 
     def _uncommitted(self) -> dict[int, int | None]:
-        """The oldest event time among the batches that are not committed, by partition."""
+        """The oldest expected event time among the batches that are not committed, by partition."""
         oldest: dict[int, int | None] = {}
         for batch in self.pending:
             known = oldest.get(batch.partition)

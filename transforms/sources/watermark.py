@@ -14,6 +14,10 @@ server's clock in epoch milliseconds: no client can write them. Event times are 
 The watermark is the least of latest + silence, frontier - delay, and the oldest event that is not yet
 committed, less the disorder. It never goes back. The clock moves it only by silence: a process that was
 stopped knows nothing of the time meanwhile.
+
+Without the last of the three it is the *expected* time: what is further out of order when it arrives is not
+expected any more, and does not hold the watermark. Otherwise one client who repeats an old event time would
+hold it for ever, since something of his is never committed yet.
 """
 
 from __future__ import annotations
@@ -148,17 +152,26 @@ class Watermark:
         """The watermark in epoch milliseconds; None before there is one.
 
         Args:
-            uncommitted: the oldest event time that was taken and is not committed; None if there is none.
+            uncommitted: the oldest event time that was expected when it was taken, and is not committed; None
+                if there is none.
             pending: whether any batch that was taken is not committed.
         """
-        if self._latest is None or self._frontier is None:
-            return None
         if not pending and self._empty is not None:
             self._silence = max(self._silence, self._empty - self._reports_at)
-        reached = min(self._latest + self._silence, self._frontier - self._delay)
-        reached = (reached if uncommitted is None else min(reached, uncommitted)) - self.disorder
+        reached = self.expected
+        if reached is None:
+            return None
+        if uncommitted is not None:
+            reached = min(reached, uncommitted - self.disorder)
         self._said = reached if self._said is None else max(self._said, reached)
         return self._said
+
+    @property
+    def expected(self) -> int | None:
+        """The event time from which on reports are expected; None before there is a watermark."""
+        if self._latest is None or self._frontier is None:
+            return None
+        return min(self._latest + self._silence, self._frontier - self._delay) - self.disorder
 
     @property
     def idle(self) -> int:

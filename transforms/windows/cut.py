@@ -142,12 +142,15 @@ class Pieces:
         self.column = column
         self.span = span
         self.reports = 0
+        #: The least watermark of the batches gathered.
+        self.watermark = FAR
         self._gathered: defaultdict[tuple[PieceKey, int, pa.Schema], list[pa.RecordBatch]] = defaultdict(list)
 
     def gather(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int]]:
         """Gather the pieces of a batch; give the counts of its late reports."""
         arrival, metadata = arrival_of(batch), dict(batch.schema.metadata)
         watermark = int(metadata.pop(WATERMARK, -FAR))
+        self.watermark = min(self.watermark, watermark)
         metadata.pop(ARRIVAL, None)
         batch = batch.replace_schema_metadata(metadata)
         if not batch.num_rows:
@@ -200,6 +203,7 @@ class Pieces:
     def taken(self) -> Iterator[tuple[PieceKey, list[pa.RecordBatch]]]:
         """(key, batches of one channel and schema) for everything gathered so far, which is forgotten."""
         gathered, self._gathered, self.reports = self._gathered, defaultdict(list), 0
+        self.watermark = FAR
         for (key, _, _), parts in gathered.items():
             yield key, parts
 

@@ -98,12 +98,14 @@ class Split(beam.DoFn):
             yield WindowedValue((key, piece), at, [window.GlobalWindow()])
 
     def _taken(self) -> Iterator[tuple[Timestamp, PieceKey, pa.RecordBatch]]:
+        watermark = self.pieces.watermark
         for key, parts in self.pieces.taken():
             piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
             # The timestamp is the earliest event time: it holds the watermark, so that no window of the piece
-            # closes before the piece is processed. Without windows event times are not checked.
+            # expires before the piece is processed. It holds it no further back than where no report of the
+            # piece was late. Without windows event times are not checked.
             earliest = 0 if self.pieces.windows is None else int(piece.column("event_time").to_numpy().min())
-            yield timestamp(earliest), key, piece
+            yield timestamp(max(earliest, watermark)), key, piece
 
 
 @dataclass(eq=False)

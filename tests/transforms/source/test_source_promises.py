@@ -39,6 +39,8 @@ def test_whatever_happens_the_source_keeps_its_promises(
 
 def _see_promises_kept(driven: Driven, happenings: list[tuple[str, Any]]) -> None:
     unsafe: dict[str, list[int]] = {}  # the event times of what was taken and not acknowledged, by receipt
+    holding: dict[str, list[int]] = {}  # those that were in order when they came, but for the disorder
+    latest, came = None, driven.now  # the latest event time, and when a batch last came
     marks: list[tuple[Any, set[str]]] = []
     durable: set[str] = set()
     fails, said = False, None
@@ -57,7 +59,10 @@ def _see_promises_kept(driven: Driven, happenings: list[tuple[str, Any]]) -> Non
     for what, how in [*happenings, ("fail", False), ("mark", None), ("finalise", 10**6)]:
         if what == "come":
             times = [driven.now + second * SECOND for second in how]
-            unsafe[driven.put(batch(*times))] = times
+            receipt = driven.put(batch(*times))
+            in_order = -(2**62) if latest is None else latest + driven.now - came - DISORDER
+            unsafe[receipt], holding[receipt] = times, [time for time in times if time >= in_order]
+            latest, came = max(latest or 0, min(max(times), driven.now)), driven.now
             assert driven.take()
         elif what == "wait":
             driven.now += how * SECOND
@@ -81,7 +86,7 @@ def _see_promises_kept(driven: Driven, happenings: list[tuple[str, Any]]) -> Non
         if reached is not None:
             assert said is None or reached >= said
             assert at(reached) <= driven.now - DISORDER
-            oldest = min((time for times in unsafe.values() for time in times), default=None)
+            oldest = min((time for receipt in unsafe for time in holding[receipt]), default=None)
             assert oldest is None or reached == said or at(reached) <= oldest - DISORDER
         said = reached
     assert unsafe == {}
