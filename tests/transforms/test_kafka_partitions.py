@@ -135,6 +135,23 @@ def test_a_partition_of_which_messages_wait_is_not_at_its_end(
     assert reading.lag.messages == 2
 
 
+def test_a_partition_is_read_to_where_it_ended_though_more_has_come_since(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 1)
+    looks = iter([100, 200, 300])
+    monkeypatch.setattr(feed_of_kafka, "elapsed", lambda: next(looks))
+    topic = Topic([[message(0), message(1), message(2)]], 1)
+    reading = opened(topic)  # at 100
+    reading._look(0)  # at 200
+    topic.end = 2
+    reading._look(0)
+    passed = []
+    while reading.take() is not None:
+        passed.append(reading.silences[0])
+    assert passed == [200, 300, 300]
+
+
 def test_a_reader_continues_at_once_with_the_partitions_that_an_earlier_one_found(opened: Any) -> None:
     topic = Topic([], 0)
     reading = opened(topic, Share(0, 2, {0: 5, 2: 7, 3: 9}))

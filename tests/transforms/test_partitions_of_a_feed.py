@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import pytest
 
 from ldpbeam.transforms.sources.partitions import Watermarks
 
@@ -27,7 +28,7 @@ class Read:
         self.watermarks.take(partition, self.elapsed, np.array(times), now, now)
 
     def empty(self, *partitions: int) -> None:
-        """A second later these are found to be empty."""
+        """A second later these are known to have been empty, or read to where they ended then."""
         self.look()
         self.silences |= dict.fromkeys(partitions, self.elapsed)
         self.elapsed += SECOND
@@ -112,6 +113,37 @@ def test_a_partition_of_next_year_moves_nothing_while_the_others_rest() -> None:
         disturbed.empty(0, 1, 2)
         honest.empty(0, 1, 2)
     assert disturbed.at == honest.at
+
+
+@pytest.mark.parametrize("hostile", [[], [BACKLOG - HOUR] * 1_000], ids=["no report", "old reports"])
+def test_a_partition_that_is_kept_full_does_not_hold_it_while_it_is_read_as_fast_as_it_is_filled(
+    hostile: list[int],
+) -> None:
+    read = Read(4)
+    for hour in range(10):
+        for partition in range(3):
+            read.take(partition, *[BACKLOG + hour * HOUR] * 1_000)
+        read.take(3, *hostile)
+        read.empty(0, 1, 2, 3)
+    # Its last batch is not committed.
+    uncommitted = {3: min(hostile, default=None)}
+    read.look(uncommitted)
+    reached = read.watermarks.at(uncommitted)
+    assert reached is not None
+    assert reached >= BACKLOG + 8 * HOUR - DISORDER
+
+
+def test_it_waits_for_a_partition_that_catches_up_after_its_broker_was_away() -> None:
+    read = Read()
+    for hour in range(10):
+        for partition in (0, 1, 2) if hour < 2 else (0, 1):
+            read.take(partition, *[BACKLOG + hour * HOUR] * 1_000)
+        read.empty(*(0, 1, 2) if hour < 2 else (0, 1))
+    for hour in range(2, 9):
+        assert read.at is not None
+        assert read.at <= BACKLOG + hour * HOUR
+        read.take(2, *[BACKLOG + hour * HOUR] * 1_000)
+        read.empty(0, 1)
 
 
 def test_it_never_goes_back_though_a_partition_is_added() -> None:

@@ -98,7 +98,10 @@ class OpenFeed(ABC):
 
     @property
     def silences(self) -> Mapping[int, int | None]:
-        """:attr:`silent` by partition. A feed without partitions has one, 0."""
+        """By partition, a time before which everything was taken that was published; None if none is known.
+
+        It is on the clock :func:`elapsed`. A feed without partitions has one, 0, with :attr:`silent`.
+        """
         return {0: self.silent}
 
     @property

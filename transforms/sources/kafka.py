@@ -112,7 +112,6 @@ class _Consumed(OpenFeed):
         self._positions: dict[int, int] = {}
         #: The offset at which librdkafka last came to the end, by partition. It says so once for each end.
         self._reached: dict[int, int] = {}
-        self._silences: dict[int, int | None] = {}
         self._ends: dict[int, Ends] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -139,7 +138,6 @@ class _Consumed(OpenFeed):
                     self._positions[partition] = self._afters[partition] = starts.get(partition, 0)
                     self._clear_before(partition, starts.get(partition, 0))
                     self._waiting[partition] = deque()
-                    self._silences[partition] = None
                     self._ends[partition] = Ends(elapsed())
             self._consumer.incremental_assign([self._at(partition) for partition in new])
 
@@ -250,14 +248,9 @@ class _Consumed(OpenFeed):
 
     def _look(self, partition: int) -> None:
         begun = elapsed()
-        with self._lock:
-            position = None if self._waiting[partition] else self._positions[partition]
         _, end = self._consumer.get_watermark_offsets(self._at(partition), timeout=ANSWER_SECONDS)
         with self._lock:
             self._ends[partition].look(begun, end)
-            # It was empty when it was asked, and all before was taken.
-            if position is not None and position >= end:
-                self._silences[partition] = begun
 
     def _find(self) -> None:
         name = self.feed.topic.name
@@ -276,8 +269,9 @@ class _Consumed(OpenFeed):
 
     @property
     def silences(self) -> Mapping[int, int | None]:
+        # A partition need not be empty: whoever fills it as fast as it is read would hold up all others.
         with self._lock:
-            return dict(self._silences)
+            return {each: ends.passed(self._positions[each]) for each, ends in self._ends.items()}
 
     @property
     def positions(self) -> Mapping[int, int]:

@@ -40,13 +40,21 @@ class Ends:
         if len(self._looks) > MOST:
             del self._looks[1:-1:2]
 
-    def lag(self, position: int, elapsed: int) -> Lag:
-        """The lag of a reader that has taken everything before a position, at a time."""
+    def passed(self, position: int) -> int | None:
+        """When the last look was begun whose end a reader has come to that has taken all before a position.
+
+        None if it has come to none. Everything that was published before that time was taken.
+        """
         taken = [when for when, end in self._looks if end <= position]
         # Whoever reads on needs no older look again.
         del self._looks[: max(0, len(taken) - 1)]
+        return taken[-1] if taken else None
+
+    def lag(self, position: int, elapsed: int) -> Lag:
+        """The lag of a reader that has taken everything before a position, at a time."""
+        passed = self.passed(position)
         last = self._looks[-1][1] if self._looks else position
-        return Lag(elapsed - (taken[-1] if taken else self._began), max(0, last - position))
+        return Lag(elapsed - (self._began if passed is None else passed), max(0, last - position))
 
 
 def worst(lags: list[Lag]) -> Lag | None:

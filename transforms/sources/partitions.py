@@ -1,11 +1,13 @@
 """The watermark of a feed with partitions: none holds up the others, and none pushes them.
 
 Each partition has a :class:`Watermark` of its own, its *claim*. The watermark of the feed is the least of the
-claims. Two rules keep a partition in which nothing arrives from holding up the rest:
+claims. Two rules keep a partition in which nothing arrives, or nothing honest, from holding up the rest:
 
-- A partition without a report makes no claim, once it is known to be empty.
-- A partition that is found to be empty counts as the median of all claims, as it stood when the server was
-  asked, if its own claim is earlier: what is published after that is in order with what was read before.
+- A partition without a report makes no claim, once it is known that all that was published there by some time
+  was taken.
+- Such a partition counts as the median of all claims, as it stood at that time, if its own claim is earlier:
+  what is published after that is in order with what was read before. A partition that catches up after an
+  outage has messages of before, so it counts as its own claim.
 
 The median is honest while most partitions are. So a partition whose reports all claim to be of next year
 moves nothing: its own claim is not the least, and the median is that of the others. With two partitions the
@@ -23,14 +25,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.transforms.sources.watermark import Watermark
 
-#: Medians are remembered for so many milliseconds; a server that takes longer to say that a partition is
-#: empty does not raise its claim.
+#: Medians are remembered for so many milliseconds; a partition that is read further behind does not count as
+#: any.
 REMEMBERED = 120_000
 
 
 @dataclass
 class _Claim:
-    """One partition: its watermark, when it was last known to be empty, and what it counts as at least."""
+    """One partition: its watermark, until when all that was published is taken, and what it counts as at least."""
 
     watermark: Watermark
     silent: int | None = None
@@ -63,11 +65,12 @@ class Watermarks:
     def look(
         self, elapsed: int, silences: Mapping[int, int | None], uncommitted: Mapping[int, int | None]
     ) -> None:
-        """Learn since when the partitions of the reader, which are the keys, are known to be empty.
+        """Learn of the partitions of the reader, which are the keys, until when they have been read.
 
         Args:
             elapsed: the present.
-            silences: when each partition was last asked and had nothing more; None if it never had.
+            silences: by partition, a time before which everything was taken that was published; None if none
+                is known.
             uncommitted: as for :meth:`at`.
         """
         for partition, silent in silences.items():
@@ -94,11 +97,12 @@ class Watermarks:
         least: list[int] = []
         for partition, own in self._own(uncommitted).items():
             claim = self._claims[partition]
-            if own is None:
-                if claim.silent is None or partition in uncommitted:
-                    return self._said
+            if own is None and claim.silent is not None and partition not in uncommitted:
                 continue
-            least.append(own if claim.raised is None else max(own, claim.raised))
+            known = [each for each in (own, claim.raised) if each is not None]
+            if not known:
+                return self._said
+            least.append(max(known))
         if least:
             self._said = min(least) if self._said is None else max(self._said, min(least))
         return self._said
