@@ -32,7 +32,7 @@ REMEMBERED = 120_000
 
 @dataclass
 class _Claim:
-    """One partition: its watermark, until when all that was published is taken, and what it counts as at least."""
+    """One partition: its watermark, until when all there is taken, and what it counts as at least."""
 
     watermark: Watermark
     silent: int | None = None
