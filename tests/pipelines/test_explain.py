@@ -228,6 +228,16 @@ def test_where_users_reports_are_not_brought_together_the_ledger_stays_empty(
     assert "the ledger stays empty, and epsilon_cap 2 is not checked, because" in sentence
 
 
+def test_a_promise_of_values_without_a_ledger_is_said_to_be_in_vain(explain: Explain) -> None:
+    text = (
+        "study: s\nattributes:\n  x:\n    domain: {categories: 3}\n    services:\n      app: {mechanism: grr, "
+        "epsilon: 1, lifetime_epsilon: 2, values_at_most: 2}\nwindows: {size: 1h}\n"
+    )
+    vain = "values_at_most of service 'app' of 'x' is for the ledger over periods"
+    assert vain in " ".join(explain(text))
+    assert vain not in " ".join(explain(f"{text}ledger: {{period: 30d}}\n"))
+
+
 def test_categories_are_counted_and_one_attribute_is_not_attributes(explain: Explain) -> None:
     said = explain(
         "study: s\nattributes:\n  colour:\n    domain: {categories: [red, green, blue]}\n"
