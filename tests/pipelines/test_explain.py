@@ -230,8 +230,8 @@ def test_where_users_reports_are_not_brought_together_the_ledger_stays_empty(
 
 def test_a_promise_of_values_without_a_ledger_is_said_to_be_in_vain(explain: Explain) -> None:
     text = (
-        "study: s\nattributes:\n  x:\n    domain: {categories: 3}\n    services:\n      app: {mechanism: grr, "
-        "epsilon: 1, lifetime_epsilon: 2, values_at_most: 2}\nwindows: {size: 1h}\n"
+        "study: s\nattributes:\n  x:\n    domain: {categories: 3}\n    services:\n      app: {mechanism: "
+        "grr, epsilon: 1, lifetime_epsilon: 2, values_at_most: 2}\nwindows: {size: 1h}\n"
     )
     vain = "values_at_most of service 'app' of 'x' is for the ledger over periods"
     assert vain in " ".join(explain(text))
