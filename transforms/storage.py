@@ -1,7 +1,8 @@
 """Reading and writing whole files on any file system that Beam knows; devices and sockets are refused.
 
 Every file is written under a temporary name and then renamed, so that a retried or failed worker leaves no
-half-written file under the final name.
+half-written file under the final name. On a local file system, the disk has a file when it is written: no
+power failure takes what somebody has been told of.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import IO, Any, cast
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.localfilesystem import LocalFileSystem
 
 from ldpbeam.schemas.files.local_files import refuse_special
 
@@ -33,28 +33,36 @@ def open_raw(path: str) -> IO[bytes]:
     Raises:
         NotAFileError: if it is a FIFO, a device or a socket; it is not opened.
     """
-    if "://" not in path:
+    if _is_local(path):
         refuse_special(path)
     return cast("IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
 
 
 @contextlib.contextmanager
-def replacing(path: str, *, private: bool = False) -> Iterator[IO[bytes]]:
+def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iterator[IO[bytes]]:
     """A stream to a temporary file, which is renamed to ``path`` at the end, or deleted after an error.
 
     Args:
         path: a path on any file system that Beam knows.
         private: whether the owner alone may read the file, from its creation on. On object stores the rules
             of the bucket hold instead.
+        durable: whether the disk has the file at the end, for which some milliseconds are waited; if not, a
+            power failure may take it.
     """
     folder, name = FileSystems.split(path)
+    durable = durable and _is_local(path)
     # File systems take names of at most 255 bytes.
     temporary = FileSystems.join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
     stream = _create_private(temporary) if private and _is_local(temporary) else _create(temporary)
     try:
         with stream:
             yield stream
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         FileSystems.rename([temporary], [path])
+        if durable:
+            _sync_folder(folder)
     except BaseException:
         with contextlib.suppress(Exception):
             FileSystems.delete([literal(temporary)])
@@ -69,8 +77,17 @@ def _create_private(path: str) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
+def _sync_folder(path: str) -> None:
+    """Let the disk have the names in a folder."""
+    folder = os.open(path or os.curdir, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def _is_local(path: str) -> bool:
-    return isinstance(FileSystems.get_filesystem(path), LocalFileSystem)
+    return "://" not in path
 
 
 def half_written(name: str) -> bool:
@@ -88,11 +105,15 @@ def make_folder(path: str, *, private: bool = False) -> None:
     """
     if FileSystems.exists(path):
         return
+    local = _is_local(path)
+    new = [each for each in (Path(path), *Path(path).parents) if local and not each.exists()]
     try:
-        if private and _is_local(path):
+        if private and local:
             Path(path).mkdir(mode=0o700, parents=True)
         else:
             FileSystems.mkdirs(path)
+        for each in new:
+            _sync_folder(str(each.parent))
     except OSError:
         # Another run may have made it just now.
         if not FileSystems.exists(path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,25 @@ def test_a_file_is_replaced_and_its_name_says_nothing_of_compression(tmp_path: P
     with storage.open_raw(path) as stream:
         assert stream.read() == b"two"
     assert Path(path).read_bytes() == b"two"
+
+
+def test_the_disk_has_a_file_before_its_name_and_both_before_anybody_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "folder" / "file"
+    synced: list[tuple[int, bool]] = []
+    monkeypatch.setattr(
+        storage.os, "fsync", lambda file: synced.append((os.fstat(file).st_ino, path.exists()))
+    )
+    storage.make_folder(str(path.parent))
+    storage.write_bytes(str(path), b"here")
+    outer, new, folder, file = (
+        each.stat().st_ino for each in (tmp_path, tmp_path / "new", path.parent, path)
+    )
+    assert synced == [(new, False), (outer, False), (file, False), (folder, True)]
+    with storage.replacing(str(path), durable=False) as stream:
+        stream.write(b"again")
+    assert len(synced) == 4
 
 
 def test_a_folder_that_another_makes_at_the_same_moment_is_made(

@@ -32,7 +32,9 @@ def write_window(
     path: str = FileSystems.join(folder, name)
     make_folder(folder)
     joined = any(snapshot.joined for snapshot in snapshots)
-    with replacing(path, private=attribute.keeps_rows or joined) as stream:
+    private = attribute.keeps_rows or joined
+    # A batch run that the power ends is run again, and may have many thousand windows.
+    with replacing(path, private=private, durable=named_by_run) as stream:
         write_snapshots(
             stream, snapshots, attribute, study=study.name, study_fingerprint=study.fingerprint, run=run
         )

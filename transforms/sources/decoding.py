@@ -88,7 +88,8 @@ class Record:
     def of(self, messages: Sequence[str]) -> Iterator[None]:
         """Keep message ids on record during the block; at its end they are off it, also after an error."""
         make_folder(self._folder)
-        with replacing(self._path, private=True) as stream:
+        # It says what ended a process, and not what ended the machine.
+        with replacing(self._path, private=True, durable=False) as stream:
             stream.write(json.dumps({"messages": list(messages)}).encode() + b"\n")
         try:
             yield
