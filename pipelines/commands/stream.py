@@ -49,7 +49,7 @@ from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN
-from ldpbeam.transforms.sources.journal import positions_before
+from ldpbeam.transforms.sources.journal import lost_before, positions_before
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.untrusted import shown
 
@@ -253,7 +253,7 @@ def _finished(job: StreamJob) -> int:
         tables.print_reasons(Console(), counts)
     for sentence in warnings_of(job.study, counts):
         warn(sentence)
-    if job.incomplete.lost:
+    if job.incomplete.lost or lost_before(job.output, job.run) is not None:
         missing = counts["in"] - sum(counts[name] for name in FATES)
         warn(
             f"retention has removed messages that this run needed: {missing:,} reports that were read are in "

@@ -19,6 +19,7 @@ from ldpbeam.transforms.sources.journal import (
     OpenWindow,
     Stop,
     ask_to_stop,
+    lost_before,
     named_windows,
     positions_before,
     stopped_at,
@@ -101,6 +102,16 @@ def test_where_partitions_begin_is_in_the_file_before_anything_is_read(tmp_path:
     # The reader is made again, and goes back.
     journal(tmp_path).begin({0: 6, 1: 10, 2: 7})
     assert positions_before(str(tmp_path)) == {0: 8, 1: 9, 2: 7}
+
+
+def test_what_is_lost_stays_lost_when_the_reader_is_made_again(tmp_path: Path) -> None:
+    own = journal(tmp_path)
+    own.begin({0: 5})
+    assert lost_before(str(tmp_path), "run-1") is None
+    own.lose(7 * HOUR)
+    own.lose(6 * HOUR)
+    journal(tmp_path).stop(None)
+    assert lost_before(str(tmp_path), "run-1") == 7 * HOUR
 
 
 def test_a_run_that_goes_on_has_not_stopped(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Topic:
 
     def __init__(self, calls: Sequence[Sequence[Any]], end: int) -> None:
         self.calls = list(calls)
-        self.end = end
+        self.first, self.end = 0, end
         self.assigned: dict[int, int] = {}
         self.refusal = kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
 
@@ -50,8 +50,12 @@ class Topic:
     def incremental_assign(self, partitions: Sequence[Any]) -> None:
         self.assigned |= {each.partition: each.offset for each in partitions}
 
+    def incremental_unassign(self, partitions: Sequence[Any]) -> None:
+        for each in partitions:
+            del self.assigned[each.partition]
+
     def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
-        return 0, self.end
+        return self.first, self.end
 
     def list_topics(self, name: str, timeout: float) -> Any:
         listed = SimpleNamespace(error=None, partitions={0: None, 1: None})
@@ -171,6 +175,29 @@ def test_nothing_is_taken_once_another_topic_has_the_name(
     monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "another id")
     reading._find()
     with pytest.raises(OSError, match="t at localhost:1: another topic has its name now"):
+        reading.take()
+
+
+@pytest.mark.parametrize("code", [kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE])
+def test_a_mark_before_what_retention_left_goes_on_with_the_first_message(code: int, opened: Any) -> None:
+    topic = Topic([[message(5, code)]], 20)
+    topic.first = 9
+    reading = opened(topic, Share(0, 1, {0: 5}))
+    assert reading.take() is None
+    reading._look(0)
+    assert topic.assigned == {0: 9}
+    assert reading.lost is not None
+    topic.calls = [[message(9)]]
+    # The counts of batches join over what is gone.
+    assert reading.take().offsets == (0, 5, 10)
+
+
+def test_an_offset_past_the_end_of_a_partition_ends_the_run(opened: Any) -> None:
+    reading = opened(Topic([[message(5, kafka.KafkaError.OFFSET_OUT_OF_RANGE)]], 3), Share(0, 1, {0: 5}))
+    reading.take()
+    reading._look(0)
+    assert reading.lost is None
+    with pytest.raises(OSError, match="there is no message at offset 5, and it ends at 3"):
         reading.take()
 
 

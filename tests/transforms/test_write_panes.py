@@ -249,6 +249,19 @@ def test_a_window_that_had_not_begun_when_the_run_ended_is_counted_and_not_publi
     assert len(own.write([tomorrow])) == 2
 
 
+def test_a_window_that_began_before_messages_were_found_to_be_lost_is_incomplete(writing: Write) -> None:
+    own = writing()
+    journal = Journal(str(own.output), own.run, 0, 0)
+    journal.begin({0: 0})
+    journal.lose(SECOND_WINDOW[0])
+    judged = [
+        snapshots[0].complete
+        for window in (PANE[0].window, SECOND_WINDOW)
+        for _, snapshots in own.statistics.process(("x", [replace(PANE[0], window=window)]))
+    ]
+    assert judged == [False, True]
+
+
 def test_an_id_says_what_an_estimate_is_of(writing: Write) -> None:
     given = writing(GROUPED).process(("x", [replace(own, pane_index=3) for own in GROUPS]))
     window = "1970-01-01T00:00:00Z/1970-01-01T00:00:10Z"

@@ -23,7 +23,7 @@ from ldpbeam.transforms.outputs.names import STATISTICS
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.reports.counts import NOT_BEGUN, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import NEVER, Incomplete, ended_at, stopped_at
+from ldpbeam.transforms.sources.journal import NEVER, Incomplete, ended_at, lost_before, stopped_at
 from ldpbeam.transforms.windows.panes import EARLY
 from ldpbeam.untrusted import shown
 
@@ -93,7 +93,9 @@ class WritePaneStatistics(beam.DoFn):
             stopped = stopped_at(self.output, self.run)
             if stopped is not None and window[1] > stopped:
                 timing = EARLY
-        complete = timing != EARLY and not self.incomplete.holds(attribute, window)
+        lost = lost_before(self.output, self.run) if timing != EARLY else None
+        lacks = self.incomplete.holds(attribute, window) or (lost is not None and window[0] < lost)
+        complete = timing != EARLY and not lacks
         return [replace(snapshot, pane_timing=timing, complete=complete) for snapshot in snapshots]
 
 

@@ -110,6 +110,11 @@ class OpenFeed(ABC):
         return {}
 
     @property
+    def lost(self) -> int | None:
+        """When messages were last found to be removed that had not been taken, in epoch milliseconds."""
+        return None
+
+    @property
     def lag(self) -> Lag | None:
         """How far it is behind its server; None if only publish times tell. Any thread may ask."""
         return None

@@ -87,6 +87,7 @@ class Journal:
         self._watermark: int | None = entry.get("watermark")
         self._needs = _needs(entry)
         self._steps: list[Any] = entry.get("steps", [])
+        self._lost_before: int | None = entry.get("lost_before")
         if entry.get("stopped_at") is not None or entry.get("ended_at") is not None:
             self._write(self._windows)
 
@@ -140,6 +141,13 @@ class Journal:
                     self._positions.setdefault(partition, each[0].offset)
             self._write(self._windows)
 
+    def lose(self, before: int) -> None:
+        """Record that windows that begin before a time, in epoch milliseconds, may lack removed messages."""
+        with self._lock:
+            if self._lost_before is None or self._lost_before < before:
+                self._lost_before = before
+                self._write(self._windows)
+
     def forget(self, has_settled: Callable[[Bounds], bool], counted: Mapping[int, int]) -> dict[int, int]:
         """Forget the offsets that windows needed which have settled.
 
@@ -182,6 +190,7 @@ class Journal:
                         [*window, sorted(needs.items())] for window, needs in sorted(self._needs.items())
                     ],
                     "steps": self._steps,
+                    "lost_before": self._lost_before,
                 }
             stream.write(json.dumps(entry).encode() + b"\n")
         self._windows = windows
@@ -242,6 +251,12 @@ class Stop:
 def ended_at(output: str, run: str) -> int | None:
     """The clock when the last reader of a run finished, in epoch milliseconds; None while none has."""
     times = [entry.get("ended_at") for entry in _entries(FileSystems.join(output, RUNS, run))]
+    return max((time for time in times if time is not None), default=None)
+
+
+def lost_before(output: str, run: str) -> int | None:
+    """The time of :meth:`Journal.lose`, the latest of a run's readers; None if nothing is lost."""
+    times = [entry.get("lost_before") for entry in _entries(FileSystems.join(output, RUNS, run))]
     return max((time for time in times if time is not None), default=None)
 
 

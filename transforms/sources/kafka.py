@@ -116,6 +116,9 @@ class _Consumed(OpenFeed):
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._problem: str | None = None
+        #: The partitions that have no message at the position of their readers.
+        self._out_of_range: set[int] = set()
+        self._lost: int | None = None
         self._error = ""
         #: Why offsets were not committed, the last time that a broker refused it.
         self._refusal = ""
@@ -206,11 +209,7 @@ class _Consumed(OpenFeed):
                 # Of the group, for which a user may have no right: nothing is read from it.
                 self._remember_error(error)
             elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
-                self._problem = (
-                    f"partition {partition}: retention has removed the message at offset "
-                    f"{self._positions[partition]:,} before it was read; start the stream again, which says "
-                    "what is lost"
-                )
+                self._out_of_range.add(partition)
             elif not error.retriable() and error.code() > 0:
                 self._problem = f"partition {partition}: {error.str()}"
             else:
@@ -248,9 +247,33 @@ class _Consumed(OpenFeed):
 
     def _look(self, partition: int) -> None:
         begun = elapsed()
-        _, end = self._consumer.get_watermark_offsets(self._at(partition), timeout=ANSWER_SECONDS)
+        first, end = self._consumer.get_watermark_offsets(self._at(partition), timeout=ANSWER_SECONDS)
         with self._lock:
             self._ends[partition].look(begun, end)
+        if partition in self._out_of_range and not self._waiting[partition]:
+            self._go_on(partition, first, end)
+
+    def _go_on(self, partition: int, first: int, end: int) -> None:
+        """Read a partition on from the first message that there is."""
+        position = self._positions[partition]
+        if position > end:
+            self._problem = (
+                f"partition {partition}: there is no message at offset {position:,}, and it ends at {end:,}: "
+                "the topic was made anew or has lost messages; read it into another folder"
+            )
+            return
+        self._out_of_range.discard(partition)
+        if position < first:
+            FEEDS.warning(
+                "%s, partition %d: retention has removed the messages from offset %d to %d before they were "
+                "read; what was in them is lost, and windows that may lack it are marked incomplete",
+                *(self.feed.name, partition, position, first - 1),
+            )
+            with self._lock:
+                self._positions[partition] = first
+                self._lost = time.time_ns() // 1_000_000
+        self._consumer.incremental_unassign([self._at(partition)])
+        self._consumer.incremental_assign([self._at(partition)])
 
     def _find(self) -> None:
         name = self.feed.topic.name
@@ -277,6 +300,11 @@ class _Consumed(OpenFeed):
     def positions(self) -> Mapping[int, int]:
         with self._lock:
             return dict(self._positions)
+
+    @property
+    def lost(self) -> int | None:
+        with self._lock:
+            return self._lost
 
     @property
     def lag(self) -> Lag | None:

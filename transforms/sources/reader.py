@@ -176,6 +176,8 @@ class Reader(UnboundedReader):
         self.shared.look()
         self.shared.forget()
         batch = self.shared.feed.take()
+        if self.shared.feed.lost is not None:
+            self.shared.journal.lose(self.shared.feed.lost)
         if batch is None:
             if self._is_idle():
                 self._finish()
