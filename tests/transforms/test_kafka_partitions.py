@@ -42,7 +42,15 @@ class Topic:
         self.calls = list(calls)
         self.first, self.end = 0, end
         self.assigned: dict[int, int] = {}
-        self.refusal = kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
+        self.refusal: Any = None
+        #: Partitions without a leader, and what the topic's metadata say is wrong with it.
+        self.leaderless: set[int] = set()
+        self.error: Any = None
+        self.on_commit: Any = None
+
+    def client(self, kind: Any, topic: KafkaTopic, settings: dict[str, Any]) -> Any:
+        self.on_commit = settings.get("on_commit", self.on_commit)
+        return self
 
     def consume(self, most: int, seconds: float) -> Sequence[Any]:
         return self.calls.pop(0) if self.calls else []
@@ -55,14 +63,17 @@ class Topic:
             del self.assigned[each.partition]
 
     def get_watermark_offsets(self, partition: Any, timeout: float) -> tuple[int, int]:
+        if partition.partition in self.leaderless:
+            raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.LEADER_NOT_AVAILABLE))
         return self.first, self.end
 
     def list_topics(self, name: str, timeout: float) -> Any:
-        listed = SimpleNamespace(error=None, partitions={0: None, 1: None})
+        listed = SimpleNamespace(error=self.error, partitions={0: None, 1: None})
         return SimpleNamespace(topics={name: listed})
 
     def commit(self, offsets: Sequence[Any], asynchronous: bool) -> None:
-        raise kafka.KafkaException(kafka.KafkaError(self.refusal))
+        assert asynchronous
+        self.on_commit(self.refusal, offsets)
 
     def unassign(self) -> None:
         """Deliver no more."""
@@ -77,7 +88,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     def open_on(
         topic: Topic, share: Share = WHOLE, group: str | None = None, cuts: tuple[int, ...] = ()
     ) -> Any:
-        monkeypatch.setattr(feed_of_kafka, "client", lambda *_: topic)
+        monkeypatch.setattr(feed_of_kafka, "client", topic.client)
         feed = KafkaFeed(
             KafkaTopic("localhost:1", "t"), "id", Columns(), str(tmp_path), ((0, 0),), ((0, cuts),), (), group
         )
@@ -216,9 +227,41 @@ def test_offsets_that_a_broker_refuses_to_commit_hold_up_no_stream_and_are_warne
     topic = Topic([], 0)
     reading = opened(topic, group="watched")
     reading.acknowledge(["0:1"])
-    reading.acknowledge(["0:2"])
-    (warning,) = warnings
-    assert "offsets are not committed for group watched: " in warning
-    topic.refusal = kafka.KafkaError._TRANSPORT
-    with pytest.raises(OSError):
-        reading.acknowledge(["0:3"])
+    assert not warnings
+    for code in ("GROUP_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_WAIT_COORD"):
+        topic.refusal = kafka.KafkaError(getattr(kafka.KafkaError, code))
+        reading.acknowledge(["0:2"])
+    assert len(warnings) == 2
+    assert all("offsets are not committed for group watched: " in warning for warning in warnings)
+
+
+def test_a_partition_without_a_leader_keeps_nobody_from_looking_at_others_and_for_new_ones(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic([], 0)
+    reading = opened(topic, Share(0, 1, {0: 0, 2: 0}))
+    monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: reading.feed.identity)
+    topic.leaderless = {0}
+    assert reading._look_at_all(True) is not None
+    assert reading.silences[0] is None
+    assert reading.silences[2] is not None
+    assert set(topic.assigned) == {0, 1, 2}
+    topic.leaderless = set()
+    assert reading._look_at_all(False) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "ends"), [("LEADER_NOT_AVAILABLE", False), ("TOPIC_AUTHORIZATION_FAILED", True)]
+)
+def test_an_error_of_the_topic_that_passes_does_not_end_the_stream(
+    code: str, ends: bool, opened: Any
+) -> None:
+    topic = Topic([], 0)
+    reading = opened(topic)
+    topic.error = kafka.KafkaError(getattr(kafka.KafkaError, code))
+    reading._find()
+    if ends:
+        with pytest.raises(OSError, match="t at localhost:1: "):
+            reading.take()
+    else:
+        assert reading.take() is None

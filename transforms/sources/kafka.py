@@ -12,11 +12,12 @@ when it is taken.
 from __future__ import annotations
 
 import bisect
+import functools
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of, passes
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.windows import FAR
@@ -101,6 +102,9 @@ class _Consumed(OpenFeed):
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "error_cb": self._remember_error,
+            "on_commit": self._warn_of_refusal,
+            # So long librdkafka waits for the coordinator of the group, also before it lets the process end.
+            "session.timeout.ms": 5_000,
         }
         self._consumer = client(confluent_kafka.Consumer, feed.topic, settings)
         self._admin = client(AdminClient, feed.topic, {"error_cb": self._remember_error})
@@ -210,7 +214,7 @@ class _Consumed(OpenFeed):
                 self._remember_error(error)
             elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
                 self._out_of_range.add(partition)
-            elif not error.retriable() and error.code() > 0:
+            elif not passes(error):
                 self._problem = f"partition {partition}: {error.str()}"
             else:
                 self._remember_error(error)
@@ -231,19 +235,29 @@ class _Consumed(OpenFeed):
         """Ask again and again where partitions end, and sometimes whether there are new ones."""
         searched = answered = time.monotonic()
         while not self._closing.wait(LOOKING_SECONDS):
-            try:
-                for partition in list(self._positions):
-                    self._look(partition)
-                if time.monotonic() - searched >= FINDING_SECONDS:
-                    self._find()
-                    searched = time.monotonic()
+            finds = time.monotonic() - searched >= FINDING_SECONDS
+            why = self._look_at_all(finds)
+            searched = time.monotonic() if finds else searched
+            if why is None:
                 answered = time.monotonic()
+            elif time.monotonic() - answered >= QUIET_SECONDS and not self._closing.is_set():
+                FEEDS.warning("%s: no answer for a minute: %s", self.feed.name, why)
+                answered = time.monotonic()
+
+    def _look_at_all(self, finds: bool) -> str | None:
+        """Ask where each partition ends, and perhaps whether there are new ones; why one gave no answer."""
+        asks: list[Callable[[], None]] = [
+            functools.partial(self._look, partition) for partition in list(self._positions)
+        ]
+        why = None
+        for ask in [*asks, self._find] if finds else asks:
+            try:
+                if not self._closing.is_set():
+                    ask()
             except self._kafka.KafkaException as error:
-                # Brokers may come back, and keep their messages until then.
-                if time.monotonic() - answered >= QUIET_SECONDS and not self._closing.is_set():
-                    why = self._error or error.args[0].str()
-                    FEEDS.warning("%s: no answer for a minute: %s", self.feed.name, why)
-                    answered = time.monotonic()
+                # Others may have a leader. Brokers may come back, and keep their messages until then.
+                why = self._error or error.args[0].str()
+        return why
 
     def _look(self, partition: int) -> None:
         begun = elapsed()
@@ -282,7 +296,7 @@ class _Consumed(OpenFeed):
             self._problem = "another topic has its name now: it was made anew; read that into another folder"
         elif listed.error is None:
             self._assign(set(listed.partitions))
-        elif not listed.error.retriable():
+        elif not passes(listed.error):
             self._problem = listed.error.str()
 
     @property
@@ -319,21 +333,23 @@ class _Consumed(OpenFeed):
         for partition, offset in (map(int, receipt.split(":")) for receipt in receipts):
             after[partition] = max(offset, after.get(partition, 0))
         offsets = [self._kafka.TopicPartition(self.feed.topic.name, *each) for each in after.items()]
+        # Nothing is read from these offsets, so the stream does not wait for a broker that takes them.
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
+            self._consumer.commit(offsets=offsets, asynchronous=True)
         except self._kafka.KafkaException as error:
-            refusal = error.args[0]
-            if refusal.retriable() or refusal.code() < 0:
-                raise OSError(refusal.str()) from None
-            # Nothing is read from these offsets, so a broker that refuses them does not hold up the stream.
-            if refusal.str() != self._refusal:
-                self._refusal = refusal.str()
-                FEEDS.warning(
-                    "%s: offsets are not committed for group %s: %s",
-                    self.feed.name,
-                    self.feed.group,
-                    self._refusal,
-                )
+            self._warn_of_refusal(error.args[0], offsets)
+
+    def _warn_of_refusal(self, error: Any, offsets: Sequence[Any]) -> None:
+        """Warn once that offsets were not committed, and again if it is for another reason."""
+        refusal = next((each for each in (error, *(at.error for at in offsets)) if each is not None), None)
+        if refusal is not None and refusal.str() != self._refusal:
+            self._refusal = refusal.str()
+            FEEDS.warning(
+                "%s: offsets are not committed for group %s: %s",
+                self.feed.name,
+                self.feed.group,
+                self._refusal,
+            )
 
     def close(self) -> None:
         self._closing.set()

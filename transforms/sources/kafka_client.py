@@ -23,6 +23,21 @@ _OURS = (
     "isolation.level",
     "metadata.broker.list",
 )
+#: Errors of brokers that pass by themselves: a broker starts or stops, a partition gets another leader, or a
+#: topic is not yet known everywhere.
+_PASSING = (
+    "BROKER_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "KAFKA_STORAGE_ERROR",
+    "LEADER_NOT_AVAILABLE",
+    "NETWORK_EXCEPTION",
+    "NOT_LEADER_FOR_PARTITION",
+    "OFFSET_NOT_AVAILABLE",
+    "REPLICA_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT",
+    "UNKNOWN_LEADER_EPOCH",
+    "UNKNOWN_TOPIC_OR_PART",
+)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -123,6 +138,14 @@ def identity_of(admin: Any, topic: str, seconds: float) -> str:
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=seconds)[topic]
     cluster = admin.describe_cluster(request_timeout=seconds)
     return f"{cluster.result().cluster_id}/{described.result().topic_id}"
+
+
+def passes(error: Any) -> bool:
+    """Whether an error of librdkafka passes by itself.
+
+    Those of the client, below zero, do: it connects again. ``KafkaError.retriable`` is of transactions alone.
+    """
+    return error.code() < 0 or error.code() in [getattr(error, name) for name in _PASSING]
 
 
 def _safe(error: Exception, given: Mapping[str, str]) -> str:

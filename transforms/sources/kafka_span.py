@@ -14,7 +14,7 @@ from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, NO_GROUP, message_of
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, passes
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.reader import Taken
 from ldpbeam.transforms.sources.source import Unpack
@@ -155,7 +155,7 @@ def _messages(errors: Any, consumer: Any, offsets: Offsets, problems: list[str])
                 problems.append(error.str())
             elif error.code() in (errors._AUTO_OFFSET_RESET, errors.OFFSET_OUT_OF_RANGE):
                 raise OSError(f"retention has removed offsets from {offsets.first:,} on while the run read")
-            elif not error.retriable() and error.code() > 0:
+            elif not passes(error):
                 raise OSError(error.str())
             else:
                 problems.append(error.str())
