@@ -41,7 +41,7 @@ def killed(output: Path, settled: int | None = None) -> Journal:
     assert STUDY.windows is not None
     journal = Journal(str(output), RUN, 0, 10**9)
     read = [(Offsets(0, 10, 20), {window(1)}), (Offsets(0, 20, 30), {window(1), window(2)})]
-    journal.record({0: [Step(10, None, 5)]})
+    journal.record(0, [Step(10, None, 5)])
     journal.name({window(1), window(2)}, 70_000, [offsets for offsets, _ in read], read)
     running = RunningAccounting(positions={0: 20, 1: 4})
     running.add({with_origin(USED, of_window((MINUTE, 2 * MINUTE))): 7})
@@ -84,7 +84,8 @@ def test_a_partition_of_which_nothing_is_committed_is_read_from_where_it_began(t
     journal = killed(tmp_path)
     path = tmp_path / "runs" / RUN / "counted.json"
     # Partition 1 began at 4. Its batches were counted, and the process was killed before one was committed.
-    journal.record({0: [Step(10, None, 5)], 1: [Step(4, None, 5)]})
+    journal.record(0, [Step(10, None, 5)])
+    journal.record(1, [Step(4, None, 5)])
     path.write_bytes(RunningAccounting(positions={0: 20, 1: 9}).to_json())
     run = continued(STUDY, str(tmp_path))
     assert run is not None

@@ -19,11 +19,13 @@ from ldpbeam.transforms.sources.journal import (
     OpenWindow,
     Stop,
     ask_to_stop,
+    left_by,
     lost_before,
     named_windows,
     positions_before,
     stopped_at,
 )
+from ldpbeam.transforms.sources.replay import Step
 from ldpbeam.transforms.sources.watermark import timestamp
 
 HOUR = 3_600_000
@@ -58,6 +60,20 @@ def test_the_file_is_json_that_a_person_can_read(tmp_path: Path) -> None:
         "stopped_at": None,
         "windows": [["x", HOUR, 2 * HOUR], ["x", 3 * HOUR, 4 * HOUR]],
     }
+
+
+def test_steps_are_in_a_file_of_their_partition_which_commits_do_not_write_again(tmp_path: Path) -> None:
+    own = journal(tmp_path)
+    own.record(0, [Step(7, None, HOUR)])
+    own.record(1, [Step(3, None, HOUR), Step(5, HOUR, 2 * HOUR)])
+    for path in (tmp_path / "runs" / "run-1").glob("steps-0-1.json"):
+        path.unlink()
+    own.name([window(1)], HOUR, [Offsets(0, 7, 9)])
+    own.record(0, [Step(7, None, HOUR), Step(9, HOUR, 2 * HOUR)])
+    left = left_by(str(tmp_path), "run-1")
+    assert left is not None
+    assert left.steps == [(0, [[7, None, HOUR], [9, HOUR, 2 * HOUR]])]
+    assert left.positions == {0: 9, 1: 3}
 
 
 def test_a_window_that_stands_there_is_not_written_again(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ class Journal:
         self.folder = FileSystems.join(output, RUNS, run)
         self.path = FileSystems.join(self.folder, f"journal-{reader}.json")
         self.kept = kept
+        self._reader = reader
         # The engine finalizes marks on threads other than the one that stops the run.
         self._lock = threading.Lock()
         self._stopped_at: int | None = None
@@ -86,7 +87,6 @@ class Journal:
         self._positions = _positions(entry)
         self._watermark: int | None = entry.get("watermark")
         self._needs = _needs(entry)
-        self._steps: list[Any] = entry.get("steps", [])
         self._lost_before: int | None = entry.get("lost_before")
         if entry.get("stopped_at") is not None or entry.get("ended_at") is not None:
             self._write(self._windows)
@@ -131,15 +131,19 @@ class Journal:
                 self._positions = {**positions, **self._positions}
                 self._write(self._windows)
 
-    def record(self, steps: Mapping[int, Sequence[Any]]) -> None:
-        """Record the steps of the feed's arrivals, by partition; they are in the file when this returns."""
+    def record(self, partition: int, steps: Sequence[Any]) -> None:
+        """Record the steps of the arrivals of a partition; they are in a file when this returns.
+
+        The file is of this partition alone: one far window keeps steps of a day, and commits are frequent.
+        """
+        make_folder(self.folder)
+        with replacing(FileSystems.join(self.folder, f"steps-{self._reader}-{partition}.json")) as stream:
+            stream.write(json.dumps({"partition": partition, "steps": steps}).encode() + b"\n")
         with self._lock:
-            self._steps = [[partition, list(each)] for partition, each in sorted(steps.items())]
-            for partition, each in steps.items():
-                if each:
-                    # Of a partition that is new, nothing is committed.
-                    self._positions.setdefault(partition, each[0].offset)
-            self._write(self._windows)
+            if partition not in self._positions:
+                # Of a partition that is new, nothing is committed.
+                self._positions[partition] = steps[0].offset
+                self._write(self._windows)
 
     def lose(self, before: int) -> None:
         """Record that windows that begin before a time, in epoch milliseconds, may lack removed messages."""
@@ -189,7 +193,6 @@ class Journal:
                     "needs": [
                         [*window, sorted(needs.items())] for window, needs in sorted(self._needs.items())
                     ],
-                    "steps": self._steps,
                     "lost_before": self._lost_before,
                 }
             stream.write(json.dumps(entry).encode() + b"\n")
@@ -305,7 +308,10 @@ def left_by(output: str, run: str) -> Left | None:
             _positions(entry),
             entry.get("watermark"),
             _needs(entry),
-            entry.get("steps", []),
+            sorted(
+                (of_partition["partition"], of_partition["steps"])
+                for of_partition in _entries(FileSystems.join(output, RUNS, run), "steps")
+            ),
             entry["stopped_at"] is not None,
         )
     return None
@@ -333,8 +339,8 @@ def _positions(entry: dict[str, Any]) -> dict[int, int]:
     return dict(entry.get("positions", ()))
 
 
-def _entries(folder: str) -> Iterator[dict[str, Any]]:
-    pattern = FileSystems.join(literal(folder), "journal-*.json")
+def _entries(folder: str, kind: str = "journal") -> Iterator[dict[str, Any]]:
+    pattern = FileSystems.join(literal(folder), f"{kind}-*.json")
     for entry in FileSystems.match([pattern])[0].metadata_list:
         yield _entry(entry.path)
 

@@ -132,10 +132,9 @@ class SharedFeed:
             steps = self._arrivals.steps.setdefault(batch.partition, [])
             before = len(steps)
             judged = self._arrivals.of(batch.offsets, reached, now())
-            begun = len(steps) > before
-            recorded = {each: list(of_it) for each, of_it in self._arrivals.steps.items()} if begun else {}
+            recorded = list(steps) if len(steps) > before else []
         if recorded:
-            self.journal.record(recorded)
+            self.journal.record(batch.partition, recorded)
         return judged
 
     @property
