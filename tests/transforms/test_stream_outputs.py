@@ -170,6 +170,10 @@ def test_counts_of_a_window_are_final_in_the_file_when_its_timer_has_fired(
     assert key.next == WINDOWS.settles((20, 30))
     key.fire("end")
     assert (file().final, file().settled, file().ended) == ({USED: 8}, 32, True)
+    # An engine may fire the other timer after that of the end.
+    key.timers["due"] = LAST
+    key.fire("due")
+    assert (file().final, file().settled, file().ended) == ({USED: 8}, 32, True)
 
 
 def test_a_window_that_had_not_begun_at_the_end_is_not_settled(

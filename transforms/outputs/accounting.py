@@ -207,7 +207,8 @@ class _AddUp(beam.DoFn):
         for counts in new.read():
             now.add(json.loads(counts))
         new.clear()
-        now.ended = due is None
+        # Engines may fire the other timers after that of the end.
+        now.ended = now.ended or due is None
         if recounting is not None:
             if reached is not None:
                 recounting.settle(now, reached)
