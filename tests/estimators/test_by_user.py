@@ -23,8 +23,8 @@ def test_repeated_reports_are_worth_one() -> None:
     once, often = repeated(1), repeated(TIMES)
     told = np.arange(SIZE, dtype=float)
     assert once.covariance(np.eye(SIZE)) == pytest.approx(independent_covariance(once, np.eye(SIZE)))
-    assert variance_of(often, told) == pytest.approx(variance_of(once, told))
-    assert variance_of(once, told) == pytest.approx(np.var(np.repeat(told, once.totals)) / USERS)
+    assert variance_of(often, told, 0.0) == pytest.approx(variance_of(once, told, 0.0))
+    assert variance_of(once, told, 0.0) == pytest.approx(np.var(np.repeat(told, once.totals)) / USERS)
     attribute = FLEETS["square_wave"].study.attribute("x")
     cells = np.random.default_rng(2).integers(0, 32, USERS)
     for times in (1, TIMES):
@@ -33,12 +33,15 @@ def test_repeated_reports_are_worth_one() -> None:
         assert noise_factor(attribute, 0, joined) == pytest.approx(times)
 
 
-def test_the_variance_is_not_below_that_of_independent_reports() -> None:
+def test_the_variance_is_not_below_that_of_independent_reports_nor_of_their_noise() -> None:
     """Users with one report in each cell vary less than chance: the mean over reports is the same for all."""
     joined = joined_cells(np.repeat(np.arange(9), SIZE), np.tile(np.arange(SIZE), 9), SIZE)
     told = np.arange(SIZE, dtype=float)[:, None]
     assert joined.covariance(told)[0, 0] == pytest.approx(0.0)
-    assert variance_of(joined, told[:, 0]) == pytest.approx(independent_covariance(joined, told)[0, 0])
+    independent = independent_covariance(joined, told)[0, 0]
+    assert variance_of(joined, told[:, 0], 0.1) == pytest.approx(independent)
+    equal = joined_cells(np.repeat(np.arange(2), 4), np.zeros(8, dtype=np.int64), SIZE)
+    assert variance_of(equal, told[:, 0], 4.0) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("factor", [1.0, float(TIMES)])
