@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from ldpbeam.pipelines import interrupts
 from ldpbeam.pipelines.interrupts import interrupted_once, once_per_request
 from ldpbeam.pipelines.runs import stream_watch
+
+
+@pytest.fixture(autouse=True)
+def python_handles_ctrl_c() -> Iterator[None]:
+    """Job servers of Beam that an earlier test started have left their own handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
