@@ -158,6 +158,7 @@ def main() -> int:
     options = parser.parse_args()
     # Always the same: the name of a run is made of the names of its inputs.
     folder = Path(tempfile.gettempdir()) / "ldpbeam-frozen"
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed run has left
     folder.mkdir()
     try:
         found = dict(outputs(folder))
