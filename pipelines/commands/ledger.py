@@ -38,14 +38,14 @@ def ledger_command(options: argparse.Namespace) -> int:
     if bool(options.folders) == bool(options.input) or (options.input and not options.study):
         raise UserError("name output folders, or --study and --input")
     accounting: dict[str, Any] | None = None
-    given = _with_ledger(study_of(options.study, options.attribute), options.study) if options.study else None
+    # A folder that is none would be missing from the sums.
+    studies = [_with_ledger(read_study(folder), folder) for folder in options.folders]
+    if options.study:
+        studies.insert(0, _with_ledger(study_of(options.study, options.attribute), options.study))
     if options.input:
-        assert given is not None
-        entries, accounting = _of_reports(given, options)
+        entries, accounting = _of_reports(studies[0], options)
     else:
-        # A folder that is none would be missing from the sums.
-        first, *_ = [_with_ledger(read_study(folder), folder) for folder in options.folders]
-        entries = write_periods(given or first, options.folders)
+        entries = write_periods(studies[0], options.folders)
     share = 0.0 if accounting is None else tables.bad_share(accounting)
     code = WITH_CARE if share > MAX_BAD_FRACTION else DONE
     if code == WITH_CARE:

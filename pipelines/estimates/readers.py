@@ -34,6 +34,11 @@ def groups_of_user(study: Study) -> int:
     return max(len(each.services) for each in study.attributes.values()) if study.groups else 1
 
 
+def _publications(study: Study) -> int:
+    """In how many published estimates of a period a user's reports may be."""
+    return windows_of(study) * len(study.attributes) * groups_of_user(study)
+
+
 def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Central | None:
     """What is claimed of users who send one report by each of some mechanisms in a window, and no other.
 
@@ -52,7 +57,7 @@ def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Cent
     fewer = users // digit * digit
     delta = default_delta(fewer + digit)
     if study.ledger:
-        delta /= 2 * windows_of(study) * len(study.attributes) * groups_of_user(study)
+        delta /= 2 * _publications(study)
     return Central(_amplified(delta, epsilon, variation, fewer), delta)
 
 
@@ -118,8 +123,7 @@ def _together(study: Study, windows: Sequence[tuple[str, int, Central | None]]) 
         parts += [claim for each in each_turn for claim in each if claim] * groups_of_user(study)
     if not parts and not remembered:
         return None
-    published = windows_of(study) * len(study.attributes) * groups_of_user(study)
-    slack = max((part.delta for part in parts), default=0.0) * published
+    slack = max((part.delta for part in parts), default=0.0) * _publications(study)
     epsilon, delta = composed([(part.epsilon, part.delta) for part in parts], slack) if parts else (0.0, 0.0)
     return Central(epsilon + remembered, delta)
 

@@ -106,11 +106,9 @@ def _ledger(results: Results) -> Iterator[Part]:
         for spent in entry.spent
     ]
     claim = readers.worst(entry.readers for entry in entries)
-    parts = [
-        *(["window"] if any(entry.window_start for entry in entries) else []),
-        *(["group"] if any(entry.group for entry in entries) else []),
-    ]
-    where = f" in a {' and '.join(parts)}" if parts else ""
+    windows, groups = any(entry.window_start for entry in entries), any(entry.group for entry in entries)
+    kinds = [kind for kind, several in (("window", windows), ("group", groups)) if several]
+    where = f" in a {' and '.join(kinds)}" if kinds else ""
     sentences = [
         "The epsilon of each user's kept reports, added up for each attribute, window and group.",
         readers.sentence(claim, f"of an attribute{where}"),

@@ -165,8 +165,8 @@ def _places(brokers: Brokers, ends: Mapping[int, tuple[int, int]], where: str | 
     """By partition, the offset of a place; that of the end, if no message is from a time on."""
     if isinstance(where, str):
         return {each: ends[each][where == LATEST] for each in ends}
-    found = brokers.offsets(ends, where)
-    return {each: offset if offset >= 0 else ends[each][1] for each, offset in found.items()}
+    offsets = brokers.offsets(ends, where)
+    return {each: offset if offset >= 0 else ends[each][1] for each, offset in offsets.items()}
 
 
 def _ends(brokers: Brokers) -> dict[int, tuple[int, int]]:

@@ -75,9 +75,9 @@ class Brokers:
         """
         spec = self._admin.OffsetSpec
         words = {EARLIEST: spec.earliest(), LATEST: spec.latest()}
-        place = words[where] if isinstance(where, str) else spec.for_timestamp(where)
+        wanted = words[where] if isinstance(where, str) else spec.for_timestamp(where)
         answers = self._client.list_offsets(
-            {self._kafka.TopicPartition(self.topic.name, each): place for each in partitions},
+            {self._kafka.TopicPartition(self.topic.name, each): wanted for each in partitions},
             # Readers are given no messages of a transaction that is open.
             isolation_level=self._kafka.IsolationLevel.READ_COMMITTED,
             **self._waiting,

@@ -30,12 +30,12 @@ NAMES = st.text(min_size=1, max_size=4)
 def columns(draw: st.DrawFn) -> dict[str, pa.Array]:
     """Columns of any types, some values missing, as a part of longer ones."""
     rows, before = draw(st.integers(1, 6)), draw(st.integers(0, 2))
-    found = {}
+    by_name = {}
     for name in draw(st.lists(NAMES, unique=True, max_size=5)):
         kind, values = draw(st.sampled_from(list(VALUES.items())))
         drawn = draw(st.lists(st.none() | values, min_size=before + rows, max_size=before + rows))
-        found[name] = pa.array(drawn, kind)[before:]
-    return found or {"x": pa.nulls(rows)}
+        by_name[name] = pa.array(drawn, kind)[before:]
+    return by_name or {"x": pa.nulls(rows)}
 
 
 @settings(max_examples=400, derandomize=True, deadline=None)
@@ -58,5 +58,5 @@ def test_whole_records_are_bytes_as_they_came_or_the_json_of_their_fields() -> N
     lines = [b"{", b"\xff"]
     assert whole_records(pa.array(lines)).to_pylist() == lines
     fields = pa.StructArray.from_arrays([pa.array(["x", None]), pa.array([1, 2])], ["name", "value"])
-    found = [json.loads(text) for text in whole_records(fields).to_pylist()]
-    assert found == [{"name": "x", "value": 1}, {"value": 2}]
+    records = [json.loads(text) for text in whole_records(fields).to_pylist()]
+    assert records == [{"name": "x", "value": 1}, {"value": 2}]

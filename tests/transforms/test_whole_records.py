@@ -66,11 +66,11 @@ def kept(batches: Iterator[pa.RecordBatch] | list[Any]) -> list[bytes]:
     letters = [letter for batch in batches for letter in Validation(STUDY).validate(batch).letters]
     records: list[bytes] = []
     for part in letters:
-        found, plain = disclosed(part, Disclosure(records=True)), disclosed(part, Disclosure())
+        with_records, plain = disclosed(part, Disclosure(records=True)), disclosed(part, Disclosure())
         # The hash does not depend on what is kept.
-        assert found.column("sha256") == plain.column("sha256")
+        assert with_records.column("sha256") == plain.column("sha256")
         assert plain.column("record").null_count == len(part)
-        records += found.column("record").to_pylist()
+        records += with_records.column("record").to_pylist()
     return records
 
 

@@ -253,13 +253,17 @@ class Stop:
 
 def ended_at(output: str, run: str) -> int | None:
     """The clock when the last reader of a run finished, in epoch milliseconds; None while none has."""
-    times = [entry.get("ended_at") for entry in _entries(FileSystems.join(output, RUNS, run))]
-    return max((time for time in times if time is not None), default=None)
+    return _latest(output, run, "ended_at")
 
 
 def lost_before(output: str, run: str) -> int | None:
     """The time of :meth:`Journal.lose`, the latest of a run's readers; None if nothing is lost."""
-    times = [entry.get("lost_before") for entry in _entries(FileSystems.join(output, RUNS, run))]
+    return _latest(output, run, "lost_before")
+
+
+def _latest(output: str, run: str, name: str) -> int | None:
+    """The latest time of a name in the journals of a run's readers; None if none has one."""
+    times = [entry.get(name) for entry in _entries(FileSystems.join(output, RUNS, run))]
     return max((time for time in times if time is not None), default=None)
 
 
