@@ -133,6 +133,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
             partitions=request.partitions,
             native=not engine.own_source,
             stop_when_idle=request.stop_when_idle,
+            readers=min(engine.readers, feed.partitions),
             stays=engine.ended_when_past,
             disclosure=request.disclosure,
             ledger_key=request.ledger_key,

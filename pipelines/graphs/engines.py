@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
@@ -71,6 +71,7 @@ class Engine:
         own_source: whether it can run our own unbounded source; if not, Beam's Pub/Sub transform reads.
         ended_when_past: whether this process ends a stream when its watermark has passed all windows.
         here: whether its workers are in this process.
+        readers: how many readers may share a stream.
         spill: the folder for what a batch run shuffles, if all workers are on this machine; None for the
             engine's own shuffle.
     """
@@ -80,6 +81,7 @@ class Engine:
     own_source: bool = True
     ended_when_past: bool = False
     here: bool = False
+    readers: int = 1
     spill: str | None = None
 
     def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
@@ -107,6 +109,8 @@ def only_for_flink(asked: EngineRequest, *names: str) -> None:
             raise UserError(f"--{dashed}: it is for --runner flink, and this is {asked.runner}")
 
 
+#: Flink gives each reader to the subtask of its hash, so there are some more, lest a subtask have none.
+READERS_OF_A_SUBTASK = 4
 _OPTIONS_OF = {
     flink.NAME: ("flink_master", "parallelism"),
     dataflow.NAME: ("project", "region", "temp_location"),
@@ -208,10 +212,12 @@ def _flink(asked: EngineRequest, streaming: bool) -> Engine:
     reached = flink.open_ports(master, workers)
     if reached is not None:
         only_with_open_ports_allowed(asked, reached)
+    subtasks = PipelineOptions(arguments).view_as(FlinkRunnerOptions).parallelism
     return Engine(
         flink.runner(),
         tuple(arguments),
         ended_when_past=streaming,
+        readers=READERS_OF_A_SUBTASK * subtasks if subtasks > 1 else 1,
         here=(workers or flink.default_workers(master)) == "loopback",
     )
 

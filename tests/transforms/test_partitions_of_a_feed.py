@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
+from ldpbeam.transforms.sources.claims import Claims
 from ldpbeam.transforms.sources.partitions import Watermarks
 
 SECOND, HOUR, YEAR = 1_000, 3_600_000, 365 * 86_400_000
@@ -40,6 +41,10 @@ class Read:
     @property
     def at(self) -> int | None:
         return self.watermarks.at({})
+
+    def hear(self, *others: Read) -> None:
+        """Learn what other readers say, each of which has partitions of its own."""
+        self.watermarks.hear([other.watermarks.claims({}) for other in others])
 
 
 def test_it_waits_for_a_partition_of_which_nothing_is_known_yet() -> None:
@@ -169,3 +174,49 @@ def test_a_batch_that_is_not_committed_holds_it_in_its_partition() -> None:
     read.look({0: BACKLOG})
     assert read.watermarks.at({0: BACKLOG}) == BACKLOG - DISORDER
     assert read.watermarks.at({}) == BACKLOG + HOUR - DISORDER
+
+
+def shared(read: Sequence[Read]) -> None:
+    """A second later all partitions are read to their ends, and each reader has heard the others."""
+    for each in read:
+        each.empty(*each.silences)
+    for each in read:
+        each.hear(*(other for other in read if other is not each))
+        each.look()
+
+
+def test_several_readers_have_the_watermark_of_one() -> None:
+    alone, several = Read(3), [Read(1), Read(1), Read(1)]
+    for hour in range(10):
+        for partition, reader in enumerate(several):
+            # The second is idle after a while, and the third claims to be of next year.
+            times = [NOW + YEAR] if partition == 2 else [BACKLOG + hour * HOUR]
+            if partition != 1 or hour < 3:
+                alone.take(partition, *times * 1_000)
+                reader.take(0, *times * 1_000)
+        alone.empty(0, 1, 2)
+        shared(several)
+    # What a reader hears is of the hour before.
+    assert alone.at is not None
+    assert BACKLOG + 7 * HOUR <= alone.at <= BACKLOG + 10 * HOUR
+    for reader in several:
+        assert reader.at is not None
+        assert alone.at - HOUR <= reader.at <= alone.at
+
+
+def test_a_reader_without_any_report_counts_as_the_others_do() -> None:
+    busy, empty = Read(1), Read(1)
+    for hour in range(5):
+        busy.take(0, *[BACKLOG + hour * HOUR] * 1_000)
+        shared([busy, empty])
+    assert empty.at is not None
+    assert BACKLOG + 3 * HOUR <= empty.at <= BACKLOG + 5 * HOUR
+
+
+def test_a_reader_that_has_not_said_anything_holds_all_others() -> None:
+    read = Read(1)
+    read.watermarks.hear([Claims()])
+    read.take(0, *[BACKLOG] * 1_000)
+    read.empty(0)
+    assert read.at is None
+    assert read.watermarks.idle == 0

@@ -136,6 +136,11 @@ class Feed(ABC):
     def name(self) -> str:
         """The name that messages show and that dead letters have as their file."""
 
+    @property
+    def partitions(self) -> int:
+        """How many readers may share it."""
+        return 1
+
     @abstractmethod
     def open(self, share: Share = WHOLE) -> OpenFeed:
         """Begin to read on this worker; a feed without offsets ignores the share."""

@@ -77,6 +77,11 @@ class KafkaFeed(Feed):
         """The topic and the brokers."""
         return str(self.topic)
 
+    @property
+    def partitions(self) -> int:
+        """How many partitions the topic has when the run begins."""
+        return len(self.starts)
+
     def open(self, share: Share = WHOLE) -> OpenFeed:
         """Begin to fetch the partitions of a share."""
         return _Consumed(self, share)

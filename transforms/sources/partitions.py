@@ -12,17 +12,22 @@ claims. Two rules keep a partition in which nothing arrives, or nothing honest, 
 The median is honest while most partitions are. So a partition whose reports all claim to be of next year
 moves nothing: its own claim is not the least, and the median is that of the others. With two partitions the
 median is the earlier claim.
+
+Where several readers share the partitions, the median and the least are over those of all. What a reader
+hears of the others (:mod:`~ldpbeam.transforms.sources.claims`) may be a second old, so it is too early if
+anything.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.transforms.sources.claims import ENDED, Claims
 from ldpbeam.transforms.sources.watermark import Watermark
 
 #: Medians are remembered for so many milliseconds; a partition that is read further behind does not count as
@@ -54,6 +59,7 @@ class Watermarks:
         self._began = elapsed
         #: (when, the median of the claims) in order of time.
         self._medians: deque[tuple[int, int]] = deque()
+        self._others: Sequence[Claims] = ()
         self._said = said
 
     def take(
@@ -81,11 +87,31 @@ class Watermarks:
                 known = [median for when, median in self._medians if when <= silent]
                 if known:
                     claim.raised = known[-1] if claim.raised is None else max(claim.raised, known[-1])
-        claims = sorted(claim for claim in self._own(uncommitted).values() if claim is not None)
+        others = [claim for reader in self._others for claim in reader.each]
+        claims = sorted([*self.claims(uncommitted).each, *others])
         if claims:
             self._medians.append((elapsed, claims[(len(claims) - 1) // 2]))
         while self._medians and self._medians[0][0] < elapsed - REMEMBERED:
             self._medians.popleft()
+
+    def hear(self, others: Sequence[Claims]) -> None:
+        """Learn what the partitions of the other readers of the run say."""
+        self._others = others
+
+    def claims(self, uncommitted: Mapping[int, int | None]) -> Claims:
+        """What the partitions of this reader say; the argument is that of :meth:`at`."""
+        each: list[int] = []
+        least: list[int] = []
+        waits = False
+        for partition, claim in self._claims.items():
+            own = claim.watermark.at(uncommitted.get(partition), partition in uncommitted)
+            each += [] if own is None else [own]
+            if own is None and claim.silent is not None and partition not in uncommitted:
+                continue
+            known = [time for time in (own, claim.raised) if time is not None]
+            least += [max(known)] if known else []
+            waits = waits or not known
+        return Claims(tuple(each), min(least, default=None), waits, 0 if uncommitted else self._idle)
 
     def at(self, uncommitted: Mapping[int, int | None]) -> int | None:
         """The watermark in epoch milliseconds; None before there is one. It never goes back.
@@ -94,16 +120,9 @@ class Watermarks:
             uncommitted: the partitions of batches that were taken and are not committed, with the oldest
                 event time in each that was expected; None if no report has one.
         """
-        least: list[int] = []
-        for partition, own in self._own(uncommitted).items():
-            claim = self._claims[partition]
-            if own is None and claim.silent is not None and partition not in uncommitted:
-                continue
-            known = [each for each in (own, claim.raised) if each is not None]
-            if not known:
-                return self._said
-            least.append(max(known))
-        if least:
+        readers = [self.claims(uncommitted), *self._others]
+        least = [reader.least for reader in readers if reader.least is not None]
+        if least and not any(reader.waits for reader in readers):
             self._said = min(least) if self._said is None else max(self._said, min(least))
         return self._said
 
@@ -113,7 +132,16 @@ class Watermarks:
 
     @property
     def idle(self) -> int:
-        """For how many milliseconds no partition is known to have had anything to take."""
+        """For how many milliseconds no partition of any reader is known to have had anything to take."""
+        return min([self._idle, *(reader.idle for reader in self._others)])
+
+    @property
+    def ended(self) -> bool:
+        """Whether another reader has ended because nothing arrived at any."""
+        return ENDED in self._others
+
+    @property
+    def _idle(self) -> int:
         return min((claim.watermark.idle for claim in self._claims.values()), default=0)
 
     def behind(self, elapsed: int, now: int) -> int | None:
@@ -125,12 +153,6 @@ class Watermarks:
         """The server's clock or less, in epoch milliseconds; None before anything has arrived."""
         clocks = [claim.watermark.clock(elapsed) for claim in self._claims.values()]
         return max((clock for clock in clocks if clock is not None), default=None)
-
-    def _own(self, uncommitted: Mapping[int, int | None]) -> dict[int, int | None]:
-        return {
-            partition: claim.watermark.at(uncommitted.get(partition), partition in uncommitted)
-            for partition, claim in self._claims.items()
-        }
 
     def _of(self, partition: int) -> _Claim:
         if partition not in self._claims:

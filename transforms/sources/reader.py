@@ -171,16 +171,16 @@ class Reader(UnboundedReader):
         if self._asked_to_stop():
             # Amid what is read again no window is whole.
             self.shared.journal.stop(None if self.shared.reads_again else self._watermark())
-            self._finish()
+            self._finish(stopped=True)
             return False
         self.shared.look()
         self.shared.forget()
-        batch = self.shared.feed.take()
+        batch = None if self.shared.others_ended else self.shared.feed.take()
         if self.shared.feed.lost is not None:
             self.shared.journal.lose(self.shared.feed.lost)
         if batch is None:
             if self._is_idle():
-                self._finish()
+                self._finish(stopped=False)
             return False
         self._number += 1
         times = event_times(batch)
@@ -267,11 +267,10 @@ class Reader(UnboundedReader):
     def _is_idle(self) -> bool:
         """Whether nothing has arrived for ``stop_when_idle`` and all that was taken is acknowledged."""
         idle = self.reading.stop_when_idle
-        return idle is not None and self.shared.idle >= idle
+        return idle is not None and (self.shared.idle >= idle or self.shared.others_ended)
 
-    def _finish(self) -> None:
-        self.shared.journal.end(self.shared.clock)
-        self.shared.finished = True
+    def _finish(self, *, stopped: bool) -> None:
+        self.shared.finish(stopped=stopped)
         self.close()
 
 

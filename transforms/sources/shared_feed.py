@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.transforms.reports.batches import Arrival
+from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, begin, heard, tell
 from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
 from ldpbeam.transforms.sources.lag import Lag
@@ -78,6 +79,8 @@ class SharedFeed:
         self.positions = dict(positions)
         self.feed: OpenFeed = reading.feed.open(Share(number, reading.readers, self.positions))
         self.journal.begin(self.feed.positions)
+        if reading.readers > 1:
+            begin(self.journal.folder, reading.readers)
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None
@@ -91,6 +94,7 @@ class SharedFeed:
         self._arrivals = None if reading.replay is None else Arrivals(replay, reading.windows)
         self._reading = reading
         self._looked = time.monotonic()
+        self._heard = -LOOKING_SECONDS
         #: The last watermark that was reported to the engine.
         self.reported: int | None = None
         #: Batches that the engine has committed and the feed has not yet acknowledged.
@@ -159,10 +163,27 @@ class SharedFeed:
             self._arrivals.forget(needed)
 
     def look(self) -> None:
-        """Learn from the feed since when its partitions have been silent."""
+        """Learn since when the partitions of the feed have been silent, and what other readers say."""
         silences = self.feed.silences
         with self._lock:
             self._watermarks.look(elapsed(), silences, self._uncommitted())
+            claims = self._watermarks.claims(self._uncommitted())
+        if self._reading.readers > 1 and time.monotonic() - self._heard >= LOOKING_SECONDS:
+            self._heard = time.monotonic()
+            self._tell(claims)
+            others = heard(self.journal.folder, self.key[1], self._reading.readers)
+            with self._lock:
+                self._watermarks.hear(others)
+
+    def finish(self, *, stopped: bool) -> None:
+        """Take no more batches here in this run, because it was asked to stop or nothing arrives any more."""
+        self.journal.end(self.clock)
+        self.finished = True
+        self._tell(STOPPED if stopped else ENDED)
+
+    def _tell(self, claims: Claims) -> None:
+        if self._reading.readers > 1:
+            tell(self.journal.folder, self.key[1], claims)
 
     def watermark(self) -> int | None:
         """The event time before which no report is expected, in epoch milliseconds; None at first."""
@@ -199,8 +220,16 @@ class SharedFeed:
 
     @property
     def idle(self) -> int:
-        """For how many milliseconds nothing is known to have arrived; 0 while a batch is not committed."""
+        """For how many milliseconds nothing is known to have arrived at any reader.
+
+        0 while a batch is not committed.
+        """
         return 0 if self.pending else self._watermarks.idle
+
+    @property
+    def others_ended(self) -> bool:
+        """Whether another reader has ended because nothing arrived at any: then nothing is taken any more."""
+        return self._watermarks.ended
 
     def abandon(self) -> None:
         """Close the feed, and forget what was taken: another one reads it again."""

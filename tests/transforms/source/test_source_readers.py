@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from support.driven_source import (
     DISORDER,
     NOW,
@@ -22,7 +22,7 @@ from support.driven_source import (
     set_clocks,
 )
 
-from ldpbeam.transforms.sources import reader, source
+from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import positions_before
 from ldpbeam.transforms.sources.lag import Lag
@@ -37,6 +37,51 @@ def test_every_reader_has_its_own(tmp_path: Path) -> None:
     sources: list[Any] = source.Source(several).split(20)
     readers = [one.create_reader(None, None) for one in sources]
     assert len({reader.shared.journal.path for reader in readers}) == 3
+
+
+@pytest.fixture
+def two(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> list[Driven]:
+    """Two readers of one run, which ends when nothing has come for ten seconds."""
+    monkeypatch.setattr(shared_feed, "LOOKING_SECONDS", 0.0)
+    return [drive(run="run", reader=place, readers=2, stop_when_idle=10 * SECOND) for place in (0, 1)]
+
+
+def wait(two: list[Driven], seconds: int, *asked: int) -> None:
+    """So many seconds go by, in which some of the readers are asked for a batch and have none."""
+    for _ in range(seconds):
+        for each in two:
+            each.now += SECOND
+        for number in asked or (0, 1):
+            assert not two[number].take()
+
+
+def test_a_reader_whose_partitions_are_idle_goes_on_while_another_reads(two: list[Driven]) -> None:
+    for _ in range(20):
+        two[1].come(0)
+        two[1].commit()
+        wait(two, 1)
+    assert not any(each.reader.ended for each in two)
+    wait(two, 11)
+    assert all(each.reader.ended for each in two)
+
+
+def test_all_readers_end_when_one_has_ended(two: list[Driven]) -> None:
+    wait(two, 12, 0)
+    assert not two[0].reader.ended
+    wait(two, 12)
+    two[1].put(batch(at(0)))
+    assert not two[1].take()
+    assert [each.reader.get_watermark() == MAX_TIMESTAMP for each in two] == [True, True]
+
+
+def test_a_reader_that_begins_anew_does_not_end_because_another_had(two: list[Driven], drive: Drive) -> None:
+    """The engine has gone back to a checkpoint."""
+    wait(two, 12)
+    assert all(each.reader.ended for each in two)
+    reader._feeds.clear()
+    anew = [drive(run="run", reader=place, readers=2, stop_when_idle=10 * SECOND) for place in (0, 1)]
+    wait(anew, 1)
+    assert not any(each.reader.ended for each in anew)
 
 
 def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

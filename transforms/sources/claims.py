@@ -1,0 +1,73 @@
+"""What the readers of a run tell each other: files in the run's folder, which every worker reaches.
+
+Each reader has some partitions of a topic. The watermark is over the partitions of all, and so is the end of
+a stream in which nothing arrives.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.transforms.storage import make_folder, read_json, replacing
+from ldpbeam.windows import FAR
+
+
+class Claims(NamedTuple):
+    """What the partitions of one reader say.
+
+    Attributes:
+        each: the claim of each partition that has one, in epoch milliseconds.
+        least: the least that a partition counts as; None if none counts.
+        waits: whether a partition holds up all others, because nothing is known of it yet.
+        idle: for how many milliseconds nothing is known to have arrived.
+    """
+
+    each: tuple[int, ...] = ()
+    least: int | None = None
+    waits: bool = True
+    idle: int = 0
+
+
+#: What a reader says that was asked to stop: it holds up nobody.
+STOPPED = Claims(waits=False)
+#: What a reader says that has ended because nothing arrived at any reader: all of them end.
+ENDED = Claims(waits=False, idle=FAR)
+
+
+def tell(folder: str, reader: int, claims: Claims) -> None:
+    """Tell the other readers of a run what the partitions of a reader say.
+
+    Args:
+        folder: the run's folder.
+        reader: the place of the run that the reader reads, from 0.
+        claims: what its partitions say.
+    """
+    make_folder(folder)
+    # Whoever reads on after a power failure tells it anew.
+    with replacing(_path(folder, reader), durable=False) as stream:
+        stream.write(json.dumps(claims._asdict()).encode() + b"\n")
+
+
+def begin(folder: str, readers: int) -> None:
+    """Take back what all readers of a run have said: an engine may have gone back to a checkpoint."""
+    for reader in range(readers):
+        tell(folder, reader, Claims())
+
+
+def heard(folder: str, reader: int, readers: int) -> list[Claims]:
+    """What the other readers of a run said last; one that has said nothing yet holds up all others.
+
+    Args:
+        folder: the run's folder.
+        reader: the place of the run that the reader reads who asks, from 0.
+        readers: how many readers there are.
+    """
+    paths = [_path(folder, other) for other in range(readers) if other != reader]
+    return [Claims(**read_json(path)) if FileSystems.exists(path) else Claims() for path in paths]
+
+
+def _path(folder: str, reader: int) -> str:
+    return str(FileSystems.join(folder, f"claims-{reader}.json"))
