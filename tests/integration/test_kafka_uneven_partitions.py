@@ -11,13 +11,15 @@ from kafka_messages import new_topic, produce
 from stream_messages import HOUR, MINUTE, WEEK_AGO, by_time, evenly, one_by_one, reports_of, rides
 from stream_runs import statistics_of, streaming
 
+from ldpbeam.runners.flink.cluster import Cluster
+
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
 
 SIZE, WINDOWS = 10 * MINUTE, 12
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 NEXT_YEAR = WEEK_AGO + 372 * 24 * HOUR
-#: Partitions in which messages come in order, and the one beside them.
+#: Partitions in which messages come in order, and the one beside them that has others.
 HONEST, OTHER = 3, 3
 
 
@@ -25,7 +27,21 @@ HONEST, OTHER = 3, 3
 def test_one_partition_neither_holds_up_nor_pushes_the_windows_of_others(
     other: str, kafka: Any, prism: str, batch_of: Any, tmp_path: Path
 ) -> None:
-    topic = new_topic(kafka.address, HONEST + 1)
+    holds_up_and_pushes_nothing(other, HONEST + 1, kafka, batch_of, tmp_path, prism)
+
+
+def test_nor_do_an_empty_one_and_one_of_next_year_where_each_has_a_reader(
+    kafka: Any, flink: Cluster, batch_of: Any, tmp_path: Path
+) -> None:
+    engine = ("--runner", "flink", "--flink-master", flink.address)
+    holds_up_and_pushes_nothing("is of next year", HONEST + 2, kafka, batch_of, tmp_path, None, *engine)
+
+
+def holds_up_and_pushes_nothing(
+    other: str, partitions: int, kafka: Any, batch_of: Any, folder: Path, prism: str | None, *engine: str
+) -> None:
+    """Windows of partitions in order close amid a stream as in a batch run, with another partition beside."""
+    topic = new_topic(kafka.address, partitions)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, WINDOWS * SIZE, 3_000), seed=1)
     times = {
         "never had a message": [],
@@ -35,8 +51,8 @@ def test_one_partition_neither_holds_up_nor_pushes_the_windows_of_others(
     beside = reports_of(STUDY, "others", times, seed=2) if len(times) else []
     false = sum(len(part.times) for part in beside if other == "is of next year")
     messages, half = by_time(one_by_one(sent)), 3_000
-    options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "10m"]
-    with streaming(tmp_path, STUDY, prism, *options) as stream:
+    options = [*engine, "--kafka", kafka.address, "--topic", topic, "--max-disorder", "10m"]
+    with streaming(folder, STUDY, prism, *options) as stream:
         produce(kafka.address, topic, one_by_one(beside), chosen=lambda number, message: OTHER)
         produce(kafka.address, topic, messages[:half], HONEST)
         read = half + sum(len(part.times) for part in beside)
