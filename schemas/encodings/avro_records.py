@@ -80,7 +80,7 @@ class Records:
         pieces = compression.at_most(most, compression.pieces(self._header.codec, block.data))
         first = list(islice(compression.of_size(BATCH_BYTES, pieces), 2)) if reports <= WHOLE_REPORTS else []
         if len(first) == 1 or reports == 0:
-            parts = list(reader.parts(first, reports))
+            parts = reader.at_once(b"".join(first), reports) or list(reader.parts(first, reports))
             return sum(part.size for part in parts), iter(parts)
         pieces = compression.at_most(most, compression.pieces(self._header.codec, block.data))
         size = sum(part.size for part in reader.parts(pieces, reports))
@@ -143,12 +143,36 @@ class RecordReader:
         self._shape = shape
         self._wanted = wanted
         self._plain = fastavro.parse_schema(without_logical_types(writer_schema))
+        self._array = fastavro.parse_schema({"type": "array", "items": without_logical_types(writer_schema)})
         self._kinds: dict[str, Any] = _fields(writer_schema) or {}
         self._payload, self._event_time = wanted.fields["payload"], wanted.fields["event_time"]
-        self._names = [field for field in wanted.fields.values() if field in self._kinds]
+        self._read = {name: field for name, field in wanted.fields.items() if field in self._kinds}
+        self._names = [*self._read.values()]
         self._all_matter = len(self._names) == len(self._kinds) and not shape.per_byte
         if wanted.whole:
             self._names.append(RECORD)
+
+    def at_once(self, data: bytes, count: int) -> list[Part]:
+        """Read all ``count`` records of a small block as an array, as :meth:`parts` does one by one.
+
+        Empty if the block is not small, or wrong in any way, which :meth:`parts` tells. What follows the
+        records is taken for further items, so the length of the data bounds how many there can be.
+        """
+        shape = self._shape
+        most_items = len(data) // shape.least if shape.least else _PART_VALUES
+        if shape.per_byte or self._wanted.whole or most_items * shape.values >= _PART_VALUES:
+            return []
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, "long", count)
+        stream.write(data + b"\0")
+        stream.seek(0)
+        try:
+            records: list[Any] = fastavro.schemaless_reader(stream, self._array, None)  # type: ignore[assignment]
+        except Exception:  # fastavro raises errors of many types
+            return []
+        if len(records) != count or stream.read(1):
+            return []
+        return [Part(self._kept(records), len(data))]
 
     def parts(self, pieces: Iterable[bytes], count: int) -> Iterator[Part]:
         """Read ``count`` records from their plain bytes, with the wanted fields only.
@@ -220,11 +244,11 @@ class RecordReader:
         if self._event_time in self._kinds:
             _in_milliseconds(records, self._event_time, self._kinds[self._event_time])
         batches = []
-        for chosen in by_payload(records, self._payload):
-            columns = columns_of([records[index] for index in chosen], self._wanted.fields)
+        for chosen, alike in by_payload(records, self._payload):
+            columns = columns_of(alike, self._read)
             declared = {name: _as_declared(column, self._kinds[name]) for name, column in columns.items()}
             places = pa.array(positions[chosen]), pa.array(rows[chosen])
-            whole = pa.array([records[index][RECORD] for index in chosen]) if self._wanted.whole else None
+            whole = pa.array([record[RECORD] for record in alike]) if self._wanted.whole else None
             batches.append(decoded(declared, self._wanted, metadata, *places, lambda _: self._kinds, whole))
         return batches
 

@@ -33,6 +33,8 @@ def bytes_in(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray]:
     """
     text = pa.types.is_string(column.type)
     wide = 2 * width if text else width
+    if column.type == pa.binary(width) and not column.null_count:
+        return fixed_bytes(column), np.ones(len(column), dtype=np.bool_)
     if pa.types.is_fixed_size_binary(column.type):
         fits = np.full(len(column), column.type.byte_width == wide)
     else:

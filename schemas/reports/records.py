@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +13,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.columns import cast_column, is_number
 
+_Record = TypeVar("_Record", bound=Mapping[str, object])
+_KINDS = {str: 1, bytes: 2}
+
 
 def by_payload(
-    records: Sequence[Mapping[str, object]], field: str = "payload"
-) -> Iterator[NDArray[np.int64]]:
-    """The indices of the records with payloads of one kind: first all else (numbers), then text, then bytes.
+    records: Sequence[_Record], field: str = "payload"
+) -> Iterator[tuple[NDArray[np.int64], Sequence[_Record]]]:
+    """The records with payloads of one kind and their indices: first all else (numbers), then text, then bytes.
 
     A file may have reports of several mechanisms, whose payloads do not fit into one column.
 
@@ -23,13 +28,12 @@ def by_payload(
         records: the records.
         field: the field that has the payload.
     """
-    kinds = np.array(
-        [1 if isinstance(p, str) else 2 if isinstance(p, bytes) else 0 for p in _values(records, field)]
-    )
+    kinds = np.fromiter(map(_KINDS.get, map(type, _values(records, field)), repeat(0)), np.int8, len(records))
     for kind in range(3):
         chosen = np.flatnonzero(kinds == kind)
         if len(chosen):
-            yield chosen
+            every = len(chosen) == len(records)
+            yield chosen, records if every else [records[index] for index in chosen.tolist()]
 
 
 def _values(records: Sequence[Mapping[str, object]], name: str) -> list[object]:

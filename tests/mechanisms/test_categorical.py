@@ -74,6 +74,7 @@ def test_bits_of_long_vectors_are_drawn_and_counted_in_blocks_as_at_once(
     mechanism, values = make(name, 1.0, 20), np.arange(500) % 20
     whole = mechanism.perturb(values, np.random.default_rng(6))
     counts = mechanism.histogram(whole, 0)
+    assert counts[1::2].tolist() == mechanism.supported(whole).sum(axis=0).tolist()
     monkeypatch.setattr(unary_encoding, "BLOCK_BITS", 20 * 99)  # the last of six blocks is short
     assert mechanism.perturb(values, np.random.default_rng(6)).tobytes() == whole.tobytes()
     assert mechanism.histogram(whole, 0).tolist() == counts.tolist()

@@ -56,8 +56,7 @@ def report(user: str, **changes: Any) -> dict[str, Any]:
 
 def batches_of(records: Sequence[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     """Decoded batches, as files give them."""
-    for rows in by_payload(records):
-        chosen = [records[row] for row in rows.tolist()]
+    for _, chosen in by_payload(records):
         nowhere = pa.nulls(len(chosen), pa.int64())
         yield decoded(columns_of(chosen, COLUMNS.fields), COLUMNS, {}, nowhere, nowhere)
 

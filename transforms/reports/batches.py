@@ -96,6 +96,8 @@ def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
         keys: binary, without nulls.
         partitions: how many there are, from 1 to :data:`LARGEST_NUMBER`.
     """
+    if partitions == 1:
+        return np.zeros(len(keys), dtype=np.uint16)
     return ((mixed(keys) >> np.uint64(33)) % np.uint64(partitions)).astype(np.uint16)
 
 
@@ -128,6 +130,9 @@ def mixed(keys: pa.Array) -> NDArray[np.uint64]:
 
 def split_by(batch: pa.RecordBatch, codes: NDArray[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(code, the rows that have it) for each code of a batch; rows of one code stay in their order."""
+    if (codes == codes[0]).all():
+        yield int(codes[0]), batch
+        return
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     bounds = np.flatnonzero(np.diff(ordered)) + 1

@@ -29,8 +29,7 @@ def checked_payloads(
     if pa.types.is_null(column.type):
         return payloads, problems
     if payloads.dtype.kind == "V":
-        _check_bytes(mechanism, column, ~missing, payloads, problems)
-        return payloads, problems
+        return _checked_bytes(mechanism, column, ~missing, payloads, problems), problems
     if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width == 4:
         values = fixed_bytes(column).view("<u4").ravel()
     elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
@@ -42,23 +41,26 @@ def checked_payloads(
     problems[~possible & ~missing] = CODE["payload_outside_mechanism"]
     problems[np.isnan(values) & ~missing] = CODE["payload_not_a_number"]
     good = problems == 0
+    if good.all():
+        return values.astype(mechanism.payload_dtype, copy=False), problems
     payloads[good] = values[good].astype(mechanism.payload_dtype)
     return payloads, problems
 
 
-def _check_bytes(
+def _checked_bytes(
     mechanism: Mechanism,
     column: pa.Array,
     given: NDArray[np.bool_],
     payloads: NDArray[Any],
     problems: NDArray[np.int8],
-) -> None:
-    """Fill in ``payloads`` from bytes of the mechanism's width, and ``problems`` for all others."""
+) -> NDArray[Any]:
+    """Payloads from bytes of the mechanism's width; fill in ``problems`` for all others, which are zero."""
     kind = column.type
     if not (pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
         problems[given] = CODE["payload_not_bytes"]
-        return
+        return payloads
     data, fits = bytes_in(column, payloads.dtype.itemsize)
-    payloads[:] = data.view(payloads.dtype).ravel()
+    payloads = data.view(payloads.dtype).ravel()
     problems[given & ~fits] = CODE["payload_wrong_length"]
     problems[fits & ~mechanism.is_report(payloads)] = CODE["payload_outside_mechanism"]
+    return payloads
