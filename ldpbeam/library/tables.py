@@ -89,8 +89,8 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
     """The columns that are read of a table, in parts whose payloads are of one type."""
     if isinstance(table, list):
         _check_names(list(dict.fromkeys(name for record in table for name in record)), wanted, {})
-        for kept, records in by_payload(table, wanted.fields["payload"]):
-            yield columns_of(records, wanted.fields), {}, kept
+        for kept in by_payload(table, wanted.fields["payload"]):
+            yield columns_of([table[row] for row in kept.tolist()], wanted.fields), {}, kept
         return
     if isinstance(table, Mapping):
         yield from _of_columns(table, wanted)
@@ -129,9 +129,9 @@ def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
         yield plain, {}, np.arange(rows)
         return
     records = [dict(zip(mixed, values, strict=True)) for values in zip(*mixed.values(), strict=True)]
-    for kept, alike in by_payload(records, wanted.fields["payload"]):
+    for kept in by_payload(records, wanted.fields["payload"]):
         chosen = pa.array(kept)
-        nested = columns_of(alike, wanted.fields)
+        nested = columns_of([records[row] for row in kept.tolist()], wanted.fields)
         yield {**{name: array.take(chosen) for name, array in plain.items()}, **nested}, {}, kept
 
 

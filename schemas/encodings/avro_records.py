@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,24 +15,26 @@ import pyarrow.compute as pc
 
 from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.encodings.avro_rows import BATCH_BYTES, BATCH_REPORTS
-from ldpbeam.schemas.encodings.avro_schemas import Shape, without_logical_types
+from ldpbeam.schemas.encodings.avro_schemas import PRIMITIVE, Shape, without_logical_types
 from ldpbeam.schemas.files.avro_blocks import Block
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
 from ldpbeam.schemas.reports.columns import RECORD, Columns, decoded
-from ldpbeam.schemas.reports.records import by_payload, columns_of
+from ldpbeam.schemas.reports.records import by_kind, column_of, without_nested
 
 #: A block with more reports is checked as a whole before it is read in parts.
 WHOLE_REPORTS = 2 * BATCH_REPORTS
 #: About this many values are decoded before the fields that are not wanted are released.
 _PART_VALUES = 2**17
 
-Record = dict[str, Any]
+#: The values of n records in each field that is read, by its name: n values each.
+Values = dict[str, list[Any]]
 
 
 class Part(NamedTuple):
-    """Consecutive records of a block, and how many bytes they were read from."""
+    """Consecutive records of a block, how many they are, and how many bytes they were read from."""
 
-    records: list[Record]
+    values: Values
+    records: int
     size: int
 
 
@@ -47,7 +49,7 @@ class Records:
     def __init__(self, header: Header, wanted: Columns) -> None:
         self._header = header
         self._wanted = wanted
-        self._records: list[Record] = []
+        self._values: Values = {}
         self._positions: list[int] = []
         self._rows: list[int] = []
         self._bytes = 0
@@ -60,7 +62,7 @@ class Records:
     @property
     def full(self) -> bool:
         """Whether the buffer has enough records or bytes for a batch."""
-        return len(self._records) >= BATCH_REPORTS or self._bytes >= BATCH_BYTES
+        return len(self._rows) >= BATCH_REPORTS or self._bytes >= BATCH_BYTES
 
     def checked(self, block: Block, most: int) -> tuple[int, Iterator[Part]]:
         """A block's plain size in bytes, and its records in parts.
@@ -80,7 +82,8 @@ class Records:
         pieces = compression.at_most(most, compression.pieces(self._header.codec, block.data))
         first = list(islice(compression.of_size(BATCH_BYTES, pieces), 2)) if reports <= WHOLE_REPORTS else []
         if len(first) == 1 or reports == 0:
-            parts = reader.at_once(b"".join(first), reports) or list(reader.parts(first, reports))
+            whole = reader.at_once(b"".join(first), reports)
+            parts = list(reader.parts(first, reports)) if whole is None else [whole]
             return sum(part.size for part in parts), iter(parts)
         pieces = compression.at_most(most, compression.pieces(self._header.codec, block.data))
         size = sum(part.size for part in reader.parts(pieces, reports))
@@ -89,10 +92,11 @@ class Records:
     def add(self, block: Block, part: Part) -> None:
         """Add a part of a block to the buffer; the parts of a block must be added in order."""
         first = self._added[1] if self._added[0] == block.position else 0
-        end = first + len(part.records)
+        end = first + part.records
         self._added = (block.position, end)
-        self._records += part.records
-        self._positions += [block.position] * len(part.records)
+        for name, values in part.values.items():
+            self._values.setdefault(name, []).extend(values)
+        self._positions += [block.position] * part.records
         self._rows += range(first, end)
         self._bytes += part.size
 
@@ -101,17 +105,17 @@ class Records:
 
         A record that does not fit into columns is returned as a bad block of one report.
         """
-        if self._records:
-            yield from self._batches(0, len(self._records))
-        self._records, self._positions, self._rows, self._bytes = [], [], [], 0
+        if self._rows:
+            yield from self._batches(0, len(self._rows))
+        self._values, self._positions, self._rows, self._bytes = {}, [], [], 0
 
     def _batches(self, start: int, stop: int) -> Iterator[pa.RecordBatch | Block]:
         assert self._reader is not None
         positions = np.array(self._positions[start:stop], dtype=np.int64)
         rows = np.array(self._rows[start:stop], dtype=np.int64)
         try:
-            records = self._records[start:stop]
-            yield from self._reader.batches(records, self._header.metadata, positions, rows)
+            values = {name: every[start:stop] for name, every in self._values.items()}
+            yield from self._reader.batches(values, self._header.metadata, positions, rows)
         except MemoryError:
             raise
         except Exception as error:  # Arrow raises its own errors and those of Python
@@ -142,37 +146,30 @@ class RecordReader:
     def __init__(self, writer_schema: Any, shape: Shape, wanted: Columns) -> None:
         self._shape = shape
         self._wanted = wanted
-        self._plain = fastavro.parse_schema(without_logical_types(writer_schema))
-        self._array = fastavro.parse_schema({"type": "array", "items": without_logical_types(writer_schema)})
+        plain = without_logical_types(writer_schema)
+        self._plain, self._array = map(fastavro.parse_schema, (plain, {"type": "array", "items": plain}))
         self._kinds: dict[str, Any] = _fields(writer_schema) or {}
-        self._payload, self._event_time = wanted.fields["payload"], wanted.fields["event_time"]
         self._read = {name: field for name, field in wanted.fields.items() if field in self._kinds}
-        self._names = [*self._read.values()]
-        self._all_matter = len(self._names) == len(self._kinds) and not shape.per_byte
-        if wanted.whole:
-            self._names.append(RECORD)
+        self._nested = [name for name, field in self._read.items() if _may_be_nested(self._kinds[field])]
 
-    def at_once(self, data: bytes, count: int) -> list[Part]:
-        """Read all ``count`` records of a small block as an array, as :meth:`parts` does one by one.
+    def at_once(self, data: bytes, count: int) -> Part | None:
+        """Read ``count`` records from all plain bytes of a small block, as the items of an array.
 
-        Empty if the block is not small, or wrong in any way, which :meth:`parts` tells. What follows the
-        records is taken for further items, so the length of the data bounds how many there can be.
+        None if the block is not small, or does not decode: :meth:`parts` then says what is wrong.
         """
-        shape = self._shape
-        most_items = len(data) // shape.least if shape.least else _PART_VALUES
-        if shape.per_byte or self._wanted.whole or most_items * shape.values >= _PART_VALUES:
-            return []
+        # What follows the last record is read as further items, so the bytes bound how many there are.
+        most = len(data) // self._shape.least if self._shape.least else _PART_VALUES
+        if self._wanted.whole or self._shape.per_byte or most * self._shape.values >= _PART_VALUES:
+            return None
         stream = io.BytesIO()
         fastavro.schemaless_writer(stream, "long", count)
         stream.write(data + b"\0")
         stream.seek(0)
         try:
-            records: list[Any] = fastavro.schemaless_reader(stream, self._array, None)  # type: ignore[assignment]
+            records: Any = fastavro.schemaless_reader(stream, self._array, None)
         except Exception:  # fastavro raises errors of many types
-            return []
-        if len(records) != count or stream.read(1):
-            return []
-        return [Part(self._kept(records), len(data))]
+            return None
+        return None if len(records) != count or stream.read(1) else self._part(records, len(data))
 
     def parts(self, pieces: Iterable[bytes], count: int) -> Iterator[Part]:
         """Read ``count`` records from their plain bytes, with the wanted fields only.
@@ -188,7 +185,7 @@ class RecordReader:
         steps = compression.of_size(max(1, min(compression.PIECE_BYTES, most // 4)), pieces)
         stream, size, ended = io.BytesIO(), 0, False
         largest = max(1, _PART_VALUES // self._shape.values)
-        records: list[Any] = []
+        records: list[dict[str, Any]] = []
         begun = 0
         for _ in range(count):
             while True:
@@ -204,7 +201,7 @@ class RecordReader:
                     if ended:
                         raise
                     if records:
-                        yield Part(self._kept(records), start - begun)
+                        yield self._part(records, start - begun)
                     stream.seek(start)
                     rest = stream.read()
                     if len(rest) >= most:
@@ -212,45 +209,62 @@ class RecordReader:
                     window, ended = _grown(rest, steps)
                     stream, size, begun, records = io.BytesIO(window), len(window), 0, []
             if len(records) >= largest:
-                yield Part(self._kept(records), stream.tell() - begun)
+                yield self._part(records, stream.tell() - begun)
                 begun, records = stream.tell(), []
         if stream.tell() < size or next(steps, b""):
             raise ValueError(f"bytes are left after its {count} records")
-        yield Part(self._kept(records), stream.tell() - begun)
+        yield self._part(records, stream.tell() - begun)
 
-    def _kept(self, records: list[Any]) -> list[Record]:
-        if self._all_matter:
-            return records
-        nested = {name: float("nan") if name == self._payload else None for name in self._names}
-        return [
-            {name: _flat(record[name], instead) for name, instead in nested.items()} for record in records
-        ]
+    def _part(self, records: list[dict[str, Any]], size: int) -> Part:
+        values: Values = {field: [record[field] for record in records] for field in self._read.values()}
+        for name in self._nested:
+            values[self._read[name]] = without_nested(name, values[self._read[name]])
+        if self._wanted.whole:
+            values[RECORD] = [record[RECORD] for record in records]
+        return Part(values, len(records), size)
 
     def batches(
         self,
-        records: Sequence[Record],
-        metadata: dict[str, str] | Any,
+        values: Values,
+        metadata: Mapping[str, str],
         positions: np.ndarray,
         rows: np.ndarray,
     ) -> list[pa.RecordBatch]:
         """Decoded batches of n records, one batch for each kind of payload.
 
         Args:
-            records: records from :meth:`parts`; their event times are converted to milliseconds in place.
+            values: of the records of parts, as :class:`Part` has them.
             metadata: the metadata of their file.
             positions: the column ``position``, shape (n,).
             rows: the column ``row``, shape (n,).
         """
-        if self._event_time in self._kinds:
-            _in_milliseconds(records, self._event_time, self._kinds[self._event_time])
         batches = []
-        for chosen, alike in by_payload(records, self._payload):
-            columns = columns_of(alike, self._read)
-            declared = {name: _as_declared(column, self._kinds[name]) for name, column in columns.items()}
+        payloads = values.get(self._read.get("payload", ""), [None] * len(rows))
+        for chosen in by_kind(payloads):
+            columns = {}
+            for name, field in self._read.items():
+                column = column_of(name, self._of(name, _chosen(values[field], chosen)))
+                if column is not None:
+                    columns[field] = _as_declared(column, self._kinds[field])
             places = pa.array(positions[chosen]), pa.array(rows[chosen])
-            whole = pa.array([record[RECORD] for record in alike]) if self._wanted.whole else None
-            batches.append(decoded(declared, self._wanted, metadata, *places, lambda _: self._kinds, whole))
+            whole = pa.array(_chosen(values[RECORD], chosen)) if self._wanted.whole else None
+            batches.append(decoded(columns, self._wanted, metadata, *places, lambda _: self._kinds, whole))
         return batches
+
+    def _of(self, name: str, values: list[Any]) -> list[Any]:
+        """The values of a column, with event times in milliseconds."""
+        return _in_milliseconds(values, self._kinds[self._read[name]]) if name == "event_time" else values
+
+
+def _may_be_nested(kind: Any) -> bool:
+    return not all(
+        isinstance(branch, str) and branch in PRIMITIVE
+        for branch in (kind if isinstance(kind, list) else [kind])
+    )
+
+
+def _chosen(values: list[Any], rows: np.ndarray) -> list[Any]:
+    return values if len(rows) == len(values) else [values[row] for row in rows.tolist()]
 
 
 def _grown(rest: bytes, steps: Iterator[bytes]) -> tuple[bytes, bool]:
@@ -268,11 +282,6 @@ def _grown(rest: bytes, steps: Iterator[bytes]) -> tuple[bytes, bool]:
     return b"".join(parts), False
 
 
-def _flat(value: Any, instead: float | None) -> Any:
-    """The value, or ``instead`` of a list or a record."""
-    return instead if isinstance(value, dict | list) else value
-
-
 #: How many units of a logical type make a millisecond; 0 for types that are not a moment in time.
 _UNITS = {
     "timestamp-micros": 1_000,
@@ -288,14 +297,13 @@ def _branches(kind: Any) -> list[dict[str, Any]]:
     return [branch for branch in (kind if isinstance(kind, list) else [kind]) if isinstance(branch, dict)]
 
 
-def _in_milliseconds(records: Sequence[Record], field: str, kind: Any) -> None:
-    """Convert, in place, event times of a logical type that is not in milliseconds to milliseconds."""
+def _in_milliseconds(times: list[Any], kind: Any) -> list[Any]:
+    """Event times of a logical type that is not in milliseconds as milliseconds; others as they are."""
     for branch in _branches(kind):
         unit = _UNITS.get(str(branch.get("logicalType", "")).removeprefix("local-"))
         if unit is not None:
-            for record in records:
-                if isinstance(record[field], int):
-                    record[field] = record[field] // unit if unit else None
+            times = [(time // unit if unit else None) if isinstance(time, int) else time for time in times]
+    return times
 
 
 def _as_declared(column: pa.Array, kind: Any) -> pa.Array:

@@ -23,7 +23,8 @@ MOST_RECORD_BYTES = 2**25
 #: The most values that the arrays and maps of a record may have; it limits the bytes of a record.
 _MOST_ITEMS = 2**18
 
-_LEAST = {
+#: The fewest bytes of a value of each type that has no parts.
+PRIMITIVE = {
     "null": 0,
     "boolean": 1,
     "int": 1,
@@ -110,7 +111,7 @@ class _Measured:
         if isinstance(kind, list):
             return _either([self.shape(branch) for branch in kind])
         if isinstance(kind, str):
-            return Shape(_LEAST[kind], 1) if kind in _LEAST else self._of_name(kind)
+            return Shape(PRIMITIVE[kind], 1) if kind in PRIMITIVE else self._of_name(kind)
         of = kind["type"]
         if of == "array":
             return _repeated(self.shape(kind["items"]), 0)
@@ -131,7 +132,7 @@ class _Measured:
         if kind["type"] == "fixed":
             shape = Shape(_width(kind), 1)
         elif kind["type"] == "enum":
-            shape = Shape(_LEAST["enum"], 1)
+            shape = Shape(PRIMITIVE["enum"], 1)
         else:
             shape = self._of_record(kind)
         self._shapes[name] = shape

@@ -315,7 +315,7 @@ def _decode_few(
             places.append((start, end))
         else:
             yield BadLine(position + start, line, f"not a JSON object: {type(record).__name__}")
-    for chosen, alike in by_payload(records, wanted.fields["payload"]):
-        columns = columns_of(alike, wanted.fields)
+    for chosen in by_payload(records, wanted.fields["payload"]):
+        columns = columns_of([records[index] for index in chosen], wanted.fields)
         begin, end = np.array(places, dtype=np.int64)[chosen].T
         yield _batch(columns, text, position, begin, end, wanted)

@@ -10,7 +10,6 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
-from ldpbeam.schemas.encodings.avro_records import RecordReader
+from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
 from ldpbeam.schemas.encodings.avro_schemas import measure
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks, refuse_damaged_marker
 from ldpbeam.schemas.files.avro_headers import read_header
@@ -95,7 +94,7 @@ def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
     # The CRC-64-AVRO fingerprint of the schema, in the byte order of messages.
     known = bytes.fromhex(fingerprint(to_parsing_canonical_form(ours), "CRC-64-AVRO"))
     reader = RecordReader(ours, measure(ours), replace(wanted, renamed=()))
-    records: list[Any] = []
+    values: Values = {}
     whole: list[int] = []
     for index, message in enumerate(messages):
         data = message.data
@@ -106,13 +105,14 @@ def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
             continue
         try:
             for part in reader.parts([data[_OBJECT_AT:]], 1):
-                records += part.records
+                for name, one in part.values.items():
+                    values.setdefault(name, []).extend(one)
         except Exception as error:  # fastavro raises errors of many types
             yield BadMessage(message, 1, BAD_MESSAGE, f"it does not decode: {error!r}", data, 0)
             continue
         whole.append(index)
     positions = np.array(whole, dtype=np.int64)
-    yield from reader.batches(records, {}, positions, np.zeros_like(positions))
+    yield from reader.batches(values, {}, positions, np.zeros_like(positions))
 
 
 def decode_container(message: Message, wanted: Columns) -> Decoded:

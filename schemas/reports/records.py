@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +11,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.columns import cast_column, is_number
 
-_Record = TypeVar("_Record", bound=Mapping[str, object])
-_KINDS = {str: 1, bytes: 2}
+#: The kinds of payloads besides numbers, by the type of a value.
+_KINDS: dict[type, int] = {str: 1, bytes: 2}
 
 
 def by_payload(
-    records: Sequence[_Record], field: str = "payload"
-) -> Iterator[tuple[NDArray[np.int64], Sequence[_Record]]]:
-    """The records with payloads of one kind and their indices: first all else (numbers), then text, then bytes.
+    records: Sequence[Mapping[str, object]], field: str = "payload"
+) -> Iterator[NDArray[np.int64]]:
+    """The indices of the records with payloads of one kind: first all else (numbers), then text, then bytes.
 
     A file may have reports of several mechanisms, whose payloads do not fit into one column.
 
@@ -28,12 +26,19 @@ def by_payload(
         records: the records.
         field: the field that has the payload.
     """
-    kinds = np.fromiter(map(_KINDS.get, map(type, _values(records, field)), repeat(0)), np.int8, len(records))
+    yield from by_kind(_values(records, field))
+
+
+def by_kind(payloads: Sequence[object]) -> Iterator[NDArray[np.int64]]:
+    """As :func:`by_payload`, of the payloads of all records."""
+    if _KINDS.keys().isdisjoint(map(type, payloads)):
+        kinds = np.zeros(len(payloads), dtype=np.int64)
+    else:
+        kinds = np.array([_KINDS.get(type(payload), 0) for payload in payloads])
     for kind in range(3):
         chosen = np.flatnonzero(kinds == kind)
         if len(chosen):
-            every = len(chosen) == len(records)
-            yield chosen, records if every else [records[index] for index in chosen.tolist()]
+            yield chosen
 
 
 def _values(records: Sequence[Mapping[str, object]], name: str) -> list[object]:
@@ -51,16 +56,30 @@ def columns_of(records: Sequence[Mapping[str, object]], fields: Mapping[str, str
     """
     columns: dict[str, pa.Array] = {}
     for name, field in fields.items():
-        values = _values(records, field)
-        kinds = set(map(type, values)) - {type(None)}
-        if kinds & {dict, list}:
-            # No field has nested values, and Arrow needs much memory for deeply nested ones.
-            instead = np.nan if name == "payload" else None
-            values = [instead if isinstance(value, dict | list) else value for value in values]
-            kinds = set(map(type, values)) - {type(None)}
-        if kinds:
-            columns[field] = (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
+        column = column_of(name, _values(records, field))
+        if column is not None:
+            columns[field] = column
     return columns
+
+
+def column_of(name: str, values: Sequence[object]) -> pa.Array | None:
+    """The column of the values that records have in a field, as :func:`columns_of` makes it."""
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds & {dict, list}:
+        values = without_nested(name, values)
+        kinds = set(map(type, values)) - {type(None)}
+    if not kinds:
+        return None
+    return (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
+
+
+def without_nested(name: str, values: Sequence[object]) -> list[object]:
+    """The values of a column, without lists and records: Arrow needs much memory for deeply nested ones.
+
+    In their place is NaN in payloads, where null would mean a missing one, and else null.
+    """
+    instead = np.nan if name == "payload" else None
+    return [instead if isinstance(value, dict | list) else value for value in values]
 
 
 def _of_one_type(values: Sequence[object]) -> pa.Array | None:

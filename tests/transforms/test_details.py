@@ -40,8 +40,8 @@ def letters(*changes: dict[str, Any], disclosure: Disclosure | None = None) -> l
     """The dead letters of a good record with each of these changes, in one batch for each kind of payload."""
     records = [{**GOOD, **change} for change in changes]
     wanted, found = wanted_columns(STUDY, None, None), []
-    for chosen, alike in by_payload(records):
-        columns = columns_of(alike, wanted.fields)
+    for chosen in by_payload(records):
+        columns = columns_of([records[index] for index in chosen], wanted.fields)
         batch = decoded(columns, wanted, {}, pa.array([0] * len(chosen)), pa.array(chosen))
         for part in Validation(STUDY).validate(batch).letters:
             found += disclosed(part, disclosure or Disclosure()).to_pylist()

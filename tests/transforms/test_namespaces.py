@@ -56,7 +56,8 @@ def report(user: str, **changes: Any) -> dict[str, Any]:
 
 def batches_of(records: Sequence[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     """Decoded batches, as files give them."""
-    for _, chosen in by_payload(records):
+    for rows in by_payload(records):
+        chosen = [records[row] for row in rows.tolist()]
         nowhere = pa.nulls(len(chosen), pa.int64())
         yield decoded(columns_of(chosen, COLUMNS.fields), COLUMNS, {}, nowhere, nowhere)
 

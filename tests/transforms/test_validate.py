@@ -84,8 +84,8 @@ def validated(
     batches = [records]
     if isinstance(records, list):
         wanted, batches = wanted_columns(study, attribute, service), []
-        for chosen, alike in by_payload(records):
-            columns = columns_of(alike, wanted.fields)
+        for chosen in by_payload(records):
+            columns = columns_of([records[index] for index in chosen], wanted.fields)
             position = pa.array([100] * len(chosen), pa.int64())
             batches.append(decoded(columns, wanted, metadata or {}, position, pa.array(chosen)))
     found = Validated([], [], {})
