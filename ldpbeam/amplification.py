@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy import special
-from scipy.optimize import brentq
 
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import Mechanism
@@ -183,7 +183,7 @@ def amplified_epsilon(delta: float, local: float, variation: float, users: int) 
     while low == 0.0 and high > 1e-12 and over(high / 4.0) <= 0.0:
         high /= 4.0
     low = high / 4.0 if over(high / 4.0) > 0.0 else 0.0
-    epsilon = float(brentq(over, low, high, xtol=_TOLERANCE / 2.0))
+    epsilon = float(scipy.optimize.brentq(over, low, high, xtol=_TOLERANCE / 2.0))
     while over(epsilon) > 0.0:
         epsilon += _TOLERANCE / 2.0
     return min(epsilon, local)

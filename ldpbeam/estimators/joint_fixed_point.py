@@ -14,8 +14,8 @@ Comput. Graph. Stat. 2020).
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from scipy.linalg import cholesky, solve_triangular
-from scipy.optimize import nnls
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.curvature import curvature_of_users, sampled_curvature
@@ -77,6 +77,8 @@ def _quadratic_maximum(hessian: Floats, weights: Floats, slopes: Floats) -> Floa
     linear = hessian @ weights - 1.0 + slopes
     hessian[np.diag_indices(len(hessian))] += RIDGE * np.trace(hessian) / len(hessian)
     root = cholesky(hessian)
-    solution, _ = nnls(root, solve_triangular(root, linear, trans="T"), maxiter=30 * len(weights))
+    solution, _ = scipy.optimize.nnls(
+        root, solve_triangular(root, linear, trans="T"), maxiter=30 * len(weights)
+    )
     result: Floats = solution / solution.sum()
     return result

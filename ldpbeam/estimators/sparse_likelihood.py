@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from ldpbeam.channels import BandChannel, Channel, StackedChannel
 from ldpbeam.domains import Floats, Integers
@@ -112,7 +112,7 @@ def _step(
     system = np.vstack((columns * scale[:, None], np.full((1, len(weights)), SUM_TO_ONE)))
     right = np.append(2.0 * scale * probabilities, SUM_TO_ONE)
     orthogonal, triangular = np.linalg.qr(system)
-    solution, _ = nnls(triangular, orthogonal.T @ right, maxiter=50 * len(weights))
+    solution, _ = scipy.optimize.nnls(triangular, orthogonal.T @ right, maxiter=50 * len(weights))
     step = solution / solution.sum() - weights
     ahead, slack = columns @ step, ROUNDING * abs(likelihood)
     for halvings in range(HALVINGS):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.mechanisms.mechanism import Tail
@@ -60,7 +60,9 @@ def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> floa
                 t * (shift - beyond) + of_cells - far * math.log1p(-t * most) - near * math.log1p(t * least)
             )
 
-        minimum = minimize_scalar(logarithm, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
+        minimum = scipy.optimize.minimize_scalar(
+            logarithm, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}
+        )
         return math.exp(min(float(minimum.fun), 0.0))
 
     low, high = float(histogram[0]), float(histogram[-1])

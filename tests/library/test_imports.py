@@ -32,11 +32,16 @@ found.summary(), found._repr_html_(), found.to_arrow(), found.to_arrow("shares")
 """
 
 
+def modules(program: str) -> set[str]:
+    """The modules that a program has imported at its end."""
+    told = f"{program}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    return {*done.stdout.split()}
+
+
 def loaded(program: str) -> set[str]:
     """The large packages that a program has imported at its end."""
-    told = f"{program}\nimport sys\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
-    return {*done.stdout.split()} & {*LARGE}
+    return {name.partition(".")[0] for name in modules(program)} & {*LARGE}
 
 
 def test_importing_ldpbeam_imports_nothing_large() -> None:
@@ -48,6 +53,11 @@ def test_the_statistics_need_numpy_and_scipy_only() -> None:
         "numpy",
         "scipy",
     }
+
+
+def test_a_command_imports_optimisers_only_when_it_uses_one() -> None:
+    imported = modules("import ldpbeam.pipelines.commands.estimate")
+    assert "scipy.sparse.linalg" in imported and "scipy.optimize" not in imported
 
 
 def test_clients_and_estimates_need_no_beam_and_no_data_frames() -> None:

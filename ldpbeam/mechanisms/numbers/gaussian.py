@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from ldpbeam.channels import Channel, DenseChannel
@@ -154,7 +154,7 @@ class Gaussian(NumericMechanism):
 
         # This much noise suffices even at epsilon 0, where delta is below SENSITIVITY / (2 sigma).
         most = math.log(SENSITIVITY / (2.0 * self.delta))
-        return math.exp(brentq(excess, math.log(1e-3), most, xtol=1e-14))
+        return math.exp(scipy.optimize.brentq(excess, math.log(1e-3), most, xtol=1e-14))
 
     @property
     def report_range(self) -> tuple[float, float]:
