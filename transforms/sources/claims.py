@@ -66,7 +66,9 @@ def heard(folder: str, reader: int, readers: int) -> list[Claims]:
         readers: how many readers there are.
     """
     paths = [_path(folder, other) for other in range(readers) if other != reader]
-    return [Claims(**read_json(path)) if FileSystems.exists(path) else Claims() for path in paths]
+    said = [read_json(path) if FileSystems.exists(path) else {} for path in paths]
+    # JSON has no tuples.
+    return [Claims(**claims)._replace(each=tuple(claims.get("each", ()))) for claims in said]
 
 
 def _path(folder: str, reader: int) -> str:
