@@ -19,8 +19,10 @@ class Measured:
         processor: on what.
         avro: bytes in a file.
         read: read and validate.
-        shuffle: encode, the local engine, decode.
+        shuffle: encode, the local engine's shuffle, decode; ``spill`` is what a local run does instead: write
+            encoded pieces to a file, shuffle places, read.
         join: join and tally; ``join_each`` what a join costs besides.
+        join_hours: cut by 24 windows, join and tally.
         first: compare report ids.
         batches_after_first: batches that come out of that for each that goes in.
         whole: a whole run, less what a small one takes.
@@ -48,9 +50,12 @@ class Measured:
     cut_slice: float
     shuffle: float
     shuffle_piece: float
+    spill: float
+    spill_piece: float
     join: float
     join_piece: float
     join_each: float
+    join_hours: float
     first: float
     first_piece: float
     batches_after_first: float

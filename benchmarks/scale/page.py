@@ -29,7 +29,7 @@ def summary(
     m: Measured, users: float, runs: dict[str, BatchRun], streams: dict[str, StreamRun], first: Limit
 ) -> str:
     """How the page was made, and what it says in short."""
-    one, _, mixed, ids, _ = runs.values()
+    one, hours, ids, _ = runs.values()
     hour, hour_small, whole_day, whole_day_small = streams.values()
     return f"""\
 # Scale
@@ -39,7 +39,7 @@ first section was measured, and the script computed the rest from it. The figure
 does besides: reading from a store, keeping state, starting machines.
 
 In short: {users:,.0f} users a day with two services each take {short(one.core_hours)} core-hours in batch \
-if each file has reports of one window, {short(mixed.core_hours)} if each file has reports of all hours, and \
+in one window, {short(hours.core_hours)} in 24 windows, whichever of them a file has reports of, and \
 {short(ids.core_hours)} with report ids. A stream with windows of an hour keeps \
 {short(hour.core_hours / 24)} to {short(hour_small.core_hours / 24)} cores busy, depending on the number of \
 reports per bundle. Use batch for windows of a day: a stream would need {size(whole_day.state)} to \

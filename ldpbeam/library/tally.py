@@ -17,7 +17,7 @@ from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN, OUT_OF_RANGE, accounting
 from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, counts_of, disclosed
 from ldpbeam.transforms.reports.validation import Validation
-from ldpbeam.transforms.windows.cut import Pieces, check_overlap, each_longer, together, within_size
+from ldpbeam.transforms.windows.cut import Pieces, check_overlap
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, by_window, snapshots
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
@@ -109,23 +109,22 @@ def _without_duplicates(
 
 
 def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tally) -> Iterator[Snapshot]:
-    """Cut reports by window and partition of users, fold the pieces, and add up by window and group."""
-    fold, windows = Fold(study, span), study.windows
+    """Cut reports by partition of users, fold the partitions, and add up by window and group."""
+    fold, pieces = Fold(study, span), Pieces(study.windows, 1, span=span)
     if fold.compares:
-        check_overlap(windows)
-    many = max(1, -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS)) if fold.compares else 1
-    folds = [(fold, Pieces(windows, many, within_size if fold.compares else together, span=span))]
-    if study.windows_joined > 1:
-        folds.append((JoinedFold(study, span), Pieces(windows, many, each_longer, span=span)))
+        check_overlap(study.windows)
+        many = max(1, -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS))
+        pieces = Pieces(None, many)
+    folds = [fold, JoinedFold(study, span)] if study.windows_joined > 1 else [fold]
+    for batch in reports:
+        # In a batch without a watermark no report is late, so that there is nothing to count.
+        list(pieces.gather(batch))
+    by_key: dict[PieceKey, list[pa.RecordBatch]] = {}
+    for key, parts in pieces.taken():
+        by_key.setdefault(key, []).extend(parts)
     by_window_key: dict[WindowKey, list[GroupStatistics]] = {}
-    for own_fold, pieces in folds:
-        for batch in reports:
-            # In a batch without a watermark no report is late, so that there is nothing to count.
-            list(pieces.gather(batch))
-        by_key: dict[PieceKey, list[pa.RecordBatch]] = {}
-        for key, parts in pieces.taken():
-            by_key.setdefault(key, []).extend(parts)
-        for key, batches in by_key.items():
+    for key, batches in by_key.items():
+        for own_fold in folds:
             for window, folded in own_fold.fold(key, batches):
                 tally.counts += folded.counts(study)
                 for window_key, statistics in by_window(folded.statistics, window):

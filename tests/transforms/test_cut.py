@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ldpbeam.transforms.reports.batches import attribute_name, partition, tagged, version_index
 from ldpbeam.transforms.windows import cut as stage
 from ldpbeam.transforms.windows import split as split_stage
-from ldpbeam.transforms.windows.cut import Pieces, Runs, each_window, together, windows_in, within_size
+from ldpbeam.transforms.windows.cut import Pieces, Runs, each_window, together, windows_in
 from ldpbeam.transforms.windows.keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
@@ -46,7 +46,7 @@ def models(draw: st.DrawFn) -> Windows:
 TIMES = st.integers(-60, 60) | st.integers(YEAR_2020 - 60, YEAR_2020 + 60)
 
 
-RUNS = {"each window": each_window, "within a size": within_size, "together": together}
+RUNS = {"each window": each_window, "together": together}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -58,21 +58,10 @@ def test_each_window_of_a_time_is_in_one_run(name: str, model: Windows, time: in
     reached = [window for run in runs for window in windows_in(model, run)]
     assert len(set(reached)) == len(reached)
     assert set(held) <= set(reached)
-    if name != "within a size":
-        assert set(held) == set(reached)
-    # However often windows overlap, a shuffle copies a report twice at most, a batch without a shuffle never.
-    assert len(runs) <= {"each window": len(held), "within a size": 2, "together": 1}[name]
+    assert set(held) == set(reached)
+    # However often windows overlap, a batch copies no report.
+    assert len(runs) == {"each window": len(held), "together": 1}[name]
     assert RUNS[name](model, []) == []
-
-
-@settings(deadline=None)
-@given(models(), TIMES)
-def test_windows_of_a_run_within_a_size_are_the_same_for_all_its_reports(model: Windows, time: int) -> None:
-    # Else the reports of a window would come to several keys.
-    for run in within_size(model, model.windows_of(time)):
-        for window in windows_in(model, run):
-            for other in range(window[0], window[1], model.step):
-                assert run in within_size(model, model.windows_of(other))
 
 
 class Sent(NamedTuple):
@@ -260,16 +249,16 @@ def test_a_report_comes_to_each_of_its_windows_inside_the_span_once(
         assert set(partition(piece.batch.column("user"), 3)) == {piece.key.partition}
 
 
-def test_without_windows_there_is_no_run_and_event_times_may_be_anything() -> None:
+def test_by_partition_alone_there_is_no_run_and_event_times_may_be_anything() -> None:
     reports = [Sent(b"u1", -(2**63)), Sent(b"u2", 2**63 - 1)]
-    _, (piece,), _ = split(Split(Pieces(None, 1, together)), [batch_of(reports)])
+    _, (piece,), _ = split(Split(Pieces(None, 1)), [batch_of(reports)])
     assert piece.key == PieceKey("minutes", 0, None)
     assert (rows(piece), piece.time) == (reports, 0)
 
 
 def test_the_key_can_be_another_column() -> None:
     reports = [Sent(b"u1", 0, report_id=b"r%d" % place) for place in range(50)]
-    _, last, _ = split(Split(Pieces(None, 8, together, column="report_id")), [batch_of(reports)])
+    _, last, _ = split(Split(Pieces(None, 8, column="report_id")), [batch_of(reports)])
     assert len(last) > 1
     for piece in last:
         assert set(partition(piece.batch.column("report_id"), 8)) == {piece.key.partition}

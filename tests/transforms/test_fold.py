@@ -25,7 +25,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty
 from ldpbeam.study import Study
 from ldpbeam.transforms.windows import groups
-from ldpbeam.transforms.windows.cut import Pieces, together, within_size
+from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up
 from ldpbeam.transforms.windows.keys import PieceKey
@@ -111,7 +111,7 @@ SPREAD = st.lists(
 @pytest.mark.parametrize("alone", [False, True], ids=["joined", "alone"])
 @settings(max_examples=80, derandomize=True, deadline=None)
 @given(SPREAD, SLIDING_SPANS)
-def test_runs_of_windows_are_folded_as_each_window_by_itself(
+def test_windows_are_folded_together_as_each_by_itself(
     alone: bool, reports: list[Report], span: Span
 ) -> None:
     windows, kept = "size: 10s, period: 4s", "duplicates: keep" if alone else ""
@@ -119,7 +119,7 @@ def test_runs_of_windows_are_folded_as_each_window_by_itself(
     assert study.windows is not None
     fold, split = (
         Fold(study, span),
-        Split(Pieces(study.windows, 1, together if alone else within_size, span=span)),
+        Split(Pieces(study.windows if alone else None, 1, span=span)),
     )
     split.start_bundle()
     for batch in batches_of(*reports):

@@ -13,7 +13,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.report_ids import by_report_id, without_duplicate_ids
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.windows.cut import Pieces, together
+from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.keys import PieceKey
 from ldpbeam.transforms.windows.shuffle import GroupPieces
 
@@ -49,7 +49,7 @@ class DropDuplicateIds(beam.PTransform):
         parted = reports | "ByReportId" >> beam.FlatMap(_by_having_an_id).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
-        by_id = Pieces(None, self.partitions, together, column="report_id")
+        by_id = Pieces(None, self.partitions, column="report_id")
         first = (
             (parted[_IDENTIFIED],)
             | "GroupReportIds" >> GroupPieces(by_id, self.spill)

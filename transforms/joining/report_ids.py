@@ -55,14 +55,14 @@ def without_duplicate_ids(
         for batch, rows in zip(identified, np.split(chosen, ends), strict=True)
         if rows.any()
     ]
-    return [*_together(first), *plain], int(len(chosen) - chosen.sum())
+    return [*concatenated(first), *plain], int(len(chosen) - chosen.sum())
 
 
-def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def concatenated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Concatenate the batches that have the same channel and schema.
 
-    The batches are pieces, one per bundle and partition of ids. Cut by user as they are, each would fall
-    apart into single reports.
+    The batches are pieces, one per bundle and partition. Cut further as they are, each would fall apart into
+    single reports.
     """
     alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}
     for batch in batches:

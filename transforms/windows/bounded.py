@@ -12,7 +12,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.windows.combine import CombineGroups
-from ldpbeam.transforms.windows.cut import Pieces, each_longer, together, within_size
+from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, snapshots
 from ldpbeam.transforms.windows.keys import WindowGroupKey, WindowKey
@@ -39,10 +39,10 @@ class FoldBatch(beam.PTransform):
     def expand(
         self, reports: tuple[beam.PCollection[pa.RecordBatch], ...]
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
-        """Cut by window and partition, bring the pieces of a key together, and fold them."""
+        """Cut by partition, bring the pieces of a partition together, and fold them window by window."""
         fold, windows, span = Fold(self.study, self.span), self.study.windows, self.span
         if not fold.compares:
-            cut = Pieces(windows, 1, together, span=span)
+            cut = Pieces(windows, 1, span=span)
             alone = [
                 (branch | f"CutByStep{number}" >> Cut(cut))[0] | f"Tally{number}" >> _folding(fold)
                 for number, branch in enumerate(reports, 1)
@@ -51,19 +51,12 @@ class FoldBatch(beam.PTransform):
                 _beside([folded.statistics for folded in alone], "Statistics"),
                 _beside([folded[COUNTS] for folded in alone], "Counts"),
             )
-        by_user = Pieces(windows, self.partitions, within_size, span=span)
-        folded = (
-            reports | "GroupPartitions" >> GroupPieces(by_user, self.spill) | "JoinUsers" >> _folding(fold)
-        )
+        by_user = reports | "GroupPartitions" >> GroupPieces(Pieces(None, self.partitions), self.spill)
+        folded = by_user | "JoinUsers" >> _folding(fold)
         if fold.study.windows_joined == 1:
             return folded.statistics, folded[COUNTS]
-        inside = Pieces(windows, self.partitions, each_longer, span=span)
-        # The windows inside have counted the reports.
-        longer = (
-            reports
-            | "GroupLongerPartitions" >> GroupPieces(inside, self.spill)
-            | "JoinWindows" >> _folding(JoinedFold(fold.study, span))
-        )
+        # The windows inside count the reports.
+        longer = by_user | "JoinWindows" >> _folding(JoinedFold(fold.study, span))
         return (folded.statistics, longer.statistics) | "BesideLonger" >> beam.Flatten(), folded[COUNTS]
 
 

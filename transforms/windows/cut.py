@@ -1,16 +1,18 @@
 """Cutting batches of a channel by window and partition, and gathering the pieces of a bundle, for both flows.
 
-A step is the greatest common divisor of the windows' size and period, so all reports of a step fall in the
-same windows. A run is a sequence of consecutive windows. A piece of a batch goes to one or several runs. How
-long the runs are depends on the flow:
+A batch run that compares reports cuts them by partition alone. The fold cuts a partition by window, so that a
+piece has the reports of all windows: a file with the reports of a day makes as many pieces as one with those
+of an hour, and a report is shuffled once, however often windows overlap.
+
+Elsewhere the windows are part of the key. A step is the greatest common divisor of the windows' size and
+period, so all reports of a step fall in the same windows. A run is a sequence of consecutive windows. A piece
+of a batch goes to one or several runs:
 
 - :func:`each_window`: a run for each window, whose state the engine keeps until the window is due.
-- :func:`within_size`: one run for all windows that start within one window size, so that a shuffle copies a
-  report twice at most, however often windows overlap.
 - :func:`each_longer`: a run for each of the longer windows in which users are joined over several windows.
 - :func:`together`: one run for all windows that hold the reports, if no report is compared with another.
 
-The windows are part of the key; Beam's own windows are not used. With those, Prism drops a window's state at
+Beam's own windows are not used. With those, Prism drops a window's state at
 its end whatever lateness is allowed, and every engine drops late elements without counting them. In Beam's
 global window no engine drops anything.
 """
@@ -86,15 +88,6 @@ def each_longer(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
     return [(start, start) for start in sorted({windows.longer(window)[0] for window in held})]
 
 
-def within_size(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
-    """For each block of one window size in which a window starts, the run of all that start in it."""
-    size, period = windows.size, windows.period
-    blocks = sorted({start // size for start, _ in held})
-    return [
-        (-(-block * size // period) * period, ((block + 1) * size - 1) // period * period) for block in blocks
-    ]
-
-
 def windows_in(windows: Windows, run: Run) -> list[Bounds]:
     """The windows of a run, [start, end) in epoch milliseconds, earliest first."""
     return [(start, start + windows.size) for start in range(run[0], run[1] + 1, windows.period)]
@@ -120,7 +113,7 @@ class Pieces:
     when it arrived. A batch carries that watermark; in a batch without one, no report is late.
 
     Args:
-        windows: the windows of the study; None for one window over everything.
+        windows: the windows of the study; None to cut by partition alone.
         partitions: the number of partitions.
         runs: gives the runs of the windows that hold a report; see above.
         column: the column whose partition is in the key: ``user`` or ``report_id``.
@@ -131,7 +124,7 @@ class Pieces:
         self,
         windows: Windows | None,
         partitions: int,
-        runs: Runs,
+        runs: Runs = together,
         *,
         column: str = "user",
         span: Span = EVERYTHING,

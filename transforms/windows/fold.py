@@ -7,17 +7,18 @@ all reports before it folds; a stream compares those in the same window. A batch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
-from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
+from ldpbeam.transforms.joining.report_ids import concatenated, without_duplicate_ids
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
@@ -83,16 +84,12 @@ class Fold:
 
         Args:
             key: an attribute, a partition of its users, and a run of windows.
-            batches: their reports in any order. If reports are compared, all that lie in a window of the run;
-                if not, any reports that lie in all windows of the run.
+            batches: their reports in any order. If reports are compared, all that lie in a window of the run,
+                which is one window or all of them; if not, any reports that lie in all windows of the run.
         """
         attribute = self.study.attribute(key.attribute)
-        windows = self._windows(key)
         if self.compares:
-            # If a run has one window, its key has only reports of that window.
-            alone = key.run is None or key.run[0] == key.run[1]
-            parts = [(window, batches) for window in windows] if alone else _by_window(windows, batches)
-            for window, inside in parts:
+            for window, inside in self._parts(key, batches):
                 yield window, self.fold_window(attribute, inside, window)
             return
         statistics = tallied(
@@ -101,7 +98,7 @@ class Fold:
             (users for batch in batches for users in without_join(batch, attribute, self.most_groups)),
         )
         reports = sum(batch.num_rows for batch in batches)
-        for window in windows:
+        for window in self._windows(key):
             yield (
                 window,
                 Folded(statistics, counted(self.study.windows, batches, window, self.span), 0, reports),
@@ -128,6 +125,21 @@ class Fold:
         assert self.study.windows is not None
         return start, start + self.study.windows.size
 
+    def windows_of(self, time: int) -> list[Bounds]:
+        """The windows inside the span that hold an event time."""
+        assert self.study.windows is not None
+        return [window for window in self.study.windows.windows_of(time) if self.span.holds(window)]
+
+    def _parts(
+        self, key: PieceKey, batches: Sequence[pa.RecordBatch]
+    ) -> Iterable[tuple[Bounds | None, Sequence[pa.RecordBatch]]]:
+        """(window, the reports in it) for each window of a key's run that holds a report."""
+        if self.study.windows is None:
+            return [(None, batches)]
+        if key.run is not None:
+            return [(self.window_at(key.run[0]), batches)]
+        return _by_window(self.study.windows.step, self.windows_of, batches)
+
     def _windows(self, key: PieceKey) -> list[Bounds | None]:
         if key.run is None:
             return [None]
@@ -147,25 +159,38 @@ def counted(
 
 
 def _by_window(
-    windows: Sequence[Bounds | None], batches: Sequence[pa.RecordBatch]
-) -> Iterator[tuple[Bounds | None, Sequence[pa.RecordBatch]]]:
-    """(window, the reports in it) for each window that holds a report."""
-    ordered = [_by_time(batch) for batch in batches]
+    step: int, windows_of: Callable[[int], Iterable[Bounds]], batches: Sequence[pa.RecordBatch]
+) -> Iterator[tuple[Bounds, Sequence[pa.RecordBatch]]]:
+    """(window, the reports in it) for each window that holds a report, earliest first.
+
+    Args:
+        step: all reports of a step lie in the same windows.
+        windows_of: gives the windows that hold an event time.
+        batches: reports in any order.
+    """
+    steps = [batch.column("event_time").to_numpy() // step for batch in batches]
+    distinct = np.unique(np.concatenate([np.unique(of_batch) for of_batch in steps]))
+    windows = sorted({window for one in distinct.tolist() for window in windows_of(one * step)})
+    if len(distinct) == 1:
+        yield from ((window, batches) for window in windows)
+        return
+    ordered = [_by_step(batch, step) for batch in concatenated(batches)]
     for window in windows:
         inside = []
-        for times, batch in ordered:
-            first, last = np.searchsorted(times, np.array(window)).tolist()
+        for steps_of_batch, batch in ordered:
+            first, last = np.searchsorted(steps_of_batch, np.array(window) // step).tolist()
             if first < last:
                 inside.append(batch.slice(first, last - first))
-        if inside:
-            yield window, inside
+        yield window, inside
 
 
-def _by_time(batch: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:
-    """(event times in ascending order, the batch in that order)."""
-    times = batch.column("event_time").to_numpy()
-    order = np.argsort(times, kind="stable")
-    return times[order], batch.take(pa.array(order))
+def _by_step(batch: pa.RecordBatch, step: int) -> tuple[NDArray[np.int64], pa.RecordBatch]:
+    """(the step of each report in ascending order, the batch in that order)."""
+    steps = batch.column("event_time").to_numpy() // step
+    # Sorting numbers of at most 16 bits takes a tenth of the time.
+    small = steps - steps.min()
+    order = np.argsort(small.astype(np.min_scalar_type(small.max())), kind="stable")
+    return steps[order], batch.take(pa.array(order))
 
 
 @dataclass(frozen=True)
@@ -183,7 +208,7 @@ class JoinedFold(Fold):
         return 2 * self.study.groups.at_most if self.study.groups else 1
 
     def window_at(self, start: int) -> Bounds:
-        """The longer window that starts at a time."""
+        """The longer window that holds a time."""
         assert self.study.windows is not None
         return self.study.windows.longer((start, start))
 
@@ -197,7 +222,7 @@ class JoinedFold(Fold):
         kept = sum(users.reports for users in rows)
         return Folded(tallied(self.study, attribute, rows, windows.each_joined), 0, 0, kept)
 
-    def _windows(self, key: PieceKey) -> list[Bounds | None]:
-        assert key.run is not None
-        window = self.window_at(key.run[0])
+    def windows_of(self, time: int) -> list[Bounds]:
+        """The longer window that holds an event time, if it lies inside the span."""
+        window = self.window_at(time)
         return [window] if self.span.holds(window) else []

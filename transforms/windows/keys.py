@@ -16,7 +16,7 @@ class PieceKey(NamedTuple):
     Attributes:
         attribute: the attribute's name.
         partition: the partition of the users, or of the report ids.
-        run: the windows; None for the one window over everything.
+        run: the windows; None for all of them, and for the one window over everything.
     """
 
     attribute: str

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,17 +73,24 @@ class GroupPieces(beam.PTransform):
         pieces = [
             (reports | f"Cut{number}" >> Cut(self.pieces))[0] for number, reports in enumerate(branches, 1)
         ]
-        if self.spill is None:
-            return pieces | "Pieces" >> beam.Flatten() | beam.GroupByKey()
-        spill = beam.ParDo(_Spill(self.spill)).with_output_types(tuple[PieceKey, Place])
-        places = [piece | f"Spill{number}" >> spill for number, piece in enumerate(pieces, 1)]
-        return (
-            places
-            | "Places" >> beam.Flatten()
-            | beam.GroupByKey()
-            | "ReadBack"
-            >> beam.Map(_read_back, self.spill).with_output_types(tuple[PieceKey, Iterable[pa.RecordBatch]])
-        )
+        return brought_together(pieces, self.spill)
+
+
+def brought_together(
+    pieces: Sequence[beam.PCollection[tuple[PieceKey, pa.RecordBatch]]], spill: str | None
+) -> beam.PCollection[tuple[PieceKey, Iterable[pa.RecordBatch]]]:
+    """The pieces of each key in some collections; ``spill`` is as of :class:`GroupPieces`."""
+    if spill is None:
+        return pieces | "Pieces" >> beam.Flatten() | beam.GroupByKey()
+    step = beam.ParDo(_Spill(spill)).with_output_types(tuple[PieceKey, Place])
+    places = [piece | f"Spill{number}" >> step for number, piece in enumerate(pieces, 1)]
+    return (
+        places
+        | "Places" >> beam.Flatten()
+        | beam.GroupByKey()
+        | "ReadBack"
+        >> beam.Map(_read_back, spill).with_output_types(tuple[PieceKey, Iterable[pa.RecordBatch]])
+    )
 
 
 class _Spill(beam.DoFn):

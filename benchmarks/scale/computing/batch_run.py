@@ -14,6 +14,9 @@ from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
 from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile
 from ldpbeam.transforms.windows.split import GATHERED_REPORTS
 
+#: What a place takes in the engine's memory: decision 59.
+PLACE_BYTES = 200
+
 
 @dataclass(frozen=True)
 class BatchRun:
@@ -25,7 +28,8 @@ class BatchRun:
         shuffled: bytes of reports written to shuffles.
         statistics: bytes of statistics written, where every partition is a bundle of its own.
         core_hours: of the core that was measured.
-        memory: bytes that a partition of a window takes while it is joined.
+        memory: bytes that a partition takes while it is joined, at most: where all are of one window.
+        places: bytes of the places of spilled pieces, in a local run.
     """
 
     partitions: int
@@ -34,6 +38,7 @@ class BatchRun:
     statistics: float
     core_hours: float
     memory: float
+    places: float
 
     @property
     def dollars(self) -> float:
@@ -49,31 +54,35 @@ def partitions_of(size: float) -> int:
 
 
 def batch_run(
-    m: Measured, users: float, *, windows: int = 1, mixed: bool = False, ids: bool = False
+    m: Measured, users: float, *, windows: int = 1, ids: bool = False, local: bool = False
 ) -> BatchRun:
     """A day of users who tell two services, in one run; a bundle is taken for one range of a file.
+
+    How windows lie in files does not matter, because a piece has the reports of all windows.
 
     Args:
         m: what was measured.
         users: how many.
         windows: how many the day has.
-        mixed: whether every file has reports of all of them, or of one.
         ids: whether reports have ids, which are compared first.
+        local: whether it is a local run, which spills, and whose bundles end at ``GATHERED_REPORTS``.
     """
     reports, width = 2 * users, m.avro + KEY_WIDTH * ids
     partitions = partitions_of(reports * width)
-    a_report, rows = m.bytes_ids if ids else m.bytes_plain, RANGE_BYTES / width
-    cost, pieces = cutting(m, partitions * (windows if mixed and not ids else 1), rows, BATCH_REPORTS)
-    shuffled = a_report + m.bytes_piece * pieces
+    a_report = m.bytes_ids if ids else m.bytes_plain
+    rows = min(GATHERED_REPORTS, reports) if local else RANGE_BYTES / width
+    cost, pieces = cutting(m, partitions, rows, BATCH_REPORTS, local)
+    shuffled, places = a_report + m.bytes_piece * pieces, pieces
     if ids:
         cost += m.first + m.first_piece * pieces
-        # Ids come together from everywhere, so from here on windows are mixed, and batches are what came out.
-        rows = min(GATHERED_REPORTS, reports / partitions)
+        # Batches are what came out.
+        rows = rows if local else min(GATHERED_REPORTS, reports / partitions)
         in_batch = min(rows, 1 / (pieces * m.batches_after_first))
-        again, pieces = cutting(m, partitions * windows, rows, in_batch)
+        again, pieces = cutting(m, partitions, rows, in_batch, local)
         cost += again
         shuffled += a_report + m.bytes_piece * pieces
-    cost += m.read + m.join + m.join_piece * pieces
+        places += pieces
+    cost += m.read + (m.join if windows == 1 else m.join_hours) + m.join_piece * pieces
     joins = partitions * windows
     return BatchRun(
         partitions=partitions,
@@ -81,5 +90,6 @@ def batch_run(
         shuffled=reports * shuffled,
         statistics=joins * min(m.statistics["2 256"][0], 16 * reports / 2 / joins),
         core_hours=overhead(m) * (reports * cost + joins * (m.join_each + m.merge)) / 3.6e9,
-        memory=reports / joins * m.memory,
+        memory=reports / partitions * m.memory,
+        places=reports * places * PLACE_BYTES,
     )

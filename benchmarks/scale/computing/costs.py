@@ -12,15 +12,19 @@ from ldpbeam.transforms.windows.split import GATHERED_REPORTS
 WORKER_GB = 3.75
 
 
-def cutting(m: Measured, slots: float, rows: float, in_batch: float) -> tuple[float, float]:
-    """(microseconds to cut and shuffle, pieces) a report, of bundles of so many rows in batches."""
+def cutting(m: Measured, slots: float, rows: float, in_batch: float, local: bool) -> tuple[float, float]:
+    """(microseconds to cut and shuffle, pieces) a report, of bundles of so many rows in batches.
+
+    A local run spills pieces; other engines shuffle them.
+    """
     pieces, slices = filled(slots, rows) / rows, filled(slots, in_batch) / in_batch
-    return m.cut + m.cut_slice * slices + m.shuffle + m.shuffle_piece * pieces, pieces
+    a_report, a_piece = (m.spill, m.spill_piece) if local else (m.shuffle, m.shuffle_piece)
+    return m.cut + m.cut_slice * slices + a_report + a_piece * pieces, pieces
 
 
 def overhead(m: Measured) -> float:
     """How many times the sum of its steps a whole run takes."""
-    cut, _ = cutting(m, batch.FEWEST_PARTITIONS, GATHERED_REPORTS, BATCH_REPORTS)
+    cut, _ = cutting(m, batch.FEWEST_PARTITIONS, GATHERED_REPORTS, BATCH_REPORTS, local=True)
     return m.whole / (m.read + cut + m.join)
 
 
@@ -29,6 +33,6 @@ def check(m: Measured) -> float:
     slices = filled(CHECKED_PARTITIONS, BATCH_REPORTS) / BATCH_REPORTS
     # Its one bundle has both services, whose pieces are apart.
     pieces = filled(2 * CHECKED_PARTITIONS, GATHERED_REPORTS) / GATHERED_REPORTS
-    a_report = m.read + m.cut + m.cut_slice * slices + m.shuffle + m.join
-    a_report += (m.shuffle_piece + m.join_piece) * pieces
+    a_report = m.read + m.cut + m.cut_slice * slices + m.spill + m.join
+    a_report += (m.spill_piece + m.join_piece) * pieces
     return overhead(m) * (2e6 * a_report + CHECKED_PARTITIONS * m.join_each) / 1e6

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from benchmarks.scale.computing.batch_run import batch_run
 from benchmarks.scale.computing.costs import WORKER_GB
 from benchmarks.scale.measured import Measured
 from benchmarks.scale.numbers import short
@@ -39,23 +36,12 @@ def limits(m: Measured) -> list[Limit]:
     """The limits of all runs, the lowest first."""
     room = WORKER_GB * 1e9 - m.process
     merged = room / (m.statistics["2 256"][0] * m.merge_memory)
-    mixed = next(
-        users
-        for users in np.geomspace(1e6, 1e12, 1000).tolist()
-        if batch_run(m, users, windows=24, mixed=True).rows * m.bytes_plain < m.bytes_piece
-    )
     found = [
         Limit(
             stream_options.PARTITIONS * room / m.memory / 2,
             f"stream, windows of a day, `--partitions {stream_options.PARTITIONS}` (the default)",
             "a partition, which is read and joined whole, no longer fits a worker; with windows of an hour "
             "the limit is 24 times the users. Set as many partitions as in the table above",
-        ),
-        Limit(
-            mixed,
-            "batch, windows of an hour, files with all windows",
-            "a piece has more bytes of schema than of reports. Write one file per hour, and let each hour's "
-            "run read its own files",
         ),
         Limit(
             MOST_MESSAGES / (CHECKPOINT_MILLISECONDS / 1000) * 86_400 / 2,

@@ -14,6 +14,8 @@ from benchmarks.scale.measuring.reports import channel_batches, joined
 from benchmarks.scale.setting import partition_reports, study_of
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.windows.fold import Fold
+from ldpbeam.transforms.windows.keys import PieceKey
 
 
 def measure(folder: Path) -> dict[str, Any]:
@@ -27,18 +29,25 @@ def measure(folder: Path) -> dict[str, Any]:
     def join_them(batches: Sequence[pa.RecordBatch]) -> None:
         joined(study, batches)
 
+    def by_hours() -> float:
+        hours, key = study_of(2, window="1h"), PieceKey("minutes", 0, None)
+        batches = channel_batches(hours, reports, 16_384)
+        return spent(lambda: sum(one.used for _, one in Fold(hours).fold(key, batches)))
+
     def first(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
         return without_duplicate_ids(study.attribute("minutes"), batches)[0]
 
     join_one, join_piece = line(cost(join_them, 16_384), cost(join_them, 128))
     first_one, first_piece = line(cost(first, 16_384, True), cost(first, 128, True))
-    small, alone = channel_batches(study, reports, 128, ids=True), channel_batches(study, 100, 50)
+    join_each = spent(lambda: join_them(channel_batches(study, 100, 50)))
+    small = channel_batches(study, reports, 128, ids=True)
     pieces = [BatchCoder().encode(part) for part in channel_batches(study, reports, 206)]
     (folder / "partition").write_bytes(pickle.dumps(pieces))
     return {
         "join": join_one,
         "join_piece": join_piece,
-        "join_each": spent(lambda: join_them(alone)),
+        "join_each": join_each,
+        "join_hours": (by_hours() - 24 * join_each) / reports,
         "first": first_one,
         "first_piece": first_piece,
         "batches_after_first": len(first(small)) / len(small),

@@ -20,7 +20,7 @@ from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import ReportFile, split
 from ldpbeam.transforms.sources.read import read_range
-from ldpbeam.transforms.windows.cut import Pieces, within_size
+from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.split import Split
 
 
@@ -53,7 +53,7 @@ def measure(folder: Path) -> dict[str, Any]:
     assert sum(part.num_rows for part in good) == reports
 
     def cut(partitions: int) -> tuple[float, float]:
-        step = Split(Pieces(study.windows, partitions, within_size))
+        step = Split(Pieces(None, partitions))
         slices = filled(partitions, BATCH_REPORTS) / BATCH_REPORTS
         return slices, spent(lambda: outputs(step, good)) / reports
 
@@ -61,9 +61,9 @@ def measure(folder: Path) -> dict[str, Any]:
         files, _ = inputs.find_input([f"{folder}/{name}/*.avro"], "stop")
         found = []
         for _ in range(3):
-            with tempfile.TemporaryDirectory() as output:
+            with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
                 job = batch.BatchJob(study, output, "scale", files, partitions=partitions)
-                engine = engines.Engine(direct.runner(), (), here=True)
+                engine = engines.Engine(direct.runner(), (), here=True, spill=spill)
                 pipeline = graph.assemble(job, engine, [])
                 run = lambda: graph.run_pipeline(pipeline, Console(quiet=True), True)  # noqa: B023, E731
                 found.append(spent(run, runs=1))

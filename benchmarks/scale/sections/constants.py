@@ -18,12 +18,14 @@ square wave and a piecewise, 256 buckets, keys of 16 bytes.
 | step | reports a second | plus, for each | microseconds |
 | --- | --- | --- | --- |
 | read Avro, validate | {rate(m.read)} | | |
-| cut by window and partition | {rate(m.cut)} | slice: the rows of a batch for one window and partition | \
+| cut by partition | {rate(m.cut)} | slice: the rows of a batch for one partition | \
 {short(m.cut_slice)} |
-| shuffle: encode, the local engine, decode | {rate(m.shuffle)} | piece: the reports of a bundle for one \
-window and partition | \
+| local run: spill, shuffle places, read | {rate(m.spill)} | piece: the reports of a bundle for one \
+partition | {short(m.spill_piece)} |
+| other engines: encode, the local engine's own shuffle, decode | {rate(m.shuffle)} | piece | \
 {short(m.shuffle_piece)} |
 | join, tally | {rate(m.join)} | piece; join | {short(m.join_piece)}; {short(m.join_each)} |
+| cut by 24 windows, join, tally | {rate(m.join_hours)} | piece; join | the same |
 | compare report ids, if there are any | {rate(m.first)} | piece | {short(m.first_piece)} |
 | merge statistics | | statistic, in batch; in a pane | {short(m.merge)}; {short(m.gain)} |
 | dead letters | {rate(m.letter)} | | |
@@ -32,7 +34,7 @@ window and partition | \
 | stream: messages of one, on Dataflow | {rate(m.native_alone)} | | |
 | stream: cut by window and partition | {rate(m.stream_cut)} | slice | {short(m.stream_cut_slice)} |
 
-A whole run takes {short(overhead(m))} times the sum of its steps; the figures below include this factor. A \
+A local run takes {short(overhead(m))} times the sum of its steps; the figures below include this factor. A \
 slice or a piece costs the same with one report as with a thousand, so at scale the number of reports per \
 piece decides. A run of 2,000,000 reports in {CHECKED_PARTITIONS:,} partitions took {short(m.checked)} s; \
 these numbers predict {short(check(m))} s.

@@ -37,8 +37,7 @@ def batch_runs(m: Measured, users: float) -> dict[str, BatchRun]:
     """The bounded runs that the page tells of, by their names there."""
     return {
         "one window": batch_run(m, users),
-        "24 windows, each file with one": batch_run(m, users, windows=24),
-        "24 windows, each file with all": batch_run(m, users, windows=24, mixed=True),
+        "24 windows": batch_run(m, users, windows=24),
         "one window, report ids": batch_run(m, users, ids=True),
         "24 windows, report ids": batch_run(m, users, windows=24, ids=True),
     }
@@ -58,7 +57,8 @@ def stream_runs(m: Measured, users: float) -> dict[str, StreamRun]:
 
 def section(m: Measured, users: float, runs: dict[str, BatchRun], streams: dict[str, StreamRun]) -> str:
     """What the runs take, and the assumptions and prices behind that."""
-    one, _, mixed, _, _ = runs.values()
+    one, hours, *_ = runs.values()
+    on_one = [batch_run(m, users, windows=windows, local=True) for windows in (1, 24)]
     hour, *_ = streams.values()
     a_second = reports_a_second(users)
     own = a_second * BUNDLE_SECONDS
@@ -68,7 +68,7 @@ def section(m: Measured, users: float, runs: dict[str, BatchRun], streams: dict[
     pubsub, pubsub_alone = (
         2 * 2 * users * each / 2**40 * PUBSUB_TIB for each in (m.message_bytes, m.message_bytes_alone)
     )
-    heap = max(one.shuffled, mixed.shuffled) / one.partitions
+    heap = max(one.shuffled, hours.shuffled) / one.partitions
     return f"""\
 ## {users:,.0f} users a day, two services each
 That is {size(2 * users * m.avro)} of Avro, {short(a_second)} reports a second.
@@ -77,11 +77,15 @@ That is {size(2 * users * m.avro)} of Avro, {short(a_second)} reports a second.
 
 A partition is {batch.PARTITION_BYTES / 2**20:g} MiB of input, and there are {batch.FEWEST_PARTITIONS} to \
 {batch.MOST_PARTITIONS:,}, whatever the windows. A bundle is assumed to be one range of \
-{RANGE_BYTES / 2**20:g} MiB; engines with larger bundles make larger pieces. The number of pieces grows with \
-bundles times partitions, so with the square of the input, until there are {batch.MOST_PARTITIONS:,} \
-partitions:
+{RANGE_BYTES / 2**20:g} MiB; engines with larger bundles make larger pieces. A piece has the reports of all \
+windows, so it does not matter which windows a file has reports of. The number of pieces grows with bundles \
+times partitions, so with the square of the input, until there are {batch.MOST_PARTITIONS:,} partitions:
 
 {growth_table(m)}
+
+A local run, which spills its pieces to files and shuffles their places, takes \
+{short(on_one[0].core_hours)} core-hours for one window and {short(on_one[1].core_hours)} for 24. It writes \
+{size(on_one[0].shuffled)} of files, and places take {size(on_one[0].places)} of memory.
 
 {stream_table(streams)}
 
@@ -124,11 +128,10 @@ def growth_table(m: Measured) -> str:
     """A row for each power of ten of users."""
     rows = []
     for power in (8, 9, 10, 11):
-        one, all_hours = batch_run(m, 10**power), batch_run(m, 10**power, windows=24, mixed=True)
-        pieces = f"{short(one.rows)}; {short(all_hours.rows)}"
-        hours = f"{short(one.core_hours)}; {short(all_hours.core_hours)}"
-        rows.append((f"10^{power}", f"{one.partitions:,}", pieces, hours, size(one.memory)))
-    heads = "users a day|partitions|reports per piece: one window; 24 in each file|core-hours: same two|"
+        one, day = batch_run(m, 10**power), batch_run(m, 10**power, windows=24)
+        hours = f"{short(one.core_hours)}; {short(day.core_hours)}"
+        rows.append((f"10^{power}", f"{one.partitions:,}", short(one.rows), hours, size(one.memory)))
+    heads = "users a day|partitions|reports per piece|core-hours: one window; 24|"
     return table(heads + "a partition in memory", rows)
 
 

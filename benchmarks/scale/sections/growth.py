@@ -15,8 +15,7 @@ def section() -> str:
 | --- | --- | --- | --- |
 | `DropDuplicateIds` | attribute, partition of ids | its reports that have ids, of all windows | more keys, \
 to {batch.MOST_PARTITIONS:,}; then more in each |
-| `GroupUsers` | attribute, partition of users, windows that start within one window size | its reports of \
-these windows | same as `DropDuplicateIds` |
+| `GroupUsers` | attribute, partition of users | its reports of all windows | same as `DropDuplicateIds` |
 | `Aggregate` | attribute, group, window | one statistic, merged from those of the bundles | more to merge, \
 like partitions |
 | `CapGroups` | attribute, window | one statistic per group, before the cap | the same; more with groups |
@@ -35,7 +34,7 @@ No key, window or accumulator belongs to a single user. Users are hashed to part
 5](decisions/5-partitions.md)). A partition is joined over columns and yields a statistic whose size the \
 study determines. Statistics add up, so after the join nothing depends on the number of users. Report ids \
 are stored as long as reports: in a stream, until the window has expired. In a stream, sliding windows store \
-a report as many times as they overlap; in batch, twice at most. A field with very many groups makes one \
+a report as many times as they overlap; in batch, once. A field with very many groups makes one \
 statistic for each of at most 5,000 groups of a partition, or twice the cap if that is more ([decision \
 38](decisions/38-very-many-groups.md)).
 """
