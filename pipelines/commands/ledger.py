@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +20,7 @@ from ldpbeam.pipelines.printing import document, progress_console, step, warn
 from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.pipelines.runs.output import Output, read_accounting
 from ldpbeam.pipelines.runs.received import bring_together, ledger_key
+from ldpbeam.pipelines.runs.temporary import temporary_folder
 from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry
@@ -78,23 +77,23 @@ def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodE
     check_service(options.service, study)
     good, _ = find_input(options.input, "stop")
     check_stamps(good, study, options.attribute, options.service)
-    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as folder:
+    with temporary_folder() as folder:
         job = BatchJob(
             study=study,
             files=good,
-            output=folder,
+            output=str(folder),
             run="ledger",
             attribute=options.attribute,
             service=options.service,
             renamed=renamed_of(options, study),
-            ledger_key=ledger_key(Output(study, folder, "ledger"), None, shared=False),
+            ledger_key=ledger_key(Output(study, str(folder), "ledger"), None, shared=False),
         )
         assert job.keeping is not None
-        engine = engine_of(EngineRequest(direct.NAME), Path(folder))
+        engine = engine_of(EngineRequest(direct.NAME), folder)
         pipeline = engine.pipeline([])
         build_ledger(pipeline, job)
         with step("reading reports"):
             run_pipeline(pipeline, progress_console(), engine.here)
         with step("adding up the ledger"):
             bring_together(job, job.keeping)
-            return write_periods(study, [folder]), read_accounting(job)
+            return write_periods(study, [str(folder)]), read_accounting(job)
