@@ -34,6 +34,10 @@ class BatchCoder(beam.coders.Coder):
         with pa.ipc.open_stream(encoded) as reader:
             return _widened(reader.read_next_batch())
 
+    def estimate_size(self, value: pa.RecordBatch) -> int:
+        """The bytes in memory. Beam asks at each step, and by default encodes the batch to answer."""
+        return int(value.nbytes)
+
     def is_deterministic(self) -> bool:
         """False, so that Beam refuses a batch as a key."""
         return False
