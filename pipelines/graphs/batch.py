@@ -123,11 +123,8 @@ def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> N
             | "Together" >> beam.GroupByKey()
             | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
         )
-    _ = (
-        (read[DEAD], counted.dead_letters)
-        | "DeadLetters" >> beam.Flatten()
-        | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
-    )
+    dead = read[DEAD], counted.dead_letters
+    _ = dead | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS), spill)
     _ = (
         tuple(counts)
         | "Counts" >> beam.Flatten()

@@ -21,7 +21,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms import storage
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
-from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS, WriteDeadLetters, write_letters
+from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS, WriteDeadLetters
 from ldpbeam.transforms.outputs.names import snapshot_name, window_in
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots, write_window
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
@@ -168,7 +168,9 @@ def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: 
     assert Path(path).name == snapshot_name("writing", "x", (1000, 2000), "run-1")
 
 
-def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spilled", [False, True])
+def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path, spilled: bool) -> None:
+    spill = str(tmp_path) if spilled else None
     letters = [
         DeadLetter(f"file {place % 20}", place, None, "no_payload", "détail", 2, f"{place}".encode())
         for place in range(100)
@@ -178,7 +180,11 @@ def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path
         for place, letter in enumerate(letters)
     ]
     with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
-        _ = pipeline | beam.Create(batches) | WriteDeadLetters(str(tmp_path / "dead"))
+        parts = (
+            pipeline | "Even" >> beam.Create(batches[::2]),
+            pipeline | "Odd" >> beam.Create(batches[1::2]),
+        )
+        _ = parts | WriteDeadLetters(str(tmp_path / "dead"), spill)
     assert 1 <= len(names(tmp_path / "dead")) <= DEAD_LETTER_SHARDS
     found: list[Any] = []
     for path in (tmp_path / "dead").iterdir():
@@ -208,8 +214,14 @@ def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: P
     written = []
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(batches))
-        path = write_letters(str(tmp_path / str(seed)), 0, [batches[place].value for place in order])
-        written.append(Path(path).read_bytes())
+        folder, spill = tmp_path / str(seed), tmp_path / f"spill {seed}"
+        spill.mkdir()
+        with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+            letters = pipeline | beam.Create([batches[place].value for place in order], reshuffle=False)
+            _ = (letters,) | WriteDeadLetters(str(folder), str(spill) if seed else None)
+        (path,) = folder.iterdir()
+        assert len(list(spill.iterdir())) == bool(seed)
+        written.append(path.read_bytes())
     assert written[0] == written[1] == written[2]
     records: list[Any] = list(fastavro.reader(io.BytesIO(written[0])))
     assert [(r["position"], r["row"]) for r in records] == [

@@ -13,7 +13,7 @@ from support.pane_runs import in_batch
 from ldpbeam.pipelines.errors import machine_problem
 from ldpbeam.transforms.windows import shuffle
 from ldpbeam.transforms.windows.keys import PieceKey
-from ldpbeam.transforms.windows.shuffle import Place, _read_back, _Spill
+from ldpbeam.transforms.windows.shuffle import Place, Spill, _read_back
 
 KEY = PieceKey("x", 0, None)
 (PIECE,) = batches_of(Report("ann", 1), Report("bob", 2, report_id="r", group="north"))
@@ -33,7 +33,7 @@ def test_a_run_that_spills_gives_what_one_that_does_not_gives(name: str, tmp_pat
     assert files >= 3 if study.group_users else files == (study.duplicates == "drop")
 
 
-def spill(step: _Spill, *pieces: pa.RecordBatch) -> list[Place]:
+def spill(step: Spill, *pieces: pa.RecordBatch) -> list[Place]:
     """The places of the pieces of a bundle."""
     step.start_bundle()
     places = [place for piece in pieces for _, place in step.process((KEY, piece))]
@@ -42,7 +42,7 @@ def spill(step: _Spill, *pieces: pa.RecordBatch) -> list[Place]:
 
 
 def test_only_places_that_were_committed_are_read(tmp_path: Path) -> None:
-    step, worker, (other,) = _Spill(str(tmp_path)), _Spill(str(tmp_path)), batches_of(Report("cho", 3))
+    step, worker, (other,) = Spill(str(tmp_path)), Spill(str(tmp_path)), batches_of(Report("cho", 3))
     step.start_bundle()
     lost = list(step.process((KEY, other)))
     # The bundle failed, and the engine repeats it, while another worker has one; an empty bundle follows.
@@ -69,7 +69,7 @@ def test_a_full_disk_is_a_sentence_that_names_the_folder(
 
     monkeypatch.setattr(shuffle, "_BUFFER_BYTES", buffer)
     monkeypatch.setattr(Path, "open", full)
-    step = _Spill(str(tmp_path))
+    step = Spill(str(tmp_path))
     step.start_bundle()
     with pytest.raises(OSError, match="No space left") as caught:
         # The piece fits into the larger buffer, so that the disk is asked at the end.
@@ -77,6 +77,6 @@ def test_a_full_disk_is_a_sentence_that_names_the_folder(
         assert buffer == 2**20
         step.finish_bundle()
     assert machine_problem(caught.value) == (
-        f"No space left on device: '{tmp_path}'; reports that are compared are spilled there, and TMPDIR "
-        "names another folder"
+        f"No space left on device: '{tmp_path}'; reports that are compared or refused are spilled there, and "
+        "TMPDIR names another folder"
     )

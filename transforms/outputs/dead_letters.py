@@ -29,6 +29,7 @@ from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
 from ldpbeam.transforms.sources.watermark import LAST
 from ldpbeam.transforms.storage import literal, make_folder, replacing
+from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
 
 #: A batch run gathers dead letters into at most this many files.
 DEAD_LETTER_SHARDS = 4
@@ -40,30 +41,31 @@ LETTERS_SECONDS, MOST_LETTERS = 10, 10_000
 def write_letters(folder: str, number: int, batches: Iterable[pa.RecordBatch]) -> str:
     """Write a file of dead letters, and return its path.
 
-    The same dead letters give the same bytes. Engines deliver batches in any order, so the batches are
-    sorted; within a batch, the order is that of the input file. The file's sync marker is a hash of its
-    contents.
+    The same dead letters give the same bytes: the file's sync marker is a hash of its contents.
 
     Args:
         folder: the folder of the file; if it is created, its owner alone may enter it.
         number: the number in the file's name.
-        batches: batches of dead letters.
+        batches: batches of dead letters in the order of :func:`order_of`; they are gone through twice.
     """
     make_folder(folder, private=True)
     path = str(FileSystems.join(folder, f"part-{number:05d}.avro"))
-    ordered = sorted(batches, key=_place)
     contents = hashlib.sha256()
-    for batch in ordered:
+    for batch in batches:
         contents.update("".join(batch.column("sha256").to_pylist()).encode())
     with replacing(path, private=True) as stream:
-        records = (record for batch in ordered for record in batch.to_pylist())
+        records = (record for batch in batches for record in batch.to_pylist())
         sync = contents.digest()[:16]
         fastavro.writer(stream, schema("dead_letter"), records, codec="deflate", sync_marker=sync)
     return path
 
 
-def _place(batch: pa.RecordBatch) -> tuple[str, int, int, str]:
-    """The key that sorts batches: file, position, row and reason of the first dead letter."""
+#: The file, position, row and reason of the first dead letter of a batch.
+Order = tuple[str, int, int, str]
+
+
+def order_of(batch: pa.RecordBatch) -> Order:
+    """The key that sorts batches, which engines deliver in any order; in a batch, it is that of the input."""
     file, position, row, reason = (
         batch.column(name)[0].as_py() for name in ("file", "position", "row", "reason")
     )
@@ -72,24 +74,67 @@ def _place(batch: pa.RecordBatch) -> tuple[str, int, int, str]:
 
 @dataclass(eq=False)
 class WriteDeadLetters(beam.PTransform):
-    """Write the dead letters of a batch run to at most four Avro files; gives their paths."""
+    """Write the dead letters of a batch run to at most four Avro files; gives their paths.
+
+    Attributes:
+        folder: the folder of the files.
+        spill: as of :class:`~ldpbeam.transforms.windows.shuffle.GroupPieces`: anybody can send any number of
+            impossible reports, which memory then does not hold.
+    """
 
     folder: str
+    spill: str | None = None
 
-    def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[None]:
-        """Gather the batches of a shard, and write one file per shard."""
-        folder = self.folder
+    def expand(self, letters: tuple[beam.PCollection[pa.RecordBatch], ...]) -> beam.PCollection[str]:
+        """Gather the batches of a shard from each collection, and write one file per shard."""
+        in_shards: Any = tuple[int, tuple[Order, pa.RecordBatch]]
+        keyed = [
+            branch | f"KeyByShard{number}" >> beam.Map(_keyed).with_output_types(tuple[_Key, pa.RecordBatch])
+            for number, branch in enumerate(letters, 1)
+        ]
+        if self.spill is not None:
+            spill = beam.ParDo(Spill(self.spill)).with_output_types(tuple[_Key, Place])
+            keyed = [branch | f"Spill{number}" >> spill for number, branch in enumerate(keyed, 1)]
+            in_shards = tuple[int, tuple[Order, Place]]
         return (
-            letters
-            | "KeyByShard" >> beam.Map(_shard).with_output_types(tuple[int, pa.RecordBatch])
+            keyed
+            | beam.Flatten()
+            | "ByShard" >> beam.Map(_by_shard).with_output_types(in_shards)
             | "GroupShards" >> beam.GroupByKey()
-            | "WriteFiles" >> beam.MapTuple(lambda shard, batches: write_letters(folder, shard, batches))
+            | "WriteFiles" >> beam.Map(_write, self.folder, self.spill)
         )
 
 
-def _shard(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:
-    file = batch.column("file")[0].as_py()
-    return zlib.crc32(file.encode()) % DEAD_LETTER_SHARDS, batch
+#: A shard, and the order in it.
+_Key = tuple[int, Order]
+
+
+def _keyed(batch: pa.RecordBatch) -> tuple[_Key, pa.RecordBatch]:
+    order = order_of(batch)
+    return (zlib.crc32(order[0].encode()) % DEAD_LETTER_SHARDS, order), batch
+
+
+def _by_shard(element: tuple[_Key, Any]) -> tuple[int, tuple[Order, Any]]:
+    (shard, order), letters = element
+    return shard, (order, letters)
+
+
+def _write(element: tuple[int, Iterable[tuple[Order, Any]]], folder: str, spill: str | None) -> str:
+    shard, letters = element
+    ordered = [of_batch for _, of_batch in sorted(letters, key=lambda pair: pair[0])]
+    return write_letters(folder, shard, ordered if spill is None else _Spilled(spill, ordered))
+
+
+@dataclass(frozen=True)
+class _Spilled:
+    """Batches that are read one by one, as often as they are gone through."""
+
+    folder: str
+    places: list[Place]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for place in self.places:
+            yield from read_pieces(self.folder, [place])
 
 
 @dataclass(eq=False)
@@ -181,7 +226,7 @@ class _WriteLetters(beam.DoFn):
         if number is None:
             number = self._first_number()
         written.write(number + 1)
-        write_letters(self.folder, number, batches)
+        write_letters(self.folder, number, sorted(batches, key=order_of))
         for batch in batches:
             arrival = arrival_of(batch)
             if arrival is not None:

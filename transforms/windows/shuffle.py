@@ -82,7 +82,7 @@ def brought_together(
     """The pieces of each key in some collections; ``spill`` is as of :class:`GroupPieces`."""
     if spill is None:
         return pieces | "Pieces" >> beam.Flatten() | beam.GroupByKey()
-    step = beam.ParDo(_Spill(spill)).with_output_types(tuple[PieceKey, Place])
+    step = beam.ParDo(Spill(spill)).with_output_types(tuple[PieceKey, Place])
     places = [piece | f"Spill{number}" >> step for number, piece in enumerate(pieces, 1)]
     return (
         places
@@ -93,8 +93,8 @@ def brought_together(
     )
 
 
-class _Spill(beam.DoFn):
-    """Appends the pieces of a bundle to a file, and emits (key, place of the piece)."""
+class Spill(beam.DoFn):
+    """Appends the batches of a bundle to a file, and emits (key, place of the batch)."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -128,10 +128,10 @@ def _read_back(
     element: tuple[PieceKey, Iterable[Place]], folder: str
 ) -> tuple[PieceKey, list[pa.RecordBatch]]:
     key, places = element
-    return key, list(_read(folder, places))
+    return key, list(read_pieces(folder, places))
 
 
-def _read(folder: str, places: Iterable[Place]) -> Iterator[pa.RecordBatch]:
+def read_pieces(folder: str, places: Iterable[Place]) -> Iterator[pa.RecordBatch]:
     """The pieces at some places, file by file from its start to its end."""
     coder = BatchCoder()
     for number, in_file in itertools.groupby(sorted(places), key=lambda place: place.file):
@@ -151,6 +151,6 @@ def _naming(folder: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(
-            f"{error.strerror}: '{folder}'; reports that are compared are spilled there, and TMPDIR names "
-            "another folder"
+            f"{error.strerror}: '{folder}'; reports that are compared or refused are spilled there, and "
+            "TMPDIR names another folder"
         ) from error
