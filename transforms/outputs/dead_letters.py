@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-import fastavro
 import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
@@ -24,6 +23,7 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.encodings.avro import schema
+from ldpbeam.schemas.encodings.avro_columns import write_columns
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
@@ -54,9 +54,7 @@ def write_letters(folder: str, number: int, batches: Iterable[pa.RecordBatch]) -
     for batch in batches:
         contents.update("".join(batch.column("sha256").to_pylist()).encode())
     with replacing(path, private=True) as stream:
-        records = (record for batch in batches for record in batch.to_pylist())
-        sync = contents.digest()[:16]
-        fastavro.writer(stream, schema("dead_letter"), records, codec="deflate", sync_marker=sync)
+        write_columns(stream, schema("dead_letter"), batches, contents.digest()[:16])
     return path
 
 
