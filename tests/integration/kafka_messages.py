@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stream_messages import PATIENCE
+from support.waiting import PATIENCE
 
 #: Of a message, the partition that it goes to.
 Chosen = Callable[[int, Any], int]

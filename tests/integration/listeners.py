@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from support.waiting import PATIENCE
+
 _LISTENS_TCP, _LISTENS_UNIX = "0A", 0x10000
 NOBODY = 65534
-PATIENCE = 240.0  # seconds; never reached when all is well
 
 
 class Listener(NamedTuple):

@@ -12,8 +12,7 @@ import grpc
 from google.api_core import exceptions
 from google.api_core.retry import Retry
 from google.pubsub_v1 import PublisherClient, SubscriberClient
-
-PATIENCE = 240.0  # seconds until something that should come is given up; never reached when all is well
+from support.waiting import PATIENCE
 
 
 class Clients:

@@ -6,17 +6,17 @@ import contextlib
 import importlib.util
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from support.waiting import PATIENCE
 
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 CLIENT = Path(__file__).parents[2] / "examples" / "stream" / "client.py"
-PATIENCE = 240.0  # seconds until something that should come is given up; never reached when all is well
 MINUTE, HOUR = 60_000, 3_600_000
 #: An hour of a week ago: event times of a backlog, in whole windows.
 WEEK_AGO = time.time_ns() // 1_000_000 // HOUR * HOUR - 7 * 24 * HOUR
@@ -139,11 +139,3 @@ def pulled(subscription: str, count: int) -> list[Any]:
                     receipts = [one.ack_id for one in received]
                     subscriber.acknowledge(request={"subscription": subscription, "ack_ids": receipts})
     return found
-
-
-def eventually(truth: Callable[[], bool]) -> None:
-    """Wait for something that comes true."""
-    end = time.monotonic() + PATIENCE
-    while not truth():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-from stream_messages import PATIENCE
+from support.waiting import PATIENCE, wait_until
 
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
@@ -56,11 +55,13 @@ class Stream:
 
     def wait_until(self, truth: Callable[[], bool]) -> None:
         """Wait for something that comes true while it runs."""
-        end = time.monotonic() + PATIENCE
-        while not truth():
-            assert self.process.poll() is None, f"it has ended:\n{self.said}"
-            assert time.monotonic() < end, f"it did not come true:\n{self.said}"
-            time.sleep(0.05)
+
+        def look() -> bool:
+            true = truth()
+            assert true or self.process.poll() is None, f"it has ended:\n{self.said}"
+            return true
+
+        wait_until(look, lambda: self.said, every=0.05)
 
     def wait_until_said(self, pattern: str, times: int = 1) -> None:
         """Wait for lines that have a pattern in them."""

@@ -11,11 +11,11 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-PATIENCE = 240.0  # seconds until something that should come is given up; never reached when all is well
+from support.waiting import PATIENCE, wait_until
+
 CTRL_C = b"\x03"
 
 #: Runs a command of ldpbeam that waits at a call of a function. Arguments: the function, which of its calls,
@@ -68,11 +68,13 @@ class Terminal:
 
     def wait_until(self, truth: Callable[[], bool]) -> None:
         """Wait for something that comes true while it runs."""
-        end = time.monotonic() + PATIENCE
-        while not truth():
-            assert self.process.poll() is None, f"it has ended:\n{self.said}"
-            assert time.monotonic() < end, f"it did not come true:\n{self.said}"
-            time.sleep(0.02)
+
+        def look() -> bool:
+            true = truth()
+            assert true or self.process.poll() is None, f"it has ended:\n{self.said}"
+            return true
+
+        wait_until(look, lambda: self.said)
 
     def wait(self) -> int:
         """Its exit code, once it has ended."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from listeners import listeners
-from stream_messages import PATIENCE
 from stream_runs import MARK, processes_of
+from support.waiting import PATIENCE
 from terminal import CTRL_C, terminal
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")

@@ -15,7 +15,6 @@ from apache_beam.testing.util import assert_that, equal_to
 from kafka_messages import ends, new_topic, produce
 from stream_messages import (
     MINUTE,
-    PATIENCE,
     WEEK_AGO,
     by_time,
     client,
@@ -26,6 +25,7 @@ from stream_messages import (
     rides,
 )
 from stream_runs import answers, streaming
+from support.waiting import PATIENCE
 from test_stream_metrics import check_equal, counted, scraped
 
 import ldpbeam as ldp

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka_messages import add_partitions, make_anew, new_topic, produce, remove_before
-from stream_messages import PATIENCE, WEEK_AGO, client, evenly, one_by_one, reports_of, rides
+from stream_messages import WEEK_AGO, client, evenly, one_by_one, reports_of, rides
+from support.waiting import wait_until
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination, span_of
@@ -56,13 +57,6 @@ def _take_one(reading: OpenFeed, batches: list[FeedBatch]) -> int:
     if batch is not None:
         batches.append(batch)
     return sum(each.num_rows for batch in batches for each in batch.batches)
-
-
-def wait_until(truth: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not truth():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)
 
 
 def spans(batches: list[FeedBatch]) -> dict[int, list[tuple[int, int]]]:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 
 from pubsub_clients import Clients, bodies
-from stream_messages import eventually
+from support.waiting import wait_until
 
 
 def put_gcloud(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
@@ -47,7 +47,7 @@ def test_the_emulator_ends_with_all_that_gcloud_has_started(
         assert server.name == "Google's emulator"
         process = int(child.read_text())
         os.kill(process, 0)
-    eventually(lambda: not runs(process))
+    wait_until(lambda: not runs(process))
 
 
 def runs(process: int) -> bool:

@@ -19,7 +19,6 @@ from stream_messages import (
     by_time,
     client,
     evenly,
-    eventually,
     in_batches,
     one_by_one,
     publish,
@@ -34,6 +33,7 @@ from stream_runs import (
     statistics_of,
     streaming,
 )
+from support.waiting import wait_until
 
 from ldpbeam.schemas.outputs.checked import record_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -198,7 +198,7 @@ def test_a_stream_that_is_killed_leaves_nothing_wrong(
     left_open = {own for own in one.named if (own.start, own.end) not in closed}
     assert left_open == {OpenWindow("minutes", *own) for own in still_open}
     # Nobody holds them any more, but the server only knows when their deadlines have passed.
-    eventually(lambda: counts().outstanding == 0)
+    wait_until(lambda: counts().outstanding == 0)
     publish(names.topic, one_by_one(after))
     with streaming(tmp_path, STUDY, prism, *options, *IDLE) as again:
         assert again.wait() == 0, again.said
@@ -247,7 +247,7 @@ def test_no_engine_outlives_a_killed_stream(
         stream.wait_until_said("^run .* reading ")
         stream.wait_until(lambda: len(stream.processes()) == 2)
         stream.end(signal.SIGKILL)
-        eventually(lambda: stream.processes() == [])
+        wait_until(lambda: stream.processes() == [])
 
 
 def test_a_server_that_drops_and_pauses_and_forgets_deadlines(

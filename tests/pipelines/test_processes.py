@@ -8,9 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.odd_estimators import install
+from support.waiting import wait_until
 from threadpoolctl import threadpool_limits
 
 from ldpbeam import Estimate, tally
@@ -191,14 +191,6 @@ def is_alive(process: int) -> bool:
         os.kill(process, 0)
         return True
     return False
-
-
-def wait_until(truth: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 300
-    while not (found := truth()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return found
 
 
 class Clock:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from support.ledger_model import PRICES, STUDY, report
+from support.waiting import wait_until
 
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.estimates import stream_ledger
@@ -24,7 +24,6 @@ from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 
 KEY = b"k" * 32
 #: Seconds that a test waits for what must come true.
-PATIENCE = 240
 
 
 def stream_in(folder: Path) -> StreamJob:
@@ -56,11 +55,8 @@ def test_sums_are_made_while_a_stream_runs_and_say_who_is_over_the_cap(
     with owned_by_stream(job):
         for hour in range(5):
             receive(job, hour)
-        end = time.monotonic() + PATIENCE
         with ledger_kept_current(job):
-            while not read_periods(str(tmp_path)):
-                assert time.monotonic() < end, capsys.readouterr().err
-                time.sleep(0.05)
+            wait_until(lambda: read_periods(str(tmp_path)), lambda: capsys.readouterr().err)
     assert [entry.users for entry in read_periods(str(tmp_path))] == [9, 9]
     # Of five files with as many rows each, two are left at most.
     assert len(files_of([str(tmp_path)])) <= 2

@@ -25,10 +25,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def spawn(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts Python with a program and further words on its command line; ended with the test."""
+    """Starts Python with words on its command line, and a program, by default one that lasts."""
     children = []
 
-    def start(program: str, *words: str) -> subprocess.Popen[bytes]:
+    def start(*words: str, program: str = "import time; time.sleep(120)") -> subprocess.Popen[bytes]:
         command = [str(Path(sys.prefix) / "bin" / "python"), "-c", program, *words]
         children.append(subprocess.Popen(command, stdout=subprocess.PIPE))
         return children[-1]

@@ -23,7 +23,7 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
 )
 from apache_beam.runners.runner import PipelineState
-from flink_processes import SLEEP, wait_for
+from support.waiting import wait_until
 
 from ldpbeam.pipelines.commands.options import engine_request
 from ldpbeam.pipelines.errors import UserError
@@ -58,9 +58,9 @@ def own_cluster(rest_server: Any, tmp_path: Path, spawn: Any) -> Callable[..., s
         address: str = rest_server({**answers(slots=slots), **answer}, key)
         keys.announce(int(address.rpartition(":")[2]), folder)
         for name in ("jobmanager", *(f"taskmanager-{number}" for number in range(len(slots)))):
-            process = spawn(SLEEP, processes.mark(folder, name))
+            process = spawn(processes.mark(folder, name))
             processes.remember(folder, processes.Process(process.pid, name))
-            wait_for(lambda name=name, process=process: name in processes._command_line(process.pid))
+            wait_until(lambda name=name, process=process: name in processes._command_line(process.pid))
         return address
 
     return start
@@ -184,7 +184,7 @@ def test_a_cluster_that_lost_a_task_manager_takes_no_jobs(own_cluster: Any, tmp_
     address = own_cluster()
     gone = processes.running(tmp_path / "own")[2]
     os.kill(gone.pid, signal.SIGKILL)
-    wait_for(lambda: gone not in processes.running(tmp_path / "own"))
+    wait_until(lambda: gone not in processes.running(tmp_path / "own"))
     with pytest.raises(FlinkError, match=r"taskmanager-1 of the cluster ended: make flink-down, then make"):
         flink.options(address)
     with pytest.raises(FlinkError, match=r"running there already, but its taskmanager-1 ended: make flink-d"):
@@ -198,7 +198,7 @@ def test_a_job_that_waits_for_slots_is_told_of(own_cluster: Any, tmp_path: Path)
     assert rest.shortage() == f"{told}; start another task manager, or run with a smaller --parallelism"
     gone = processes.running(tmp_path / "own")[1]
     os.kill(gone.pid, signal.SIGKILL)
-    wait_for(lambda: gone not in processes.running(tmp_path / "own"))
+    wait_until(lambda: gone not in processes.running(tmp_path / "own"))
     assert rest.shortage().startswith(f"{told}; taskmanager-0 ended: make flink-down")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flink_processes import SLEEP, wait_for
+from support.waiting import wait_until
 
 from ldpbeam.runners.flink import cluster, parts, processes
 from ldpbeam.runners.flink.parts import FlinkError
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_only_what_was_started_is_ended(tmp_path: Path, spawn: Any) -> None:
-    own = spawn(SLEEP, processes.mark(tmp_path, "jobmanager"))
-    stranger = spawn(SLEEP, processes.mark(tmp_path / "other", "jobmanager"))
-    wait_for(lambda: "jobmanager" in processes._command_line(own.pid))
+    own = spawn(processes.mark(tmp_path, "jobmanager"))
+    stranger = spawn(processes.mark(tmp_path / "other", "jobmanager"))
+    wait_until(lambda: "jobmanager" in processes._command_line(own.pid))
     for pid, name in ((own.pid, "jobmanager"), (stranger.pid, "taskmanager-0")):
         processes.remember(tmp_path, processes.Process(pid, name))
     assert [process.pid for process in processes.running(tmp_path)] == [own.pid]
@@ -35,8 +35,8 @@ def test_only_what_was_started_is_ended(tmp_path: Path, spawn: Any) -> None:
 
 def test_what_does_not_end_is_killed(tmp_path: Path, spawn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "ENDING_SECONDS", 0.5)
-    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); {SLEEP}"
-    own = spawn(deaf, processes.mark(tmp_path, "jobmanager"))
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
+    own = spawn(processes.mark(tmp_path, "jobmanager"), program=deaf)
     own.stdout.readline()
     processes.remember(tmp_path, processes.Process(own.pid, "jobmanager"))
     assert processes.end(tmp_path) == 1
@@ -84,19 +84,19 @@ time.sleep(120)
 
 
 def test_a_worker_ends_when_its_parent_was_killed(spawn: Any) -> None:
-    parent = spawn(PARENT, CHILD)
+    parent = spawn(CHILD, program=PARENT)
     child = int(parent.stdout.readline())
     time.sleep(1.5)
     os.kill(child, 0)
     parent.kill()
-    wait_for(lambda: not processes._command_line(child))
+    wait_until(lambda: not processes._command_line(child))
 
 
 def test_a_worker_watches_before_it_imports_beam(spawn: Any) -> None:
     program = (
         "import sys; from ldpbeam.runners.flink import boot; print('apache_beam' in sys.modules, flush=True)"
     )
-    assert spawn(program).stdout.readline() == b"False\n"
+    assert spawn(program=program).stdout.readline() == b"False\n"
 
 
 def test_a_worker_asks_for_what_it_needs() -> None:
