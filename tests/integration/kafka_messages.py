@@ -115,3 +115,18 @@ def committed(address: str, topic: str, group: str, partitions: int) -> list[int
         return [-1] * partitions
     finally:
         consumer.close()
+
+
+def consumed(address: str, topic: str) -> list[tuple[str, bytes]]:
+    """The keys and values of all messages of a topic with one partition."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    (last,) = ends(address, topic, 1)
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "looks", "auto.offset.reset": "error"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages = consumer.consume(last, PATIENCE) if last else []
+        assert {dict(message.headers())["content-type"] for message in messages} == {b"application/json"}
+        return [(message.key().decode(), message.value()) for message in messages]
+    finally:
+        consumer.close()

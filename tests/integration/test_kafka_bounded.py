@@ -1,10 +1,8 @@
-"""A span of a topic of a real Kafka broker as a batch run reads it, and estimates that go to a topic."""
+"""A span of a topic of a real Kafka broker as a batch run and a pipeline read it."""
 
 from __future__ import annotations
 
 import json
-import re
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,10 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from kafka_messages import ends, new_topic, produce
+from kafka_messages import new_topic, produce
 from stream_messages import (
     MINUTE,
     WEEK_AGO,
-    by_time,
     client,
     evenly,
     in_batches,
@@ -24,14 +21,9 @@ from stream_messages import (
     reports_of,
     rides,
 )
-from stream_runs import answers, streaming
-from support.waiting import PATIENCE
-from test_stream_metrics import check_equal, counted, scraped
+from stream_runs import answers
 
 import ldpbeam as ldp
-from ldpbeam.schemas.outputs.checked import read_record
-from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.transforms.outputs.panes import estimate_id
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -114,57 +106,3 @@ def test_a_pipeline_reads_a_span_of_a_topic(kafka: Any, topic: tuple[str, str]) 
             equal_to([("in", 1_002), ("dead_letters", 2)]),
             label="counts",
         )
-
-
-def test_estimates_are_published_by_their_ids_and_metrics_are_the_brokers_and_the_accountings(
-    kafka: Any, prism: str, tmp_path: Path
-) -> None:
-    name, published = new_topic(kafka.address, PARTITIONS), new_topic(kafka.address)
-    sent = reports_of(STUDY, "crowd", evenly(WEEK_AGO, 30 * MINUTE, 500), seed=1)
-    messages = by_time(one_by_one(sent))
-    produce(kafka.address, name, [*messages, *messages[-20:], *BAD], PARTITIONS)
-    read = len(messages) + 20 + len(BAD)
-    options = ("--kafka", kafka.address, "--topic", name)
-    options += ("--publish-to", f"kafka://{kafka.address}/{published}")
-    watched = ("--metrics-port", "0", "--log-json", "--max-disorder", "1s")
-    with streaming(tmp_path, STUDY, prism, *options, *watched) as stream:
-        stream.wait_until_said("^run .* reading ")
-        url = re.findall(r'"url": "([^"]*)"', stream.said)[0]
-        stream.wait_until_said('"event": "rate"')
-        # All windows close, as nothing follows, so reports of an hour before are late.
-        stream.wait_until(lambda: counted(url) == (read, read))
-        stream.wait_until(lambda: len(stream.left.records) == 6)
-        late = reports_of(STUDY, "late", evenly(WEEK_AGO - 60 * MINUTE, 10 * MINUTE, 15), seed=2)
-        ahead = reports_of(STUDY, "ahead", evenly(WEEK_AGO + 10**9, 10 * MINUTE, 10), seed=3)
-        produce(kafka.address, name, [*one_by_one(late), *one_by_one(ahead)], PARTITIONS)
-        read += 2 * (15 + 10)
-        stream.wait_until(lambda: counted(url) == (read, read))
-        stream.wait_until(lambda: scraped(url)["ldpbeam_lag_messages"] == 0)
-        last = scraped(url)
-        assert stream.end(signal.SIGTERM) == 0, stream.said
-        records, counts = stream.left.records, stream.left.accounting
-    check_equal(last, counts)
-    assert counts["dead_letters_by_reason"] == {"not_json": 1, "unknown_content_type": 1}
-    fates = {"used": 1_000, "duplicates": 20, "late": 30, "out_of_range": 20, "dead_letters": 2}
-    assert {fate: counts[fate] for fate in fates} == fates
-    assert counts["in"] == read
-    messages = consumed(kafka.address, published)
-    assert {key: json.loads(value) for key, value in messages} == {
-        estimate_id(read_record(EstimateRecord, json.dumps(record).encode())): record for record in records
-    }
-    assert len(messages) == len(records) == 6
-
-
-def consumed(address: str, topic: str) -> list[tuple[str, bytes]]:
-    """The keys and values of all messages of a topic with one partition."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    (last,) = ends(address, topic, 1)
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "looks", "auto.offset.reset": "error"})
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        messages = consumer.consume(last, PATIENCE) if last else []
-        assert {dict(message.headers())["content-type"] for message in messages} == {b"application/json"}
-        return [(message.key().decode(), message.value()) for message in messages]
-    finally:
-        consumer.close()

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 SIZE, PARTITIONS = 10 * MINUTE, 4
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 #: So many random moments at which the broker is killed.
-KILLS = int(os.environ.get("LDPBEAM_TEST_BROKER_KILLS", "2"))
+KILLS = int(os.environ.get("LDPBEAM_TEST_BROKER_KILLS", "1"))
 
 
 def test_a_stream_goes_on_when_its_broker_was_killed(

@@ -16,6 +16,7 @@ import pytest
 from kafka_messages import new_topic, produce
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, reports_of, rides
 from stream_runs import answers, statistics_of, streaming
+from test_kafka_uneven_partitions import hold_up_and_push_nothing
 
 from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.processes import Process
@@ -88,3 +89,10 @@ def test_each_partition_has_a_reader_and_others_read_on_when_a_task_manager_is_k
     assert left.statistics == statistics_of(batch.snapshots)
     assert left.estimates == answers(batch.estimates)
     assert {(s.pane_timing, s.complete) for s in left.snapshots.values()} == {("on_time", True)}
+
+
+def test_partitions_that_each_have_a_reader_neither_hold_up_nor_push_the_windows_of_others(
+    flink: Cluster, kafka: Any, batch_of: Any, tmp_path: Path
+) -> None:
+    engine = ("--runner", "flink", "--flink-master", flink.address)
+    hold_up_and_push_nothing(kafka, batch_of, tmp_path, None, *engine)

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_messages import allow, new_topic, produce
+from kafka_messages import allow, consumed, new_topic, produce
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, reports_of, rides
 from stream_runs import statistics_of, streaming
-from test_kafka_bounded import consumed
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs import kafka_brokers

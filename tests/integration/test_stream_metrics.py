@@ -1,4 +1,4 @@
-"""The metrics of a stream while it runs: what is scraped last is what its accounting holds at the end."""
+"""The metrics of a stream of Kafka while it runs: what is scraped last is what its accounting holds."""
 
 from __future__ import annotations
 
@@ -7,41 +7,78 @@ import re
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from kafka_messages import consumed, new_topic, produce
 from prometheus_client.parser import text_string_to_metric_families
-from stream_messages import MINUTE, WEEK_AGO, client, evenly
-from stream_runs import closes, streaming
+from stream_messages import MINUTE, WEEK_AGO, by_time, client, evenly, one_by_one, reports_of, rides
+from stream_runs import streaming
 
-from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.schemas.outputs.checked import read_record
+from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.transforms.outputs.panes import estimate_id
 
+pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
 
-#: A study that counts a report once it is read, whether its window closes or not.
-STUDY = """\
-study: minutes
-attributes:
-  minutes:
-    domain: {numeric: [0, 180]}
-    services: {maps: {mechanism: piecewise, epsilon: 1.0}}
-    estimates: {mean: {estimator: ivw}}
-duplicates: keep
-windows: {size: 1m, max_age: 30000d}
-"""
-MANY, TOO_LATE = 2_000, 30
-BAD = ["no report\n", '{"attribute": "nothing"}\n', '{"user_id": "u", "attribute": "minutes"}\n']
+#: Three windows, the last of which the clock closes a few seconds after the last report.
+STUDY = rides("size: 1m, allowed_lateness: 1m")
+PARTITIONS = 3
+BAD = [client.Outgoing(b"neither said nor JSON", "", 1), client.Outgoing(b"{", "application/json", 1)]
 
 
-def reports(people: int, start: int) -> Any:
-    """What people send within ten minutes."""
-    values, users = np.full(people, 30.0), [f"{start}-{n}" for n in range(people)]
-    return client.perturbed(
-        parse_study(STUDY), "minutes", values, users, evenly(start, 10 * MINUTE, people), 1
-    )
+def test_metrics_are_the_brokers_and_the_accountings_and_estimates_are_published_by_their_ids(
+    kafka: Any, prism: str, tmp_path: Path
+) -> None:
+    name, published = new_topic(kafka.address, PARTITIONS), new_topic(kafka.address)
+    sent = reports_of(STUDY, "crowd", evenly(WEEK_AGO, 3 * MINUTE, 500), seed=1)
+    messages = by_time(one_by_one(sent))
+    produce(kafka.address, name, [*messages, *messages[-20:], *BAD], PARTITIONS)
+    read = len(messages) + 20 + len(BAD)
+    options = ("--kafka", kafka.address, "--topic", name)
+    options += ("--publish-to", f"kafka://{kafka.address}/{published}")
+    watched = ("--metrics-port", "0", "--log-json", "--max-disorder", "1s")
+    with streaming(tmp_path, STUDY, prism, *options, *watched) as stream:
+        stream.wait_until_said("^run .* reading ")
+        url = re.findall(r'"url": "([^"]*)"', stream.said)[0]
+        stream.wait_until(lambda: _get(url, "/readyz") == 200)
+        stream.wait_until(lambda: _get(url, "/metrics") == 200)
+        # All windows close, as nothing follows, so reports of an hour before are late.
+        stream.wait_until(lambda: counted(url) == (read, read))
+        stream.wait_until(lambda: len(stream.left.records) == 6)
+        late = reports_of(STUDY, "late", evenly(WEEK_AGO - 60 * MINUTE, MINUTE, 15), seed=2)
+        ahead = reports_of(STUDY, "ahead", evenly(WEEK_AGO + 10**9, MINUTE, 10), seed=3)
+        produce(kafka.address, name, [*one_by_one(late), *one_by_one(ahead)], PARTITIONS)
+        read += 2 * (15 + 10)
+        stream.wait_until(lambda: counted(url) == (read, read))
+        stream.wait_until(lambda: scraped(url)["ldpbeam_lag_messages"] == 0)
+        stream.wait_until_said('"event": "rate"')
+        last = scraped(url)
+        assert _get(url, "/healthz") == 200
+        assert stream.end(signal.SIGTERM) == 0, stream.said
+        records, counts = stream.left.records, stream.left.accounting
+        lines = [json.loads(line) for line in stream.said.splitlines() if line.startswith("{")]
+    check_equal(last, counts)
+    assert counts["dead_letters_by_reason"] == {"not_json": 1, "unknown_content_type": 1}
+    fates = {"used": 1_000, "duplicates": 20, "late": 30, "out_of_range": 20, "dead_letters": 2}
+    assert {fate: counts[fate] for fate in fates} == fates
+    assert counts["in"] == read
+    # The last window may still have late reports.
+    assert (last["ldpbeam_open_windows"], last["ldpbeam_solve_seconds_count"]) == (1, 3)
+    assert last["ldpbeam_resident_memory_bytes engine"] > 2**20
+    assert last["ldpbeam_fit_tests"] > 0
+    # A line of the log for each window that closed.
+    panes = [line for line in lines if line.get("event") == "pane"]
+    assert [line["reports"] for line in panes] == [334, 334, 332]
+    assert {line["pane_timing"] for line in panes} == {"on_time"}
+    messages = consumed(kafka.address, published)
+    assert {key: json.loads(value) for key, value in messages} == {
+        estimate_id(read_record(EstimateRecord, json.dumps(record).encode())): record for record in records
+    }
+    assert len(messages) == len(records) == 6
 
 
 def scraped(url: str) -> dict[str, float]:
@@ -53,52 +90,6 @@ def scraped(url: str) -> dict[str, float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-
-
-def test_metrics_scraped_during_a_run_equal_its_accounting_at_the_end(
-    prism: str, write_reports: Callable[..., list[Path]], tmp_path: Path
-) -> None:
-    folder = tmp_path / "reports"
-    folder.mkdir()
-
-    def appear(name: str, people: int, start: int) -> None:
-        for path in write_reports(tmp_path / name, reports(people, start)):
-            path.rename(folder / f"{name}-{path.name}")
-
-    appear("first", MANY, WEEK_AGO)
-    (folder / "second.jsonl").write_text("".join(BAD))
-    first = MANY + len(BAD)
-    options = ("--input", folder / "*", "--max-disorder", "1s", "--metrics-port", "0", "--log-json")
-    with streaming(tmp_path, STUDY, prism, *options) as stream:
-        stream.wait_until_said("^run .* reading ")
-        found = re.search(r'"url": "([^"]*)"', stream.said)
-        assert found
-        url = found[1]
-        stream.wait_until(lambda: _get(url, "/readyz") == 200)
-        stream.wait_until(lambda: _get(url, "/metrics") == 200)
-        stream.wait_until(lambda: counted(url) == (first, first))
-        # All windows close, as nothing follows, so reports of earlier ones are late.
-        closed = WEEK_AGO / 1000 + 10 * 60
-        stream.wait_until(lambda: scraped(url).get("ldpbeam_watermark_timestamp_seconds", 0) >= closed)
-        appear("third", TOO_LATE, WEEK_AGO - 10 * MINUTE)
-        stream.wait_until(lambda: counted(url) == (first + TOO_LATE, first + TOO_LATE))
-        stream.wait_until(lambda: scraped(url)["ldpbeam_solve_seconds_count"] == 10)
-        last = scraped(url)
-        assert _get(url, "/healthz") == 200
-        assert stream.end(signal.SIGTERM) == 0, stream.said
-        counts = stream.left.accounting
-        lines = [json.loads(line) for line in stream.said.splitlines() if line.startswith("{")]
-    assert closes(counts)
-    assert counts["late"] == TOO_LATE
-    assert counts["dead_letters"] == len(BAD)
-    check_equal(last, counts)
-    assert last["ldpbeam_open_windows"] == 0
-    assert last["ldpbeam_resident_memory_bytes engine"] > 2**20
-    assert last["ldpbeam_fit_tests"] > 0
-    # A line of the log for each window that closed.
-    panes = [line for line in lines if line.get("event") == "pane"]
-    assert [line["reports"] for line in panes] == [MANY // 10] * 10
-    assert {line["pane_timing"] for line in panes} == {"on_time"}
 
 
 def check_equal(samples: Mapping[str, float], accounting: Mapping[str, Any]) -> None:
