@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -13,7 +14,16 @@ from apache_beam.transforms.display import DisplayData
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.schemas import schema_from_element_type
 from apache_beam.utils.timestamp import Timestamp
-from support.beam_reports import FILES, KEPT, STUDY, counts_of, records_in, rows_of, shares_of
+from support.beam_reports import (
+    FILES,
+    KEPT,
+    STUDY,
+    WITH_INTERVALS,
+    counts_of,
+    records_in,
+    rows_of,
+    shares_of,
+)
 
 import ldpbeam as ldp
 from ldpbeam.runners import direct
@@ -112,7 +122,11 @@ def test_dicts_give_the_estimates_of_the_command(run: Any) -> None:
     check("dicts", run)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ELEMENTS if kind != "dicts"])
+def test_a_study_in_a_file_gives_the_same_with_intervals(run_estimate: Any, tmp_path: Path) -> None:
+    check("batches", run_estimate(tmp_path, WITH_INTERVALS, FILES))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ELEMENTS if kind not in ("dicts", "batches")])
 def test_other_elements_give_the_same(kind: str, run: Any) -> None:
     check(kind, run)
 

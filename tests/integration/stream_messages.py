@@ -33,14 +33,17 @@ def _client() -> Any:
 client = _client()
 
 
-def rides(windows: str) -> str:
-    """A study of one number told to two services that are joined, with these windows."""
+def rides(windows: str, *, intervals: bool = False) -> str:
+    """A study of one number told to two services that are joined, with these windows.
+
+    Intervals take most of the time of an estimate.
+    """
     return (
         "study: rides\nattributes:\n  minutes:\n    domain: {numeric: [0, 180]}\n    buckets: 32\n"
         "    services: {maps: {mechanism: square_wave, epsilon: 1.0}, "
         "taxi: {mechanism: piecewise, epsilon: 0.5}}\n"
         "    estimates: {together: {estimator: ule}, mean: {estimator: ivw}}\n"
-        f"windows: {{{windows}, max_age: 30000d}}\n"
+        f"windows: {{{windows}, max_age: 30000d}}\n{'' if intervals else 'intervals: false'}\n"
     )
 
 

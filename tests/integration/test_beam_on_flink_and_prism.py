@@ -24,7 +24,7 @@ from ldpbeam.runners.flink.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
-STUDY = rides("size: 10m, allowed_lateness: 10m")
+STUDY = rides("size: 10m, allowed_lateness: 10m", intervals=True)
 Make = Callable[[bool], beam.Pipeline]
 
 

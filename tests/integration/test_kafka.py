@@ -15,7 +15,7 @@ pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed"
 pytestmark = pytest.mark.slow
 
 #: Long enough that no window closes by the clock alone.
-STUDY = rides("size: 10m, allowed_lateness: 10m")
+STUDY = rides("size: 10m, allowed_lateness: 10m", intervals=True)
 SIZE = 10 * MINUTE
 IDLE = ("--stop-when-idle", "3s")
 

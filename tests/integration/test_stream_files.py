@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 #: Files come in any order of event time.
-OPTIONS = ("--max-disorder", "1h", "--stop-when-idle", "5s")
+OPTIONS = ("--max-disorder", "1h", "--stop-when-idle", "4s")
 KINDS = ("avro", "parquet", "jsonl")
 
 
@@ -30,9 +30,14 @@ def test_files_are_read_as_they_appear_and_once(
         for n, place in enumerate(places)
     ]
 
+    written = [
+        write_reports(tmp_path / f"made-{number}", part, KINDS[number % len(KINDS)])
+        for number, part in enumerate(sent)
+    ]
+
     def appear(number: int) -> None:
         """Whole files, as a reader needs them: written elsewhere, and moved."""
-        for path in write_reports(tmp_path / f"made-{number}", sent[number], KINDS[number % len(KINDS)]):
+        for path in written[number]:
             path.rename(folder / f"{number}-{path.name}")
 
     (folder / ".3-half-of-a-file.avro").write_bytes(b"Obj\x01")

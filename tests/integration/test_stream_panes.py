@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 SIZE = 10 * MINUTE
 #: One of its estimates begins where the last pane's ended, as long as panes are early.
-EARLY = rides("size: 10m, allowed_lateness: 10m, early_reports: 500").replace(
+EARLY = rides("size: 10m, allowed_lateness: 10m, early_reports: 500", intervals=True).replace(
     "estimates: {",
     "estimates: {alone: {estimator: ems, services: [maps], accelerated: true, tolerance: 1e-15}, ",
 )

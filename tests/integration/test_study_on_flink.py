@@ -22,7 +22,7 @@ from ldpbeam.runners.flink.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
-STUDY = rides("size: 6h")
+STUDY = rides("size: 6h", intervals=True)
 FILES, PEOPLE = 24, 10_000  # people a file, who each send two reports
 MIDNIGHT = WEEK_AGO // (24 * HOUR) * 24 * HOUR
 

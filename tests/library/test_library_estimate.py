@@ -38,6 +38,7 @@ attributes:
 windows: {size: 1h}
 """
 SLIDING = WINDOWED.replace("{size: 1h}", "{size: 1h, period: 20m}") + "groups: {field: region, at_most: 1}\n"
+SLIDING += "intervals: false\n"
 ALONE = WINDOWED.replace("{estimator: ule}", "{estimator: ems}") + "duplicates: keep\n"
 REPEATED = WINDOWED.replace("{estimator: ule}", "{estimator: ems}") + "repeats: all\n"
 CATEGORIES = """\

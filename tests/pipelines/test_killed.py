@@ -28,6 +28,7 @@ attributes:
     services: {a: {mechanism: piecewise, epsilon: 1.0}, b: {mechanism: laplace, epsilon: 2.0}}
     estimates: {mean: {estimator: ivw}, both: {estimator: ule}}
 windows: {size: 1h}
+intervals: false
 """
 START, HOUR = 1_795_132_800_000, 3_600_000
 #: The command, which says each time that it is about to make or rename a file, and then takes its time.

@@ -12,8 +12,9 @@ from ldpbeam.schemas.outputs.checked import record_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 KEPT = Path(__file__).parents[1] / "data" / "0.1.0"
-#: A study of numbers, categories and keys with values, in windows and groups.
-STUDY = (KEPT / "study.yaml").read_text()
+#: A study of numbers, categories and keys with values, in windows and groups; and without intervals.
+WITH_INTERVALS = (KEPT / "study.yaml").read_text()
+STUDY = f"{WITH_INTERVALS}intervals: false\n"
 FILES = [*sorted((KEPT / "reports" / "jsonl").glob("*.jsonl")), KEPT / "reports" / "bad.jsonl"]
 
 

@@ -20,9 +20,9 @@ from ldpbeam.transforms.sources.read import read_range, split_or_keep
 MOST_GROWTH = 512 * 2**20
 #: A child that needs more is ended by an error, before the machine is in danger.
 _MOST_ADDED = 3 * 2**30
-#: Imported once, in a process that children are forked from.
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["ldpbeam.schemas.messages.decode", "ldpbeam.transforms.sources.read"])
+#: Makes children of a process that has imported what they need.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["ldpbeam.schemas.messages.decode", "ldpbeam.transforms.sources.read"])
 
 
 class Decoded(NamedTuple):
@@ -74,8 +74,8 @@ def _decoded(reports: int, letters: list[tuple[str, int, str]]) -> Decoded:
 
 def bounded(work: Callable[..., Decoded], *args: Any, seconds: int = 60) -> Decoded:
     """The result of some work, which may add 512 MB and take so many seconds of processor time."""
-    mine, theirs = _CONTEXT.Pipe(duplex=False)
-    child = _CONTEXT.Process(target=_work, args=(theirs, seconds, work, args))
+    mine, theirs = FORKED.Pipe(duplex=False)
+    child = FORKED.Process(target=_work, args=(theirs, seconds, work, args))
     child.start()
     theirs.close()
     try:

@@ -44,7 +44,7 @@ def study_text(
     """A study of one attribute, in windows of ten seconds that wait twenty for what is late."""
     return (
         f"study: panes\nattributes:\n  x:\n    domain: {domain}\n    buckets: 16\n    services: {services}\n"
-        f"    estimates: {estimates}\nwindows: {{{windows}, max_age: 300000d}}\n{more}\n"
+        f"    estimates: {estimates}\nwindows: {{{windows}, max_age: 300000d}}\nintervals: false\n{more}\n"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import stat
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.io.filesystems import FileSystems
+from support.bounded import FORKED
 
 from ldpbeam.schemas.messages.decode import ARROW, JSON, Message
 from ldpbeam.schemas.reports.columns import Columns
@@ -63,9 +63,8 @@ def _run(output: str, run: str, queue: Any, contents: Sequence[bytes]) -> None:
 
 def run_in_a_process(output: Path, run: str, contents: Sequence[bytes]) -> Any:
     """What the run did; None if a message ended it."""
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    process = context.Process(target=_run, args=(str(output), run, queue, contents))
+    queue = FORKED.Queue()
+    process = FORKED.Process(target=_run, args=(str(output), run, queue, contents))
     process.start()
     process.join()
     assert process.exitcode in (0, 9)

@@ -46,6 +46,7 @@ attributes:
     services: {maps: {mechanism: piecewise, epsilon: 2.0}}
     estimates: {all: {estimator: ems}, mean: {estimator: ivw}}
 windows: {size: 10s}
+intervals: false
 """
 PLAIN = parse_study(TEXT % "{numeric: [0, 10]}")
 GROUPED = parse_study(TEXT % "{numeric: [0, 10]}" + "groups: {field: region, at_most: 2}\n")
