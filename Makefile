@@ -131,7 +131,7 @@ flink-down: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster down
 
 benchmarks: install
-	$(BIN)/python -m benchmarks.throughput
+	$(BIN)/python -m benchmarks.throughput --large --write docs/speed.md
 
 bench-solvers: install
 	$(BIN)/python -m benchmarks.solvers --write docs/benchmarks.md $(if $(ONLY),--only $(ONLY))
