@@ -161,6 +161,8 @@ class RecordReader:
         most = len(data) // self._shape.least if self._shape.least else _PART_VALUES
         if self._wanted.whole or self._shape.per_byte or most * self._shape.values >= _PART_VALUES:
             return None
+        if data[-1:] >= b"\x80":  # with the end of the array, these could be read as its end
+            return None
         stream = io.BytesIO()
         fastavro.schemaless_writer(stream, "long", count)
         stream.write(data + b"\0")

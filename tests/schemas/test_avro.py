@@ -211,6 +211,15 @@ def test_records_that_are_not_as_many_as_their_block_says_are_not_used(count: in
     assert [(b.position, b.reports <= len(block)) for b in found.bad] == [(len(header + block), True)]
 
 
+@pytest.mark.parametrize("rest", [b"\0", b"\x02", b"\x80", b"\x80\x80"])
+def test_a_block_with_bytes_after_its_last_record_is_not_used(rest: bytes) -> None:
+    stream = io.BytesIO()
+    for each in RECORDS[:2]:
+        fastavro.schemaless_writer(stream, REPORT, each)
+    found = read(file_of(REPORT, []) + frame(2, stream.getvalue() + rest))
+    assert (found.rows, len(found.bad)) == ([], 1)
+
+
 def test_a_corrupt_huge_size_does_not_read_the_rest_of_the_file() -> None:
     stream = io.BytesIO(HEADER + frame(3, GOOD, size=2**40) + frame(3, GOOD) * 50_000)
     blocks = avro_blocks.read_blocks(stream, avro_headers.read_header(stream), 0, len(HEADER) + 1)
