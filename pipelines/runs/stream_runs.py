@@ -29,6 +29,7 @@ from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
+from ldpbeam.transforms.sources.claims import CLAIMS
 from ldpbeam.transforms.sources.journal import RUNS, STOP, Incomplete, OpenWindow, ended_at, named_windows
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.storage import make_folder, read_json
@@ -77,7 +78,7 @@ def _file_names(job: StreamJob) -> list[str]:
 
 
 def resume(output: str, run: str) -> None:
-    """Check that a run can be resumed, and withdraw the request that stopped it.
+    """Check that a run can be resumed, and withdraw what asked its readers to stop or says that they ended.
 
     Raises:
         UserError: if there is no run of this name.
@@ -85,7 +86,9 @@ def resume(output: str, run: str) -> None:
     with named_in_errors(output):
         if not FileSystems.exists(FileSystems.join(output, RUNS, run, RUN)):
             raise ValueError(f"there is no run {run} to resume")
-        delete([FileSystems.join(output, RUNS, run, STOP)])
+        folder = FileSystems.join(output, RUNS, run)
+        claims = [entry.path for entry in files_in(folder, CLAIMS)]
+        delete([FileSystems.join(folder, STOP), *claims])
 
 
 def incomplete_windows(study: Study, output: str, resumed: str = "") -> frozenset[OpenWindow]:

@@ -181,7 +181,7 @@ def set_clocks(monkeypatch: pytest.MonkeyPatch, now: Callable[[], int]) -> None:
     monkeypatch.setattr(reader, "elapsed", now)
 
 
-def refuse(receipts: Sequence[str]) -> None:
+def refuse(*_: Any) -> None:
     raise OSError("refused")
 
 

@@ -14,6 +14,9 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.transforms.storage import make_folder, read_json, replacing
 from ldpbeam.windows import FAR
 
+#: The files in a run's folder, of one reader each.
+CLAIMS = "claims-*.json"
+
 
 class Claims(NamedTuple):
     """What the partitions of one reader say.
@@ -33,7 +36,8 @@ class Claims(NamedTuple):
 
 #: What a reader says that was asked to stop: it holds up nobody.
 STOPPED = Claims(waits=False)
-#: What a reader says that has ended because nothing arrived at any reader: all of them end.
+#: What a reader says that has ended because nothing arrived at any reader: all of them end. It holds for the
+#: whole run, also after an engine has gone back to a checkpoint: all that was read by then was committed.
 ENDED = Claims(waits=False, idle=FAR)
 
 
@@ -51,12 +55,6 @@ def tell(folder: str, reader: int, claims: Claims) -> None:
         stream.write(json.dumps(claims._asdict()).encode() + b"\n")
 
 
-def begin(folder: str, readers: int) -> None:
-    """Take back what all readers of a run have said: an engine may have gone back to a checkpoint."""
-    for reader in range(readers):
-        tell(folder, reader, Claims())
-
-
 def heard(folder: str, reader: int, readers: int) -> list[Claims]:
     """What the other readers of a run said last; one that has said nothing yet holds up all others.
 
@@ -72,4 +70,4 @@ def heard(folder: str, reader: int, readers: int) -> list[Claims]:
 
 
 def _path(folder: str, reader: int) -> str:
-    return str(FileSystems.join(folder, f"claims-{reader}.json"))
+    return str(FileSystems.join(folder, CLAIMS.replace("*", str(reader))))

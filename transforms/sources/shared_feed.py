@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.transforms.reports.batches import Arrival
-from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, begin, heard, tell
+from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, heard, tell
 from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
 from ldpbeam.transforms.sources.lag import Lag
@@ -29,6 +29,8 @@ from ldpbeam.transforms.storage import read_json
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: Seconds between two attempts to acknowledge batches after a failure.
 RETRY_SECONDS = 1.0
+#: So many times as long as readers last spoke to each other, each reads before they do it again.
+READING_TIMES = 10
 #: Seconds between two warnings that acknowledgements fail.
 WARNING_SECONDS = 60.0
 
@@ -79,8 +81,6 @@ class SharedFeed:
         self.positions = dict(positions)
         self.feed: OpenFeed = reading.feed.open(Share(number, reading.readers, self.positions))
         self.journal.begin(self.feed.positions)
-        if reading.readers > 1:
-            begin(self.journal.folder, reading.readers)
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None
@@ -90,11 +90,14 @@ class SharedFeed:
         replay = reading.replay or Replay()
         before = [time for time in (replay.watermark, replay.settled) if time is not None]
         self._watermarks = Watermarks(reading.disorder, elapsed(), max(before, default=None))
+        # Others that are not heard yet hold the watermark.
+        self._watermarks.hear([Claims()] * (reading.readers - 1))
         #: How batches came; None if no other process reads the feed again.
         self._arrivals = None if reading.replay is None else Arrivals(replay, reading.windows)
         self._reading = reading
         self._looked = time.monotonic()
-        self._heard = -LOOKING_SECONDS
+        self._hears_at = 0.0
+        self._complained = -WARNING_SECONDS
         #: The last watermark that was reported to the engine.
         self.reported: int | None = None
         #: Batches that the engine has committed and the feed has not yet acknowledged.
@@ -168,18 +171,34 @@ class SharedFeed:
         with self._lock:
             self._watermarks.look(elapsed(), silences, self._uncommitted())
             claims = self._watermarks.claims(self._uncommitted())
-        if self._reading.readers > 1 and time.monotonic() - self._heard >= LOOKING_SECONDS:
-            self._heard = time.monotonic()
+        if self._reading.readers > 1 and time.monotonic() >= self._hears_at:
+            self._exchange(claims)
+
+    def _exchange(self, claims: Claims) -> None:
+        """Tell the other readers what the partitions here say, and hear what theirs do."""
+        begun = time.monotonic()
+        try:
             self._tell(claims)
             others = heard(self.journal.folder, self.key[1], self._reading.readers)
+        except Exception as error:  # each file system has errors of its own
+            # What they said last is too early, if anything.
+            if begun - self._complained >= WARNING_SECONDS:
+                self._complained = begun
+                FEEDS.warning(
+                    "%s: other readers are not heard, which is tried again: %s", self.feed_name, error
+                )
+        else:
             with self._lock:
                 self._watermarks.hear(others)
+        # Where files are slow, most of the time is for reading reports.
+        now = time.monotonic()
+        self._hears_at = now + max(LOOKING_SECONDS, READING_TIMES * (now - begun))
 
     def finish(self, *, stopped: bool) -> None:
         """Take no more batches here in this run, because it was asked to stop or nothing arrives any more."""
         self.journal.end(self.clock)
-        self.finished = True
         self._tell(STOPPED if stopped else ENDED)
+        self.finished = True
 
     def _tell(self, claims: Claims) -> None:
         if self._reading.readers > 1:

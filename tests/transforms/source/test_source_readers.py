@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import Timestamp
 from support.driven_source import (
     DISORDER,
     NOW,
@@ -18,6 +18,7 @@ from support.driven_source import (
     Fake,
     at,
     batch,
+    refuse,
     replaced,
     set_clocks,
 )
@@ -28,6 +29,7 @@ from ldpbeam.transforms.sources.journal import positions_before
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress, progress
 from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.watermark import FINISHED
 from ldpbeam.windows import Windows
 
 
@@ -39,11 +41,16 @@ def test_every_reader_has_its_own(tmp_path: Path) -> None:
     assert len({reader.shared.journal.path for reader in readers}) == 3
 
 
+#: The settings of a run on Flink with two readers.
+OF_TWO: dict[str, Any] = {"run": "run", "readers": 2, "stop_when_idle": 10 * SECOND, "stays": True}
+
+
 @pytest.fixture
 def two(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> list[Driven]:
     """Two readers of one run, which ends when nothing has come for ten seconds."""
     monkeypatch.setattr(shared_feed, "LOOKING_SECONDS", 0.0)
-    return [drive(run="run", reader=place, readers=2, stop_when_idle=10 * SECOND) for place in (0, 1)]
+    monkeypatch.setattr(shared_feed, "READING_TIMES", 0)
+    return [drive(reader=place, **OF_TWO) for place in (0, 1)]
 
 
 def wait(two: list[Driven], seconds: int, *asked: int) -> None:
@@ -73,17 +80,36 @@ def test_all_readers_end_when_one_has_ended_though_something_has_come(two: list[
     assert not two[0].take()
     assert [each.reader.ended for each in two] == [True, False]
     assert not two[1].take()
-    assert [each.reader.get_watermark() == MAX_TIMESTAMP for each in two] == [True, True]
+    assert [each.reader.get_watermark() == FINISHED for each in two] == [True, True]
 
 
-def test_a_reader_that_begins_anew_does_not_end_because_another_had(two: list[Driven], drive: Drive) -> None:
-    """The engine has gone back to a checkpoint."""
+def test_a_reader_that_begins_anew_ends_though_the_others_live_on_and_have_ended(
+    two: list[Driven], drive: Drive
+) -> None:
+    """The engine has gone back to a checkpoint, because one of two processes was lost after all had ended."""
     wait(two, 12)
     assert all(each.reader.ended for each in two)
-    reader._feeds.clear()
-    anew = [drive(run="run", reader=place, readers=2, stop_when_idle=10 * SECOND) for place in (0, 1)]
-    wait(anew, 1)
-    assert not any(each.reader.ended for each in anew)
+    del reader._feeds["run", 1]
+    anew = drive(reader=1, **OF_TWO)
+    assert not anew.reader.ended
+    assert not anew.take()
+    assert anew.reader.get_watermark() == FINISHED
+
+
+def test_readers_that_are_not_heard_stop_nobody_and_are_heard_later(
+    two: list[Driven], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as failing:
+        failing.setattr(shared_feed, "heard", refuse)
+        two[0].come(0)
+        assert two[0].watermark is None
+    assert [record.message for record in caplog.records] == [
+        f"{two[0].reader.shared.feed_name}: other readers are not heard, which is tried again: refused"
+    ]
+    two[0].commit()
+    wait(two, 12)
+    wait(two, 1)
+    assert all(each.reader.ended for each in two)
 
 
 def test_progress_is_of_all_readers_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
