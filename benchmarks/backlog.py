@@ -1,11 +1,12 @@
-"""How fast a stream takes up single reports that wait in a topic of Kafka, and whether each counts once.
+"""How fast a stream takes up reports that wait in a topic of Kafka, and whether each counts once.
 
-    python -m benchmarks.backlog [--messages 10000000] [--engine prism|flink] [--write FILE]
+    python -m benchmarks.backlog [--reports 10000000] [--per-message 1] [--engine prism|flink] [--write FILE]
 
-A broker on this machine has a topic of eight partitions with so many messages of one report in JSON, in the
-order of their event times, before the stream starts; every person answers two services, which are joined by
-user. The time is from the first report that is counted to the last. Memory is the resident set of the
-command, and of the engine that Prism is beside it, when a tenth, half and all of the reports are counted.
+A broker on this machine has a topic of eight partitions with so many reports, in the order of their event
+times, before the stream starts: one in a message of JSON, or several in one of Arrow. Each person answers two
+services, which are joined by user. The time is from the first report that is counted to the last. Memory is
+the resident set of the command, and of the engine that Prism is beside it, when a tenth, half and all of the
+reports are counted.
 """
 
 from __future__ import annotations
@@ -34,19 +35,26 @@ from ldpbeam.schemas.study.yaml_file import read_study
 TOPIC = "reports"
 #: Milliseconds of a window of the study, and the people who answer both services in it.
 WINDOW, PEOPLE = 10_000, 50_000
+#: Where messages have several reports, so many times the people, lest windows be most of the work.
+CROWD = 20
 ENGINES = ("prism", "flink")
 
 
-def fill(server: PubSub | Kafka, messages: int) -> None:
-    """Produce so many messages, one partition after the other, window by window."""
+def fill(server: PubSub | Kafka, reports: int, per_message: int) -> None:
+    """Produce so many reports, one partition after the other, window by window."""
     send, study, rng = server.sender(TOPIC), read_study(STUDY), np.random.default_rng(1)
     start = (time.time_ns() // 1_000_000 - 6 * 3_600_000) // WINDOW * WINDOW
-    for window in range(-(-messages // (2 * PEOPLE))):
-        times = start + window * WINDOW + np.arange(PEOPLE) * WINDOW // PEOPLE
-        users = [f"person-{window}-{i}" for i in range(PEOPLE)]
-        sent = client.perturbed(study, "minutes", 180 * rng.beta(2, 5, PEOPLE), users, times, window)
-        pairs = zip(*map(client.one_by_one, sent), strict=True)
-        send(list(itertools.chain.from_iterable(pairs))[: messages - 2 * PEOPLE * window])
+    people = PEOPLE if per_message == 1 else PEOPLE * CROWD
+    for window in range(-(-reports // (2 * people))):
+        times = start + window * WINDOW + np.arange(people) * WINDOW // people
+        users = [f"person-{window}-{i}" for i in range(people)]
+        sent = client.perturbed(study, "minutes", 180 * rng.beta(2, 5, people), users, times, window)
+        messages = [
+            client.one_by_one(part) if per_message == 1 else client.in_batches(part, per_message)
+            for part in sent
+        ]
+        pairs = itertools.chain.from_iterable(zip(*messages, strict=True))
+        send(list(pairs)[: (reports - 2 * people * window) // per_message])
 
 
 def counted(output: Path) -> int:
@@ -56,7 +64,7 @@ def counted(output: Path) -> int:
     return 0
 
 
-def measure(engine: str, source: Sequence[str], messages: int, folder: Path) -> str:
+def measure(engine: str, source: Sequence[str], reports: int, folder: Path) -> str:
     """A line of the table."""
     output, log = folder / "out", folder / "log"
     command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
@@ -70,7 +78,7 @@ def measure(engine: str, source: Sequence[str], messages: int, folder: Path) -> 
         )
         began, first, used = 0.0, 0, []
         for part in (0, 0.1, 0.5, 1):
-            while counted(output) < max(1, part * messages) and stream.poll() is None:
+            while counted(output) < max(1, part * reports) and stream.poll() is None:
                 time.sleep(0.2)
             if not part:
                 began, first = time.monotonic(), counted(output)
@@ -81,7 +89,7 @@ def measure(engine: str, source: Sequence[str], messages: int, folder: Path) -> 
     closed = len(list((output / "statistics").glob("*.avro")))
     (accounting,) = [line for line in log.read_text().splitlines() if ACCOUNTING_LINE.search(line)]
     return (
-        f"| {engine} | {seconds:,.0f} | {(messages - first) / seconds:,.0f} | {', '.join(used)} | {closed} | "
+        f"| {engine} | {seconds:,.0f} | {(reports - first) / seconds:,.0f} | {', '.join(used)} | {closed} | "
         f"{os.getloadavg()[0]:.0f} | {accounting} (exit code {code}) |"
     )
 
@@ -92,11 +100,11 @@ def page(options: argparse.Namespace) -> Iterator[str]:
     yield ""
     with running(kafka=True) as server, server.topic(TOPIC) as source:
         yield (
-            f"Made by `python -m benchmarks.backlog`: {options.messages:,} messages of one report in "
-            f"{PARTITIONS} partitions of {server.name}; {os.cpu_count()} cores shared by the "
-            "broker, the engine and the pipeline; on Flink, two task managers of one slot each. "
-            "Windows of 10 s, two services joined by user. Load is that of the machine at the "
-            "end, over a minute."
+            f"Made by `python -m benchmarks.backlog`: {options.reports:,} reports, "
+            f"{options.per_message:,} in a message, in {PARTITIONS} partitions of {server.name}; "
+            f"{os.cpu_count()} cores shared by the broker, the engine and the pipeline; on Flink, two "
+            "task managers of one slot each. Windows of 10 s, two services joined by user. Load is "
+            "that of the machine at the end, over a minute."
         )
         yield ""
         yield (
@@ -104,16 +112,17 @@ def page(options: argparse.Namespace) -> Iterator[str]:
             "what became of the reports |"
         )
         yield "| --- | --- | --- | --- | --- | --- | --- |"
-        fill(server, options.messages)
+        fill(server, options.reports, options.per_message)
         for engine in options.engine or ENGINES:
             with tempfile.TemporaryDirectory() as folder:
-                yield measure(engine, source, options.messages, Path(folder))
+                yield measure(engine, source, options.reports, Path(folder))
 
 
 def main() -> None:
     """Measure, print, and write where asked to."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--messages", type=int, default=10_000_000)
+    parser.add_argument("--reports", type=int, default=10_000_000)
+    parser.add_argument("--per-message", type=int, default=1)
     parser.add_argument("--engine", choices=ENGINES, action="append", help="by default both")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from benchmarks import columns
 from benchmarks.pages import show
 from benchmarks.scale.computing.batch_run import batch_run
 from benchmarks.scale.measured import measured_in
@@ -222,7 +223,15 @@ peak is of the largest process.
 | contender | reports | seconds | processor seconds | reports a second | peak MB | cells |
 | --- | --- | --- | --- | --- | --- | --- |
 {runs}
+
+## What a report costs from bytes to a histogram
+Processor time beside that of a bare loop over the same {reports:,} reports in the same process, as \
+`python -m benchmarks.columns` measures it. [The decision](decisions/65-columns.md) says why some fall short.
+
+{columns}
 """
+#: The reports of that section.
+REPORTS = 200_000
 
 
 class Run(NamedTuple):
@@ -363,8 +372,10 @@ def page(users: int, sample: int, large: int, folder: Path) -> Iterator[str]:
     yield PAGE.format(
         about=" ".join((__doc__ or "").split("\n\n")[2].split()),
         rounds=ROUNDS,
+        reports=REPORTS,
         rows="\n".join(f"| {' | '.join(row[:-1])} |" for row in rows),
         runs="\n".join(line for comparison in measured for line in comparison.lines()),
+        columns="\n".join(columns.page(REPORTS)),
     ).rstrip()
 
 
