@@ -40,8 +40,10 @@ def start_cluster(folder: Path, **settings: Any) -> Cluster:
         if REQUIRED:
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
+    here = Path(__file__).parent
     environment = {
-        "PYTHONPATH": str(Path(__file__).parent),
+        # Workers import the file of a test, and what that imports.
+        "PYTHONPATH": f"{here}{os.pathsep}{here.parent}",
         "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
         MARK: uuid.uuid4().hex,
     }
