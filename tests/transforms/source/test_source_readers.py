@@ -99,11 +99,12 @@ def test_a_reader_that_begins_anew_ends_though_the_others_live_on_and_have_ended
 def test_readers_that_are_not_heard_stop_nobody_and_are_heard_later(
     two: list[Driven], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("WARNING")
     with monkeypatch.context() as failing:
         failing.setattr(shared_feed, "heard", refuse)
         two[0].come(0)
         assert two[0].watermark is None
-    assert [record.message for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         f"{two[0].reader.shared.feed_name}: other readers are not heard, which is tried again: refused"
     ]
     two[0].commit()
