@@ -18,6 +18,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from support.waiting import PATIENCE, wait_until
 
 from ldpbeam.runners import flink as engine
 from ldpbeam.runners.flink.cluster import Cluster
@@ -27,7 +28,6 @@ from ldpbeam.runners.flink.parts import FlinkError, fetch
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
 #: In the environment of all processes of a cluster, whoever their parents are by now.
 MARK = "LDPBEAM_TEST_CLUSTER"
-PATIENCE = 240.0
 #: The jobs here are short: the second compiler of Java and its parallel collector would cost a third of all.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -125,14 +125,8 @@ def stop_with_savepoint(cluster: Cluster, job: str, folder: Path) -> str:
 
 
 def wait_for(look: Callable[[], Any], what: str, patience: float = PATIENCE, every: float = 0.2) -> Any:
-    """What a look finds, as soon as it does; it looks again after each pause."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        found = look()
-        if found:
-            return found
-        time.sleep(every)
-    raise AssertionError(f"waited {patience:.0f} s for {what}")
+    """What a look gives, as soon as it is true."""
+    return wait_until(look, lambda: what, patience, every)
 
 
 def pause(seconds: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +33,13 @@ def messages(number: int, seed: int = 1) -> list[Any]:
     return one_by_one(reports_of(STUDY, f"s{seed}", evenly(WEEK_AGO, 1_000, number), seed)[:1])
 
 
-@contextlib.contextmanager
-def opened(address: str, topic: str, folder: Path, share: Share | None = None, **given: Any) -> Iterator[Any]:
+def opened(
+    address: str, topic: str, folder: Path, share: Share | None = None, **given: Any
+) -> AbstractContextManager[Any]:
     reached = reach(KafkaRequest(KafkaTopic(address, topic)), {})
     starts = given.pop("starts", tuple(sorted(reached.starts.items())))
     feed = KafkaFeed(KafkaTopic(address, topic), reached.identity, Columns(), str(folder), starts, **given)
-    reading = feed.open(share or Share())
-    try:
-        yield reading
-    finally:
-        reading.close()
+    return contextlib.closing(feed.open(share or Share()))
 
 
 def take(reading: OpenFeed, reports: int) -> list[FeedBatch]:

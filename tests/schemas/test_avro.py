@@ -216,8 +216,8 @@ def test_a_block_with_bytes_after_its_last_record_is_not_used(rest: bytes) -> No
     stream = io.BytesIO()
     for each in RECORDS[:2]:
         fastavro.schemaless_writer(stream, REPORT, each)
-    found = read(file_of(REPORT, []) + frame(2, stream.getvalue() + rest))
-    assert (found.rows, len(found.bad)) == ([], 1)
+    decoded = read(file_of(REPORT, []) + frame(2, stream.getvalue() + rest))
+    assert (decoded.rows, len(decoded.bad)) == ([], 1)
 
 
 def test_a_corrupt_huge_size_does_not_read_the_rest_of_the_file() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,14 +56,9 @@ class Running:
     def strike(self, **faults: Any) -> None:
         self.server.faults = replace(self.server.faults, **faults)
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Any]:
+    def reading(self) -> AbstractContextManager[Any]:
         """An open feed, for the block."""
-        opened = self.feed.open()
-        try:
-            yield opened
-        finally:
-            opened.close()
+        return contextlib.closing(self.feed.open())
 
 
 def take(opened: Any, reports: int) -> list[FeedBatch]:
