@@ -156,9 +156,9 @@ def formats(reports: int, folder: Path) -> Iterator[str]:
         return mechanism.histogram(np.asarray(payloads), attribute.buckets)
 
     def file(path: Path) -> Any:
-        found: Any = sniff(str(path), path.stat().st_size)
-        assert isinstance(found, ReportFile)
-        batches: Any = (batch for part in split(found) for batch in read_range(part, columns))
+        report_file: Any = sniff(str(path), path.stat().st_size)
+        assert isinstance(report_file, ReportFile)
+        batches: Any = (batch for part in split(report_file) for batch in read_range(part, columns))
         return tally_of(STUDY, batches)
 
     def by_fastavro() -> Any:

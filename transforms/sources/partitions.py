@@ -104,11 +104,11 @@ class Watermarks:
         least: list[int] = []
         waits = False
         for partition, claim in self._claims.items():
-            own = claim.watermark.at(uncommitted.get(partition), partition in uncommitted)
-            each += [] if own is None else [own]
-            if own is None and claim.silent is not None and partition not in uncommitted:
+            reached = claim.watermark.at(uncommitted.get(partition), partition in uncommitted)
+            each += [] if reached is None else [reached]
+            if reached is None and claim.silent is not None and partition not in uncommitted:
                 continue
-            known = [time for time in (own, claim.raised) if time is not None]
+            known = [time for time in (reached, claim.raised) if time is not None]
             least += [max(known)] if known else []
             waits = waits or not known
         return Claims(tuple(each), min(least, default=None), waits, 0 if uncommitted else self._idle)

@@ -170,12 +170,13 @@ class SharedFeed:
         silences = self.feed.silences
         with self._lock:
             self._watermarks.look(elapsed(), silences, self._uncommitted())
-            claims = self._watermarks.claims(self._uncommitted())
         if self._reading.readers > 1 and time.monotonic() >= self._hears_at:
-            self._exchange(claims)
+            self._exchange()
 
-    def _exchange(self, claims: Claims) -> None:
+    def _exchange(self) -> None:
         """Tell the other readers what the partitions here say, and hear what theirs do."""
+        with self._lock:
+            claims = self._watermarks.claims(self._uncommitted())
         begun = time.monotonic()
         try:
             self._tell(claims)
