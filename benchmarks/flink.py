@@ -1,9 +1,9 @@
-"""What a Flink cluster on one machine makes of a batch: reports a second at parallelism 1 and 2.
+"""What a Flink cluster on one machine makes of a batch, beside the local engine, and where its time goes.
 
-    python -m benchmarks.flink [--users 4000000] [--write docs/flink_speed.md]
+    python -m benchmarks.flink [--users 4000000] [--rounds 5] [--write docs/flink_speed.md]
 
-A cluster of two task managers of one slot each, and as many Python workers, share the machine; the same files
-go through the local engine first. Time is that of the job as Flink has it, without the start of the command.
+A cluster of two task managers of one slot each, and as many Python workers, share the machine. In each round,
+the same files go through the local engine, and through Flink at parallelism 1 and 2.
 """
 
 from __future__ import annotations
@@ -14,66 +14,154 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import psutil
 
 from benchmarks.pages import show
-from benchmarks.throughput import STUDY, write_inputs
+from benchmarks.throughput import STUDY, run_ldpbeam, write_inputs
 from ldpbeam.pipelines.main import main as ldpbeam
 from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.parts import fetch
 
+PAGE = """\
+# What Flink makes of a batch on one machine
 
-def page(users: int) -> Iterator[str]:
-    """The page's lines."""
-    yield "# What Flink makes of a batch on one machine"
-    yield ""
-    yield (
-        f"Made by `python -m benchmarks.flink`: {3 * users:,} reports of {users:,} people to three "
-        f"services in as many Avro files, joined by user; {os.cpu_count()} cores shared by the job manager, "
-        "two task managers of one slot each and their Python workers. Time is that of the job as "
-        "Flink has it; of the local engine, that of the whole command."
-    )
-    yield ""
-    yield "| engine | seconds | reports a second | pieces of files read by each subtask |"
-    yield "| --- | --- | --- | --- |"
+Made by `python -m benchmarks.flink`: {reports:,} reports of {users:,} people to three services in as many
+Avro files, joined by user; {cores} cores shared by the job manager, two task managers of one slot each and
+their Python workers. Medians of {rounds} rounds. A round runs the local engine and both kinds of Flink job
+one after the other, and ratios are of the rounds.
+
+A Flink job begins with the start of its Python workers, which import Beam. Rates count from when the workers
+have listed the files, as the local engine's count from after its imports. Processor seconds are of the
+cluster and its workers, whose start is in them.
+
+| engine | seconds | start of workers | reports a second | beside local | processor seconds | pieces read |
+| --- | --- | --- | --- | --- | --- | --- |
+{rows}
+
+The last column has the pieces of files that each subtask read.
+
+## Where the time goes
+The stages of the last job at parallelism 1, in seconds from the start of the workers. A stage that
+ended less than 0.1 seconds after the one above it is left out.
+
+| from | to | stage |
+| --- | --- | --- |
+{stages}
+
+Reports are spilled, as on the local engine, so Flink shuffles only where they are
+([decision](decisions/59-spill.md)). Reading and folding take the time that they take on the local engine.
+The rest is Flink's: it starts stages one after the other, each of which waits for the workers' answer, and
+its task managers want a part of the cores. It does not grow with the reports.
+
+With more cores, both stages get as many subtasks as there are slots, and these share nothing. The rest stays
+as it is.
+"""
+
+
+class Job(NamedTuple):
+    """A Flink job that has ended: its seconds, those until its workers ran, and the subtasks' records."""
+
+    seconds: float
+    starting: float
+    processor: float
+    pieces: str
+    stages: list[str]
+
+
+def page(users: int, rounds: int) -> Iterator[str]:
+    """The page, once all is measured."""
+    reports = 3 * users
+    local: list[float] = []
+    jobs: dict[int, list[Job]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_inputs(folder / "in", users)
         (folder / "study.yaml").write_text(STUDY)
-        began = time.monotonic()
-        estimate(folder, "local")
-        yield row("local, one process", time.monotonic() - began, 3 * users, "")
         with Cluster(folder / "cluster", fetch(lambda line: None)) as cluster:
-            for parallelism in (1, 2):
-                where = ["--runner", "flink", "--flink-master", cluster.address]
-                estimate(folder, f"flink-{parallelism}", *where, "--parallelism", str(parallelism))
-                job = cluster.rest.jobs()[0]
-                [reading] = [
-                    own for name, own in cluster.rest.records(job["jid"]).items() if "Validate" in name
-                ]
-                read = ", ".join(str(subtask.read) for subtask in reading)
-                yield row(f"Flink, parallelism {parallelism}", job["duration"] / 1000, 3 * users, read)
+            run_ldpbeam(folder / "in")  # imports
+            for number in range(rounds):
+                began = time.monotonic()
+                run_ldpbeam(folder / "in")
+                local.append(time.monotonic() - began)
+                for parallelism, ended in jobs.items():
+                    ended.append(run(cluster, folder, f"flink-{parallelism}-{number}", parallelism))
+    seconds = median(local)
+    rows = [f"| local, one process | {seconds:.1f} |  | {reports / seconds:,.0f} | 1 |  |  |"]
+    for parallelism, ended in jobs.items():
+        after = [job.seconds - job.starting for job in ended]
+        beside = median(here / there for here, there in zip(local, after, strict=True))
+        numbers = [median(column) for column in zip(*(job[:3] for job in ended), strict=True)]
+        rows.append(
+            f"| Flink, parallelism {parallelism} | {numbers[0]:.1f} | {numbers[1]:.1f} "
+            f"| {reports / median(after):,.0f} | {beside:.2f} | {numbers[2]:.0f} | {ended[-1].pieces} |"
+        )
+    yield PAGE.format(
+        reports=reports,
+        users=users,
+        cores=os.cpu_count(),
+        rounds=rounds,
+        rows="\n".join(rows),
+        stages="\n".join(jobs[1][-1].stages),
+    ).rstrip()
+
+
+def run(cluster: Cluster, folder: Path, name: str, parallelism: int) -> Job:
+    """Run a job on the cluster, and read from the REST API what became of its time."""
+    before = processor_seconds()
+    master = ["--runner", "flink", "--flink-master", cluster.address]
+    estimate(folder, name, *master, "--parallelism", str(parallelism))
+    job = cluster.rest.jobs()[0]["jid"]
+    processor = processor_seconds() - before
+    about = cluster.rest.job(job)
+    vertices = sorted(about["vertices"], key=lambda vertex: vertex["end-time"])
+    [listing] = [vertex for vertex in vertices if "SplitFiles" in vertex["name"]]
+    [reading] = [
+        vertex
+        for vertex in vertices
+        if vertex["name"].startswith("MapPartition") and "Read" in vertex["name"]
+    ]
+    began = listing["end-time"]
+    stages, last = [], began
+    for vertex in vertices:
+        if vertex["end-time"] > last + 100:
+            first, last = vertex["start-time"], vertex["end-time"]
+            stages.append(
+                f"| {(first - began) / 1000:.1f} | {(last - began) / 1000:.1f} | {vertex['name']} |"
+            )
+    pieces = ", ".join(str(subtask.read) for subtask in cluster.rest.records(job)[reading["name"]])
+    return Job(about["duration"] / 1000, (began - about["start-time"]) / 1000, processor, pieces, stages)
+
+
+def processor_seconds() -> float:
+    """The processor seconds of the cluster's processes and of all that they have started so far."""
+    return sum(sum(process.cpu_times()[:4]) for process in psutil.Process().children(recursive=True))
 
 
 def estimate(folder: Path, name: str, *options: str) -> None:
     """A run of ``ldpbeam estimate`` over the files."""
-    reports = f"{folder}/in/*.avro"
-    told = ["--study", f"{folder}/study.yaml", "--input", reports, "--output", f"{folder}/{name}"]
-    if ldpbeam(["estimate", *told, *options]):
+    files = [
+        "--study",
+        f"{folder}/study.yaml",
+        "--input",
+        f"{folder}/in/*.avro",
+        "--output",
+        f"{folder}/{name}",
+    ]
+    if ldpbeam(["estimate", *files, *options]):
         raise SystemExit(f"the run {name} failed")
-
-
-def row(engine: str, seconds: float, reports: int, read: str) -> str:
-    """A line of the table."""
-    return f"| {engine} | {seconds:.1f} | {reports / seconds:,.0f} | {read} |"
 
 
 def main() -> None:
     """Measure, print, and write where asked to."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--users", type=int, default=4_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    show(page(options.users), options.write)
+    show(page(options.users, options.rounds), options.write)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import apache_beam as beam
@@ -72,8 +72,8 @@ class Engine:
         ended_when_past: whether this process ends a stream when its watermark has passed all windows.
         here: whether its workers are in this process.
         readers: how many readers may share a stream.
-        spill: the folder for what a batch run shuffles, if all workers are on this machine; None for the
-            engine's own shuffle.
+        spill: the folder for what a batch run shuffles, if all workers run on this machine as this account;
+            None for the engine's own shuffle.
     """
 
     runner: PipelineRunner
@@ -142,9 +142,9 @@ def engine_of(
             engine = _prism(asked, streaming)
             if engine is None:
                 raise ValueError(f"it is not here; {prism.HOW}")
-            return engine
+            return replace(engine, spill=str(folder))
         if asked.runner == flink.NAME:
-            return _flink(asked, streaming)
+            return _flink(asked, folder, streaming)
         if asked.runner == dataflow.NAME:
             return _dataflow(asked, folder, streaming, given)
         return _named(asked, streaming, given)
@@ -196,7 +196,7 @@ def _prism(asked: EngineRequest, streaming: bool) -> Engine | None:
     return Engine(prism.runner(binary), tuple(prism.options(streaming=streaming)), here=True)
 
 
-def _flink(asked: EngineRequest, streaming: bool) -> Engine:
+def _flink(asked: EngineRequest, folder: Path, streaming: bool) -> Engine:
     master = asked.flink_master or flink.LOCAL
     if streaming and master == flink.LOCAL:
         raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
@@ -219,6 +219,7 @@ def _flink(asked: EngineRequest, streaming: bool) -> Engine:
         ended_when_past=streaming,
         readers=READERS_OF_A_SUBTASK * subtasks if subtasks > 1 else 1,
         here=(workers or flink.default_workers(master)) == "loopback",
+        spill=str(folder) if flink.shares_disk(master, workers) else None,
     )
 
 

@@ -27,7 +27,7 @@ from support.waiting import wait_until
 
 from ldpbeam.pipelines.commands.options import engine_request
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.graphs.engines import engine_of
+from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import flink
@@ -206,6 +206,17 @@ def test_workers_in_containers_cannot_reach_a_cluster_of_ours(own_cluster: Any) 
     for master in (own_cluster(), flink.LOCAL):
         with pytest.raises(ValueError, match="cannot reach the Unix sockets"):
             flink.options(master, workers="docker")
+
+
+def test_workers_that_this_account_runs_on_this_machine_share_its_disk(
+    own_cluster: Any, rest_server: Any, small_job_server: Path, tmp_path: Path
+) -> None:
+    for master in (own_cluster(), flink.LOCAL):
+        assert engine_of(EngineRequest(flink.NAME, flink_master=master), tmp_path).spill == str(tmp_path)
+    elsewhere = EngineRequest(flink.NAME, flink_master=rest_server(answers()), allow_open_ports=True)
+    assert engine_of(elsewhere, tmp_path).spill is None
+    # A pool may run in a container, even beside a cluster of ours.
+    assert not flink.shares_disk(own_cluster(), "pool")
 
 
 def test_a_pool_of_beam_is_open_to_all(own_cluster: Any) -> None:
