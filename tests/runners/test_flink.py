@@ -211,12 +211,13 @@ def test_workers_in_containers_cannot_reach_a_cluster_of_ours(own_cluster: Any) 
 def test_workers_that_this_account_runs_on_this_machine_share_its_disk(
     own_cluster: Any, rest_server: Any, small_job_server: Path, tmp_path: Path
 ) -> None:
-    for master in (own_cluster(), flink.LOCAL):
+    ours = own_cluster()
+    for master in (ours, flink.LOCAL):
         assert engine_of(EngineRequest(flink.NAME, flink_master=master), tmp_path).spill == str(tmp_path)
     elsewhere = EngineRequest(flink.NAME, flink_master=rest_server(answers()), allow_open_ports=True)
     assert engine_of(elsewhere, tmp_path).spill is None
     # A pool may run in a container, even beside a cluster of ours.
-    assert not flink.shares_disk(own_cluster(), "pool")
+    assert not flink.shares_disk(ours, "pool")
 
 
 def test_a_pool_of_beam_is_open_to_all(own_cluster: Any) -> None:
