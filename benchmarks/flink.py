@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import psutil
 
+from benchmarks.contenders import STUDY, run_ldpbeam, write_inputs
 from benchmarks.pages import show
-from benchmarks.throughput import STUDY, run_ldpbeam, write_inputs
 from ldpbeam.pipelines.main import main as ldpbeam
 from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.parts import fetch
