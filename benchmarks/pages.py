@@ -14,3 +14,24 @@ def show(lines: Iterable[str], path: Path | None) -> None:
         shown.append(line)
     if path is not None:
         path.write_text("\n".join(shown) + "\n", encoding="utf-8")
+
+
+def cells_of(page: Path, column: str, row: str) -> list[str]:
+    """The cells of a column of a page's tables, in the rows that begin with a text.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    cells: list[str] = []
+    heads: list[str] = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("| "):
+            heads = []
+            continue
+        found = [cell.strip() for cell in line.strip("|").split("|")]
+        heads = heads or found
+        if found[0] == row and column in heads:
+            cells.append(found[heads.index(column)])
+    if not cells:
+        raise ValueError(f"{page} has no row {row!r} with a column {column!r}: make it with --write")
+    return cells

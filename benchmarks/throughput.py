@@ -26,17 +26,17 @@ from typing import NamedTuple
 
 from benchmarks import columns
 from benchmarks.contenders import CONTENDERS, write_inputs
-from benchmarks.pages import show
+from benchmarks.pages import cells_of, show
 from benchmarks.scale.computing.batch_run import batch_run
-from benchmarks.scale.measured import measured_in
+from benchmarks.scale.measured import Measured, measured_in
 from benchmarks.scale.measuring.meter import forget_peak, resident
 
 ROUNDS = 5
-SCALE = Path(__file__).parents[1] / "docs" / "scale.md"
+DOCS = Path(__file__).parents[1] / "docs"
 PAGE = """\
 # Speed
 
-Made by `python -m benchmarks.throughput --large --write docs/speed.md`. {about}
+Made by `make benchmarks`. {about}
 
 What falls short stands first. "Before" is commit `e305054`.
 
@@ -44,7 +44,8 @@ What falls short stands first. "Before" is commit `e305054`.
 | --- | --- | --- | --- | --- |
 {rows}
 
-[Scale](scale.md) has many users and windows, [Flink](flink_speed.md) its rates beside a local run.
+Rows of many windows, Flink and streams are from the pages on [scale](scale.md), [Flink](flink_speed.md) and
+[Kafka](kafka_speed.md).
 
 ## Measured
 Medians of {rounds} runs, and the most memory of any. Processor seconds include the worker processes, and a \
@@ -170,18 +171,34 @@ def memory(whole: Comparison, before: str) -> Row:
     return Row(what, "", before, "below 1,200 MB", f"{peak:,.0f} MB", peak < 1200)
 
 
-def many_windows() -> Row:
+def many_windows(measured: Measured) -> Row:
     """A row computed on the page on scale."""
-    measured = measured_in(SCALE.read_text(encoding="utf-8"))
     one, hours = (batch_run(measured, 1e9, windows=windows).core_hours for windows in (1, 24))
     what = "24 windows in each file, 10^9 users a day (computed)"
     reached = f"{hours / one:.2f} times: {hours:.2f} core-hours"
     return Row(what, "one window", "14.7 times", "within 2 times", reached, hours <= 2 * one)
 
 
+def flink(parallelism: int, before: str) -> Row:
+    """A row of the page on Flink."""
+    times = cells_of(DOCS / "flink_speed.md", "beside local", f"Flink, parallelism {parallelism}")[0]
+    what = f"Flink, parallelism {parallelism}, two cores"
+    return Row(what, "rate of a local run", before, "0.8 times", f"{times} times", float(times) >= 0.8)
+
+
+def stream(measured: Measured) -> Row:
+    """A row of the page on Kafka: the most that a stream takes up, beside the decoder alone."""
+    rate = float(cells_of(DOCS / "kafka_speed.md", "reports a second", "prism")[-1].replace(",", ""))
+    times = rate * measured.taken / 1e6
+    what = "stream of Kafka on Prism, 1,000 reports in a message, at most"
+    reached = f"{times:.2f} times: {rate:,.0f} reports a second"
+    return Row(what, "rate of the decoder", "not known", "0.5 times", reached, times >= 0.5)
+
+
 def page(users: int, sample: int, large: int, folder: Path) -> Iterator[str]:
     """The page, after everything is measured."""
     peers = "per record", "per record, no windows"
+    measured = measured_in((DOCS / "scale.md").read_text(encoding="utf-8"))
     whole = Comparison(("ldpbeam", "bare script"), users, folder / "whole", ROUNDS)
     few = Comparison(("ldpbeam", *peers), sample, folder / "sample", ROUNDS)
     rows = [
@@ -189,22 +206,25 @@ def page(users: int, sample: int, large: int, folder: Path) -> Iterator[str]:
         memory(whole, "875 MB"),
         per_record(few, whole, peers[0], "27 times", 40),
         per_record(few, whole, peers[1], "5.5 times", 8),
-        many_windows(),
+        many_windows(measured),
+        flink(1, "0.51 times"),
+        flink(2, "0.47 times"),
+        stream(measured),
     ]
-    measured = [whole, few]
+    comparisons = [whole, few]
     if large:
         names = "ldpbeam", "ldpbeam, two workers", "bare script"
         many = Comparison(names, large, folder / "large", ROUNDS)
         rows += [whole_jobs(many, "", 0.7, name) for name in names[:2]]
         rows.append(memory(many, "5,416 MB"))
-        measured.append(many)
+        comparisons.append(many)
     rows.sort(key=lambda row: row.met)
     yield PAGE.format(
         about=" ".join((__doc__ or "").split("\n\n")[2].split()),
         rounds=ROUNDS,
         reports=REPORTS,
         rows="\n".join(f"| {' | '.join(row[:-1])} |" for row in rows),
-        runs="\n".join(line for comparison in measured for line in comparison.lines()),
+        runs="\n".join(line for comparison in comparisons for line in comparison.lines()),
         columns="\n".join(columns.page(REPORTS)),
     ).rstrip()
 
