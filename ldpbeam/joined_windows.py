@@ -41,19 +41,11 @@ class Table:
         shape: of the table.
         cells: the places of the counts that are not zero, in the order of rows, ascending, shape (n,).
         counts: these counts, shape (n,).
-
-    Raises:
-        ValueError: if a place is not in the table, or there are not as many places as counts.
     """
 
     shape: tuple[int, ...]
     cells: Integers
     counts: Integers
-
-    def __post_init__(self) -> None:
-        outside = len(self.cells) and not 0 <= self.cells[0] <= self.cells[-1] < math.prod(self.shape)
-        if len(self.cells) != len(self.counts) or outside or (np.diff(self.cells) <= 0).any():
-            raise ValueError(f"cells must be ascending indexes into a table of shape {self.shape}, each once")
 
     @classmethod
     def of(cls, array: Integers) -> Table:
@@ -78,7 +70,13 @@ class Table:
         return flat.reshape(self.shape)
 
     def plus(self, other: Table) -> Table:
-        """The sum of two tables of one shape."""
+        """The sum of two tables.
+
+        Raises:
+            ValueError: if they have other shapes.
+        """
+        if self.shape != other.shape:
+            raise ValueError(f"statistics of {self.shape} and of {other.shape} counts cannot be merged")
         cells, counts = joint_cells.added_up(
             np.concatenate((self.cells, other.cells)), np.concatenate((self.counts, other.counts))
         )
@@ -95,11 +93,6 @@ class JoinedSupports:
     """
 
     table: Table
-
-    def __post_init__(self) -> None:
-        shape = self.table.shape
-        if len(shape) != 3 or shape[1] != shape[2]:
-            raise ValueError(f"users are by category, supports and reports, found an array of shape {shape}")
 
     @functools.cached_property
     def users(self) -> Integers:
@@ -128,10 +121,6 @@ class JoinedSupports:
         Raises:
             ValueError: if they have other numbers of categories or windows.
         """
-        if self.table.shape != other.table.shape:
-            raise ValueError(
-                f"statistics of {_shape(self)} and of {_shape(other)} cannot be merged: they differ"
-            )
         return JoinedSupports(self.table.plus(other.table))
 
     @property
@@ -153,25 +142,6 @@ class JoinedSupports:
         """How many times the variance of independent reports these are, at least 1, shape (categories,)."""
         independent = self.supports * (1.0 - self.supports / max(self.reports, 1))
         return np.maximum(1.0, self.variances / np.where(independent > 0.0, independent, np.inf))
-
-    def shares(self, p: float, q: float) -> tuple[Floats, Floats]:
-        """(unbiased shares, their standard errors), each of shape (categories,).
-
-        Args:
-            p: the probability that a report supports the category of its person.
-            q: the probability that it supports another one.
-
-        Raises:
-            ValueError: if there are no reports.
-        """
-        n = self.reports
-        if not n:
-            raise ValueError("there are no reports")
-        return (self.supports / n - q) / (p - q), np.sqrt(self.variances) / (n * (p - q))
-
-
-def _shape(supports: JoinedSupports) -> str:
-    return f"{supports.table.shape[0]} categories in {supports.windows} windows"
 
 
 def joined_supports(
@@ -221,10 +191,6 @@ class JoinedCells:
     totals: Integers
     table: Table
 
-    def __post_init__(self) -> None:
-        if self.table.shape != (len(self.totals), len(self.totals)):
-            raise ValueError(f"{len(self.totals)} cells have products of shape {self.table.shape}")
-
     @functools.cached_property
     def products(self) -> Integers:
         """The whole table."""
@@ -243,11 +209,8 @@ class JoinedCells:
         Raises:
             ValueError: if they have other numbers of cells.
         """
-        if len(self.totals) != len(other.totals):
-            raise ValueError(
-                f"statistics of {len(self.totals)} and of {len(other.totals)} cells cannot be merged"
-            )
-        return JoinedCells(self.totals + other.totals, self.table.plus(other.table))
+        table = self.table.plus(other.table)
+        return JoinedCells(self.totals + other.totals, table)
 
     @property
     def negative(self) -> JoinedCells:

@@ -57,7 +57,11 @@ def test_what_users_of_a_joined_day_sent_adds_up_and_has_the_variance_of_its_sha
         statistic = joined.statistic_of(attribute, joined.sent_by(cell, lifetime, values, rng))
         assert isinstance(statistic.joined, JoinedSupports)
         assert statistic.joined.reports == statistic.reports == values.hours.sum()
-        shares, errors = statistic.joined.shares(own, other)
+        n, apart = statistic.joined.reports, own - other
+        shares, errors = (
+            (statistic.joined.supports / n - other) / apart,
+            np.sqrt(statistic.joined.variances) / (n * apart),
+        )
         if mechanism != "olh":
             unbiased = window.unbiased_frequencies(statistic.histograms[0], statistic.reports)
             assert shares == pytest.approx(unbiased, abs=1e-12)

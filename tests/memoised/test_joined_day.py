@@ -134,8 +134,10 @@ def test_the_intervals_of_shares_have_the_variance_by_user() -> None:
     assert answer.users == 300 and not answer.warnings and answer.intervals is not None
     assert answer.intervals.methods["distribution"].endswith("; with the variance by user")
     mechanism = study.attribute("x").versions[0].mechanism
-    assert isinstance(day.statistic.joined, JoinedSupports)
-    expected = within_one(*day.statistic.joined.shares(*mechanism.support_probabilities), 0.95)  # type: ignore
+    joined, (p, q) = day.statistic.joined, mechanism.support_probabilities  # type: ignore[attr-defined]
+    assert isinstance(joined, JoinedSupports)
+    shares, errors = (joined.supports / joined.reports - q) / (p - q), np.sqrt(joined.variances)
+    expected = within_one(shares, errors / (joined.reports * (p - q)), 0.95)
     assert answer.intervals.distribution == pytest.approx(expected)
 
 
