@@ -8,7 +8,7 @@ computes the same matrix from an independent closed form.
 A channel that only one mechanism uses is in that mechanism's file.
 """
 
-from ldpbeam.channels.band import BandChannel
+from ldpbeam.channels.band import Band, BandChannel
 from ldpbeam.channels.channel import Channel, DenseChannel, DiagonalChannel, SlotChannel, bits_channel
 from ldpbeam.channels.composed import (
     BinnedChannel,
@@ -20,6 +20,7 @@ from ldpbeam.channels.composed import (
 )
 
 __all__ = [
+    "Band",
     "BandChannel",
     "BinnedChannel",
     "Channel",

@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from ldpbeam.channels.channel import Channel, Floats
 
 
+class Band(NamedTuple):
+    """The density of reports in [low, high].
+
+    At y given x in [0, 1] it is ``inside`` if |y - (offset + slope x)| <= ``half_width``, else ``outside``.
+    """
+
+    low: float
+    high: float
+    slope: float
+    offset: float
+    half_width: float
+    inside: float
+    outside: float
+
+
 class BandChannel(Channel):
     """A channel with one density in a band around a moving centre, and another one outside (SW, PM).
 
-    The report's density at y given x in [0, 1] is ``inside`` if |y - (offset + slope x)| <= ``half_width``,
-    and ``outside`` elsewhere in [low, high]. A product uses four look-ups per bucket in the second
-    antiderivative of the vector, so it takes time O(report buckets + value buckets).
+    A product uses four look-ups per bucket in the second antiderivative of the vector, so it takes time
+    O(report buckets + value buckets).
     """
 
-    def __init__(
-        self,
-        value_buckets: int,
-        report_buckets: int,
-        *,
-        low: float,
-        high: float,
-        slope: float,
-        offset: float,
-        half_width: float,
-        inside: float,
-        outside: float,
-    ) -> None:
+    def __init__(self, value_buckets: int, report_buckets: int, band: Band) -> None:
         super().__init__(report_buckets, value_buckets)
-        self._band = (low, high, slope, offset, half_width, inside, outside)
+        self.band = band
+        low, high, slope, offset, self.half_width, inside, outside = band
         self.report_edges = np.linspace(low, high, report_buckets + 1)
         self.centre_edges = offset + slope * np.linspace(0.0, 1.0, value_buckets + 1)
-        self.half_width = half_width
         self.step = inside - outside
         self.floor = outside * (high - low) / report_buckets
 
@@ -60,21 +63,6 @@ class BandChannel(Channel):
         band *= _width(self.report_edges) / _width(self.centre_edges)
         band += self.floor * weights.sum()
         return band
-
-    def coarser(self, value_buckets: int, report_buckets: int) -> BandChannel:
-        """The same band with other numbers of buckets."""
-        low, high, slope, offset, half_width, inside, outside = self._band
-        return BandChannel(
-            value_buckets,
-            report_buckets,
-            low=low,
-            high=high,
-            slope=slope,
-            offset=offset,
-            half_width=half_width,
-            inside=inside,
-            outside=outside,
-        )
 
     def dense(self) -> Floats:
         """The matrix, each entry computed from the band's area in the rectangle of (report, centre)."""

@@ -105,5 +105,5 @@ def _by_block(channel: Channel, blocks: int) -> tuple[Floats, Integers]:
         some = min(rows, 2 * blocks)
         groups = np.zeros(rows, np.int64)
         groups[block_starts(rows, some)[1:]] = 1
-        return channel.coarser(blocks, some).dense(), np.cumsum(groups)
+        return BandChannel(blocks, some, channel.band).dense(), np.cumsum(groups)
     return by_block(channel, blocks_of(buckets, blocks)[1]), np.arange(rows)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpbeam.channels import BandChannel, Channel
+from ldpbeam.channels import Band, BandChannel, Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_draws
@@ -73,9 +73,7 @@ class Piecewise(NumericMechanism):
         C = self.bound
         s = math.exp(self.epsilon / 2.0)
         inside = s * math.expm1(self.epsilon / 2.0) / (2.0 * (s + 1.0))
-        return BandChannel(
-            value_buckets,
-            self.cells(resolution),
+        band = Band(
             low=-C,
             high=C,
             slope=C + 1.0,
@@ -84,3 +82,4 @@ class Piecewise(NumericMechanism):
             inside=inside,
             outside=inside * math.exp(-self.epsilon),
         )
+        return BandChannel(value_buckets, self.cells(resolution), band)

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from ldpbeam.channels import BandChannel, Channel
+from ldpbeam.channels import Band, BandChannel, Channel
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_draws
 from ldpbeam.mechanisms.registry import register
@@ -90,16 +90,5 @@ class SquareWave(NumericMechanism):
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(cell | value bucket): a band of half width b around the value."""
-        low, high = self.report_range
-        inside, outside = self.densities
-        return BandChannel(
-            value_buckets,
-            self.cells(resolution),
-            low=low,
-            high=high,
-            slope=1.0,
-            offset=0.0,
-            half_width=self.half_width,
-            inside=inside,
-            outside=outside,
-        )
+        band = Band(*self.report_range, 1.0, 0.0, self.half_width, *self.densities)
+        return BandChannel(value_buckets, self.cells(resolution), band)
