@@ -119,8 +119,9 @@ def run(setting: Setting, place: int) -> list[str]:
     rng = np.random.default_rng([zlib.crc32(str(tuple(setting)).encode()), place])
     found = memory(setting.version, drawn(setting, rng))
     assert found is not None
-    flags = flagged(list(found.p_values.values()))
-    return [kind for kind, flag in zip(found.p_values, flags, strict=True) if flag]
+    _, p_values = found
+    flags = flagged(list(p_values.values()))
+    return [kind for kind, flag in zip(p_values, flags, strict=True) if flag]
 
 
 def clean_settings() -> list[Setting]:

@@ -13,7 +13,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel, DenseChannel
 from ldpbeam.domains import Floats, Integers, Numeric
 from ldpbeam.fit.deviance import checked, deviance, moments
-from ldpbeam.fit.likelihood import least_misfit
+from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.fit.slots import slots_p_value
 from ldpbeam.mechanisms import Mechanism, NumericMechanism, UnbiasedMechanism
 
@@ -44,12 +44,12 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
         cells = _cells(attribute.buckets)
         pooling = _pooling(mechanism, attribute.buckets, cells)
         pooled: Floats = np.bincount(pooling, counts, minlength=mechanism.cells(cells)).astype(np.float64)
-        return least_misfit(_numeric_channel(mechanism, cells), pooled, sparse=True).p_value
+        return misfit_p_value(_numeric_channel(mechanism, cells), pooled, sparse=True)
     channel = attribute.channel(index)
     tests = []
     if channel.shape[0] * channel.shape[1] <= MOST_ENTRIES:
         sparse = isinstance(mechanism, UnbiasedMechanism)
-        tests.append(least_misfit(channel, counts, sparse=sparse).p_value)
+        tests.append(misfit_p_value(channel, counts, sparse=sparse))
     tests.append(_noise_p_value(channel, mechanism, counts))
     if mechanism.seed_family:
         tests.append(_seeds_p_value(mechanism.seed_family, counts))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ldpbeam.channels import Channel, DiagonalChannel
@@ -13,7 +11,7 @@ from ldpbeam.estimators.frequencies import maximum_likelihood
 from ldpbeam.estimators.iteration import Fit, Trace, accelerate
 from ldpbeam.estimators.products import Products, products
 from ldpbeam.estimators.sparse_likelihood import sparsest
-from ldpbeam.fit.deviance import Moments, checked, deviance, moments
+from ldpbeam.fit.deviance import checked, deviance, moments
 
 #: A p-value above this cannot be flagged in any run, so the search for a better distribution ends.
 CLEAR = 0.1
@@ -25,21 +23,8 @@ TOLERANCE = 0.01
 MOST_ITERATIONS = 300
 
 
-@dataclass(frozen=True)
-class Misfit:
-    """The result of a comparison of counts with all distributions of values.
-
-    Attributes:
-        deviance: a lower bound of the deviance from the true distribution.
-        p_value: an upper bound of the probability of such a deviance if the counts fit.
-    """
-
-    deviance: float
-    p_value: float
-
-
-def least_misfit(channel: Channel, counts: Floats, *, sparse: bool) -> Misfit:
-    """The misfit of counts under the distribution of values that explains them best.
+def misfit_p_value(channel: Channel, counts: Floats, *, sparse: bool) -> float:
+    """An upper bound of the probability of so bad a fit under the distribution that explains counts best.
 
     Any distribution's deviance is at least that of the best one. So the search ends at the first one whose
     deviance is no surprise. Otherwise the maximum of the likelihood is found, and what may be missing to it
@@ -51,26 +36,26 @@ def least_misfit(channel: Channel, counts: Floats, *, sparse: bool) -> Misfit:
         sparse: whether few value buckets have weight at the maximum, as for numbers.
     """
     if isinstance(channel, DiagonalChannel):
-        return _misfit(channel, maximum_likelihood(counts, channel), counts, 0.0)
+        return _p_value(channel, maximum_likelihood(counts, channel), counts, 0.0)
     seen = np.flatnonzero(counts)
     with_rows = products(channel, seen)
     forward, backward = with_rows
     observed, n = counts[seen], float(counts.sum())
     weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
     if forward(weights).min() <= 0.0:
-        return Misfit(np.inf, 0.0)
+        return 0.0
     if is_nearly_orthogonal(channel):
         fit = most_likely(channel, counts, Trace(MOST_ITERATIONS), tolerance=TOLERANCE)
     else:
         for update in range(MOST_UPDATES):
             if update and update % UPDATES == 0:
-                misfit = _misfit(channel, weights / weights.sum(), counts, 0.0, check=False)
-                if misfit.p_value > CLEAR:
-                    return misfit
+                p_value = _p_value(channel, weights / weights.sum(), counts, 0.0, check=False)
+                if p_value > CLEAR:
+                    return p_value
             weights = weights * backward(observed / forward(weights)) / n
         fit = _most_likely(with_rows, observed, weights / weights.sum(), sparse)
     gap = n * (float((backward(observed / forward(fit.weights)) / n).max()) - 1.0)
-    return _misfit(channel, fit.weights, counts, 2.0 * max(gap, 0.0))
+    return _p_value(channel, fit.weights, counts, 2.0 * max(gap, 0.0))
 
 
 def _most_likely(products: Products, counts: Floats, start: Floats, sparse: bool) -> Fit:
@@ -85,13 +70,10 @@ def _most_likely(products: Products, counts: Floats, start: Floats, sparse: bool
     return accelerate(products, counts, start, trace, smoothing=False, tolerance=0.1 * TOLERANCE)
 
 
-def _misfit(channel: Channel, weights: Floats, counts: Floats, missing: float, check: bool = True) -> Misfit:
-    """The misfit under given weights, whose deviance is at most ``missing`` above the least one."""
+def _p_value(channel: Channel, weights: Floats, counts: Floats, missing: float, check: bool = True) -> float:
+    """That of the misfit under given weights, whose deviance is at most ``missing`` above the least one."""
     probabilities = np.maximum(channel.matvec(weights), 0.0)
     probabilities = probabilities / probabilities.sum()
     observed = max(deviance(counts, probabilities) - missing, 0.0)
-    expected: Moments = moments(float(counts.sum()), probabilities)
-    p_value = expected.p_value(observed)
-    if check:
-        p_value = checked(p_value, observed, counts, probabilities)
-    return Misfit(observed, p_value)
+    p_value = moments(float(counts.sum()), probabilities).p_value(observed)
+    return checked(p_value, observed, counts, probabilities) if check else p_value

@@ -95,24 +95,15 @@ def agreement(version: ServiceVersion) -> Agreement:
     return Agreement(p, q, same - first, of_other - always, first, always, steps, collision)
 
 
-@dataclass(frozen=True)
-class Memory:
-    """What joined windows say of clients' memory.
-
-    Attributes:
-        users: how many users have two reports or more.
-        p_values: by kind, an upper bound of the probability of reports that agree so little or so much if
-            the study is right. ``remembered_noise``: they agree as much as remembered noise makes them; only
-            of services with a lifetime epsilon. ``fresh_noise``: they differ as much as noise that is drawn
-            anew in each window makes them.
-    """
-
-    users: int
-    p_values: dict[Literal["remembered_noise", "fresh_noise"], float]
+#: By kind, an upper bound of the probability of reports that agree so little, or so much.
+PValues = dict[Literal["remembered_noise", "fresh_noise"], float]
 
 
-def memory(version: ServiceVersion, joined: JoinedSupports) -> Memory | None:
-    """Whether clients remember their noise as the study says; None of too few users.
+def memory(version: ServiceVersion, joined: JoinedSupports) -> tuple[int, PValues] | None:
+    """(how many users have two reports or more, p-values); None of too few users.
+
+    ``remembered_noise``: reports agree as much as remembered noise makes them; only of services with a
+    lifetime epsilon. ``fresh_noise``: they differ as much as noise that is drawn anew in each window does.
 
     Args:
         version: the service.
@@ -152,7 +143,7 @@ def memory(version: ServiceVersion, joined: JoinedSupports) -> Memory | None:
     # A family of seeds moves f_j as well, by this much.
     moved = _collided(version)
     agreed_moved = rates.collision - rates.first * moved
-    p_values: dict[Literal["remembered_noise", "fresh_noise"], float] = {}
+    p_values: PValues = {}
     if rates.kept > 0.0:
         spread = variances(both, agreed_moved)
         away = both - weights * agreed[:, None, None]
@@ -166,7 +157,7 @@ def memory(version: ServiceVersion, joined: JoinedSupports) -> Memory | None:
     # Seeds under which categories meet raise f_j and R_j alike.
     error = np.sqrt(variances(largest, rates.same * moved - agreed_moved))
     p_values["fresh_noise"] = _least(most, error, several)
-    return Memory(several, p_values)
+    return several, p_values
 
 
 def _of_rare(agreed: Floats, spread: Floats, ranked: Integers, part: float) -> tuple[Floats, Floats]:

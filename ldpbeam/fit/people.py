@@ -20,7 +20,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DenseChannel
 from ldpbeam.domains import Floats, Integers, Numeric
 from ldpbeam.fit.histograms import value_buckets
-from ldpbeam.fit.likelihood import least_misfit
+from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.statistics import Statistic
 
@@ -34,22 +34,11 @@ VALUE_BUCKETS, MOST_VALUE_BUCKETS = 256, 4096
 FEWEST_USERS = 50
 
 
-class Pair(NamedTuple):
-    """Two services that are compared.
+def pairs(attribute: Attribute, statistic: Statistic) -> Iterator[tuple[tuple[str, str], int, float]]:
+    """(the labels of two joined services, the users who answered both, a p-value), if these are enough users.
 
-    Attributes:
-        channels: the indexes of both channels in ``attribute.versions``.
-        users: the users who answered both.
-        p_value: an upper bound of the probability of such a table, if both speak of the same people.
+    The p-value is an upper bound of the probability of such a table, if both speak of the same people.
     """
-
-    channels: tuple[int, int]
-    users: int
-    p_value: float
-
-
-def pairs(attribute: Attribute, statistic: Statistic) -> Iterator[Pair]:
-    """The comparisons of any two joined services that enough users answered."""
     compared = [
         (service, part)
         for service in attribute.joint_services
@@ -76,8 +65,8 @@ def pairs(attribute: Attribute, statistic: Statistic) -> Iterator[Pair]:
         table: Floats = np.bincount(cells, counts[chosen], minlength=size).astype(np.float64)
         joint = (left.channel[:, None, :] * right.channel[None, :, :]).reshape(len(table), -1)
         numbers = isinstance(attribute.domain, Numeric)
-        misfit = least_misfit(DenseChannel(joint), table, sparse=numbers)
-        yield Pair((one.version, other.version), int(users), misfit.p_value)
+        labels = attribute.versions[one.version].label, attribute.versions[other.version].label
+        yield labels, int(users), misfit_p_value(DenseChannel(joint), table, sparse=numbers)
 
 
 def is_compared(attribute: Attribute, index: int) -> bool:

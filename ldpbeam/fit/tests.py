@@ -67,9 +67,8 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
         if reports >= FEWEST_REPORTS and has_tail(version.mechanism):
             p_value = tail_p_value(attribute, index, statistic)
             yield FitTest("tails", (version.label,), reports, p_value)
-    for pair in pairs(attribute, statistic):
-        one, other = (attribute.versions[index].label for index in pair.channels)
-        yield FitTest("same_people", (one, other), pair.users, pair.p_value)
+    for services, users, p_value in pairs(attribute, statistic):
+        yield FitTest("same_people", services, users, p_value)
 
 
 def _memory_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
@@ -80,8 +79,9 @@ def _memory_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTes
     )
     if remembered is None:
         return
-    for kind, p_value in remembered.p_values.items():
-        yield FitTest(kind, (version.label,), remembered.users, p_value)
+    users, p_values = remembered
+    for kind, p_value in p_values.items():
+        yield FitTest(kind, (version.label,), users, p_value)
 
 
 def explain(attribute: Attribute) -> Iterator[str]:

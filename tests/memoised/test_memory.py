@@ -95,8 +95,8 @@ def fresh_supports(fleet: Fleet, of: ServiceVersion, values: Any) -> JoinedSuppo
 def flags(of: ServiceVersion, joined: JoinedSupports) -> list[str]:
     """The tests with a p-value below 1e-4: of 36 calls, no clean one has that but once in 100 seeds."""
     found = memory(of, joined)
-    assert found is not None and found.users == PEOPLE
-    return [kind for kind, p_value in found.p_values.items() if p_value < 1e-4]
+    assert found is not None and found[0] == PEOPLE
+    return [kind for kind, p_value in found[1].items() if p_value < 1e-4]
 
 
 def test_people_of_even_shares_hide_that_their_clients_remember_nothing() -> None:
