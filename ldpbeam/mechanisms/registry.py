@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any, TypeVar
+import math
+from typing import Any, Literal, TypeVar
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
-from ldpbeam.mechanisms.categories.choice import AUTO, better_oracle
 from ldpbeam.mechanisms.mechanism import Mechanism
 from ldpbeam.mechanisms.vectors import SampledCoordinate
 from ldpbeam.nearest import did_you_mean
@@ -21,6 +21,8 @@ KINDS: dict[type[Domain], str] = {
     Vector: "vectors",
 }
 
+#: The name of a mechanism for categories: GRR or OLH, whichever has the lower variance.
+AUTO: Literal["auto"] = "auto"
 M = TypeVar("M", bound=type[Mechanism])
 
 
@@ -52,6 +54,11 @@ def registered_mechanisms() -> dict[str, type[Mechanism]]:
         BrokenPlugin: once for each plugin that cannot be used.
     """
     return dict(sorted(_REGISTRY.all().items()))
+
+
+def better_oracle(size: int, epsilon: float) -> str:
+    """``grr`` if size - 2 < 3 exp(epsilon), else ``olh`` (Wang et al., USENIX Security 2017)."""
+    return "grr" if size - 2 < 3.0 * math.exp(epsilon) else "olh"
 
 
 def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any) -> Mechanism:

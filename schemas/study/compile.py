@@ -11,7 +11,7 @@ from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
-from ldpbeam.mechanisms.categories.choice import AUTO
+from ldpbeam.mechanisms.registry import AUTO
 from ldpbeam.memoised import MEMOISED, Lifetime, released_options
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.panels import Panel
@@ -190,12 +190,13 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
     for service, described in model.services.items():
         for version, version_model in described.each_version.items():
             path = f"attributes.{name}.services.{service}" + (f".versions.{version}" if version else "")
-            lifetime = _lifetime(path, described, version_model, domain, model.buckets, group_users)
             mechanism = _mechanism(path, described, version_model, domain, model.buckets)
-            if lifetime is not None:
-                mechanism = lifetime.window
+            lifetime = _lifetime(
+                path, described, version_model, mechanism, domain, model.buckets, group_users
+            )
             at_most = version_model.values_at_most or described.values_at_most
             if lifetime is not None:
+                mechanism = lifetime.window
                 _check_values(path, at_most, domain, lifetime)
             versions.append(ServiceVersion(service, version, mechanism, lifetime, at_most))
     if not isinstance(domain, Vector):
@@ -274,6 +275,7 @@ def _lifetime(
     path: str,
     service: ServiceModel,
     version: VersionModel,
+    named: Mechanism,
     domain: Domain,
     buckets: int,
     group_users: bool,
@@ -301,7 +303,6 @@ def _lifetime(
             f"{path}: with lifetime_epsilon, name grr or olh instead of auto: with olh a user's lifetime "
             "epsilon is spent on fewer values"
         )
-    named = _mechanism(path, service, version, domain, buckets)
     memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
     if isinstance(domain, Numeric) and memo_buckets % buckets:
         raise ValueError(

@@ -14,10 +14,9 @@ from typing import Any
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric
 from ldpbeam.estimators import registered_estimators
-from ldpbeam.mechanisms.categories.choice import AUTO, better_oracle
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON, Mechanism
 from ldpbeam.mechanisms.options import options_of
-from ldpbeam.mechanisms.registry import registered_mechanisms
+from ldpbeam.mechanisms.registry import AUTO, better_oracle, registered_mechanisms
 from ldpbeam.memoised import MEMOISED, MOST_MEMO_BUCKETS
 from ldpbeam.options import Option, Range
 from ldpbeam.schemas.study.models import NAME, OWN_COLUMNS, REMEMBERING, EstimateModel, StudyModel

@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import BinnedChannel, Channel
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
-from ldpbeam.mechanisms.categories.choice import AUTO
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.mechanism import FrequencyMechanism, Uniforms
-from ldpbeam.mechanisms.registry import build_mechanism, register
+from ldpbeam.mechanisms.registry import AUTO, build_mechanism, register
 from ldpbeam.options import Range
 
 #: The most bins; more are a mistake, because every bin needs at least one value bucket.

@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import BinnedChannel, Channel, MixtureChannel
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.mechanisms.categories.choice import AUTO
 from ldpbeam.mechanisms.categories.hadamard import HadamardRandomisedResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism, oracle_over
-from ldpbeam.mechanisms.registry import register
+from ldpbeam.mechanisms.registry import AUTO, register
 from ldpbeam.options import Range
 
 #: The oracles whose reports fit the payload of every level.
