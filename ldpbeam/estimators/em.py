@@ -138,8 +138,8 @@ def _estimate(
     start: Floats | None = None,
 ) -> Estimate:
     attribute, versions = question.attribute, question.versions
-    composite = any(attribute.versions[index].mechanism.composite for index in versions)
-    counts = np.concatenate([question.statistic.histograms[index] for index in versions]).astype(np.float64)
+    composite = any(mechanism.composite for mechanism in question.mechanisms)
+    counts = np.concatenate(question.histograms).astype(np.float64)
     channel = attribute.stacked_channel(versions)
     details: dict[str, object] = {}
     trace = Trace(max_iterations, question.progress)
@@ -164,10 +164,7 @@ def _estimate(
         )
         warnings = convergence_warnings(fit, tolerance)
         details = {"tolerance": tolerance, "tolerance_per_report": tolerance / question.reports}
-    if len({attribute.versions[index].service for index in versions}) > 1:
-        details["likelihood"] = "composite: reports of one user to several services as independent"
-    if composite:
-        details["composite"] = "the counts of one report are taken as independent"
+    details |= question.independence
     if start is not None:
         details["start"] = "previous estimate"
     return question.answer_distribution(

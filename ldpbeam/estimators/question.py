@@ -60,6 +60,20 @@ class Question:
         """The histogram of each of ``versions``."""
         return [self.statistic.histograms[index] for index in self.versions]
 
+    @property
+    def independence(self) -> dict[str, str]:
+        """What a likelihood of histograms takes to be independent that is not, for the details."""
+        composite = any(mechanism.composite for mechanism in self.mechanisms)
+        counts = {"composite": "the counts of one report are taken as independent"} if composite else {}
+        return self.composite_services | counts
+
+    @property
+    def composite_services(self) -> dict[str, str]:
+        """The same of the reports of one user to several services."""
+        services = {self.attribute.versions[index].service for index in self.versions}
+        several = "composite: reports of one user to several services as independent"
+        return {"likelihood": several} if len(services) > 1 else {}
+
     def reports_of(self, index: int) -> int:
         """The number of reports of ``attribute.versions[index]``: one per user who answered it."""
         return self.statistic.reports_of(index)

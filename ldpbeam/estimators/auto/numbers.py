@@ -179,8 +179,8 @@ def auto_numbers(question: Question) -> Estimate:
         details["joint_buckets"] = shown_buckets(question.attribute, question.services)
         details["information_kept"] = kept
         warnings = resolution_warnings(question.attribute, kept)
-    elif len({question.attribute.versions[index].service for index in question.versions}) > 1:
-        details["likelihood"] = "composite: reports of one user to several services as independent"
+    else:
+        details |= question.composite_services
     return question.answer_distribution(
         "auto",
         distribution,

@@ -54,7 +54,7 @@ def pckv_em(
         return _by_steps(question, tolerance, max_iterations)
     fit = fit_channel(
         attribute.stacked_channel(versions),
-        np.concatenate([question.statistic.histograms[index] for index in versions]),
+        np.concatenate(question.histograms),
         Trace(max_iterations, question.progress),
         smoothing=False,
         tolerance=tolerance,
@@ -82,7 +82,7 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
     attribute = question.attribute
     mechanisms = question.mechanisms
     size = mechanisms[0].size
-    histograms = [question.statistic.histograms[index].reshape(size, -1) for index in question.versions]
+    histograms = [histogram.reshape(size, -1) for histogram in question.histograms]
     # The key step: each slot is absent or present, as if a key had one value.
     slots = []
     for mechanism in mechanisms:

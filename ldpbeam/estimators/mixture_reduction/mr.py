@@ -74,9 +74,8 @@ def mr(
             unary encodings.
     """
     attribute, versions = question.attribute, question.versions
-    mechanisms = [attribute.versions[index].mechanism for index in versions]
-    histograms = [question.statistic.histograms[index] for index in versions]
-    composite = any(mechanism.composite for mechanism in mechanisms)
+    histograms = question.histograms
+    composite = any(mechanism.composite for mechanism in question.mechanisms)
     numeric = isinstance(attribute.domain, Numeric)
     buckets = attribute.value_buckets
     if numeric:
@@ -125,11 +124,8 @@ def mr(
         "components": list(reduction.components),
         "stage_iterations": [len(stage.fit.log_likelihoods) for stage in reduction.stages],
         "undone": reduction.undone,
+        **question.independence,
     }
-    if len({attribute.versions[index].service for index in versions}) > 1:
-        details["likelihood"] = "composite: reports of one user to several services as independent"
-    if composite:
-        details["composite"] = "the counts of one report are taken as independent"
     ended = [stage.fit for stage in reduction.stages if not stage.fit.converged]
     return question.answer_distribution(
         "mr",
