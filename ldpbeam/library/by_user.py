@@ -26,7 +26,7 @@ from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.joining.join import at_most_groups, groups_merged
+from ldpbeam.transforms.joining.join import at_most_groups, groups_merged, ranks_of
 from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.validation import columns_or_only
@@ -211,7 +211,8 @@ def _of_attribute(
                 rows = np.flatnonzero(inside)
                 payloads = reports.payloads[index][reports.places[rows]] if len(rows) else None
                 sides.append((users[rows], payloads))
-            if min(len(np.unique(rows)) for rows, _ in sides) < max(study.publish.at_least, 1):
+            people = (int(ranks_of(rows, len(known)).max(initial=-1)) + 1 for rows, _ in sides)
+            if min(people) < max(study.publish.at_least, 1):
                 continue
             if _is_compared(attribute, version.mechanism):
                 first_side, second_side = cast(list[_Side], sides)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,19 +15,24 @@ if TYPE_CHECKING:
     import pandas
 
 _TIME = pa.timestamp("ms", "UTC")
-_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("attribute", "estimate", "number")),
-        *((f"{side}_window_start", _TIME) for side in ("first", "second")),
-        *((f"{side}_group", pa.string()) for side in ("first", "second")),
-        *(
-            (name, pa.float64())
-            for name in ("first", "second", "difference", "low", "high", "standard_error")
-        ),
-        ("beyond", pa.bool_()),
-        ("flag", pa.string()),
-    ]
-)
+#: The type of each column of a table of differences, and its value.
+_COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Difference], Any]]] = {
+    "attribute": (pa.string(), lambda entry: entry.key.attribute),
+    "estimate": (pa.string(), lambda entry: entry.key.name),
+    "number": (pa.string(), lambda entry: entry.number),
+    "first_window_start": (_TIME, lambda entry: entry.key.window and entry.key.window[0]),
+    "second_window_start": (_TIME, lambda entry: entry.other_key.window and entry.other_key.window[0]),
+    "first_group": (pa.string(), lambda entry: entry.key.group),
+    "second_group": (pa.string(), lambda entry: entry.other_key.group),
+    "first": (pa.float64(), lambda entry: entry.first),
+    "second": (pa.float64(), lambda entry: entry.second),
+    "difference": (pa.float64(), lambda entry: entry.second - entry.first),
+    "low": (pa.float64(), lambda entry: entry.low),
+    "high": (pa.float64(), lambda entry: entry.high),
+    "standard_error": (pa.float64(), lambda entry: entry.error),
+    "beyond": (pa.bool_(), lambda entry: entry.beyond),
+    "flag": (pa.string(), lambda entry: entry.flag),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,27 +64,9 @@ class Differences:
 
     def to_arrow(self) -> pa.Table:
         """The differences as an Arrow table, one row per number; its columns are always the same."""
-        rows = [
-            {
-                "attribute": entry.key.attribute,
-                "estimate": entry.key.name,
-                "number": entry.number,
-                "first_window_start": entry.key.window and entry.key.window[0],
-                "second_window_start": entry.other_key.window and entry.other_key.window[0],
-                "first_group": entry.key.group,
-                "second_group": entry.other_key.group,
-                "first": entry.first,
-                "second": entry.second,
-                "difference": entry.second - entry.first,
-                "low": entry.low,
-                "high": entry.high,
-                "standard_error": entry.error,
-                "beyond": entry.beyond,
-                "flag": entry.flag,
-            }
-            for entry in self.numbers
-        ]
-        return pa.Table.from_pylist(rows, schema=_SCHEMA)
+        return pa.table(
+            {name: pa.array(map(value, self.numbers), kind) for name, (kind, value) in _COLUMNS.items()}
+        )
 
     def to_pandas(self) -> pandas.DataFrame:
         """:meth:`to_arrow` as a pandas data frame.

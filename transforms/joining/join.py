@@ -121,7 +121,7 @@ def _user_reports(
     users: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> UserReports:
-    numbers = _renumbered(users[rows], len(users))
+    numbers = ranks_of(users[rows], len(users))
     answers = []
     for version in sorted(reports.payloads):
         of_version = reports.versions[rows] == version
@@ -132,7 +132,7 @@ def _user_reports(
     return UserReports(attribute.name, group, int(numbers.max(initial=-1)) + 1, tuple(answers))
 
 
-def _renumbered(codes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def ranks_of(codes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """The rank of each code among the distinct ones, shape (n,); codes are below ``most``."""
     if 8 * len(codes) < most:
         # There may be thousands of small groups: the work for one must not grow with the users of all.
