@@ -244,17 +244,14 @@ def _check(attribute: Attribute, users: int, answer: Answers) -> None:
         )
     if not attribute.group_users:
         return
-    same = f"the reports of {version.label} must be of different users, one report each"
-    if len(rows) != len(payloads):
-        raise ValueError(same)
     if len(rows) and not 0 <= rows.min() <= rows.max() < users:
         raise ValueError(
             f"the reports of {version.label} are of users {rows.min()} to {rows.max()}, of {users}"
         )
     present = np.zeros(users, dtype=np.bool_)
     present[rows] = True
-    if np.count_nonzero(present) != len(rows):
-        raise ValueError(same)
+    if not np.count_nonzero(present) == len(rows) == len(payloads):
+        raise ValueError(f"the reports of {version.label} must be of different users, one report each")
 
 
 def _joint_histogram(

@@ -17,10 +17,9 @@ from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN, OUT_OF_RANGE, accounting
 from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, counts_of, disclosed
 from ldpbeam.transforms.reports.validation import Validation
-from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
-from ldpbeam.transforms.windows.groups import Accumulator, by_window, snapshots
+from ldpbeam.transforms.windows.groups import Accumulator, added_up, by_window, snapshots, with_added
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -121,14 +120,12 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
     by_key: dict[PieceKey, list[pa.RecordBatch]] = {}
     for key, parts in pieces.taken():
         by_key.setdefault(key, []).extend(parts)
-    combine = CombineGroups()
     by_window_key: dict[WindowKey, Accumulator] = {}
     for key, batches in by_key.items():
         for own_fold in folds:
             for window, folded in own_fold.fold(key, batches):
                 tally.counts += folded.counts(study)
                 for window_key, statistics in by_window(folded.statistics, window):
-                    beside = by_window_key.get(window_key) or combine.create_accumulator()
-                    by_window_key[window_key] = combine.add_input(beside, statistics)
+                    by_window_key[window_key] = with_added(by_window_key.get(window_key, []), statistics)
     for window_key, beside in by_window_key.items():
-        yield from snapshots(study, window_key, combine.extract_output(beside))
+        yield from snapshots(study, window_key, added_up(beside))

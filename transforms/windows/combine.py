@@ -7,10 +7,7 @@ from collections.abc import Iterable
 import apache_beam as beam
 
 from ldpbeam.transforms.windows.coders import AccumulatorCoder
-from ldpbeam.transforms.windows.groups import Accumulator, GroupStatistics, added_up
-
-#: An accumulator holds fewer partial statistics than this; they are merged together.
-SIDE_BY_SIDE = 16
+from ldpbeam.transforms.windows.groups import SIDE_BY_SIDE, Accumulator, GroupStatistics, added_up, with_added
 
 
 class CombineGroups(beam.CombineFn):
@@ -25,9 +22,8 @@ class CombineGroups(beam.CombineFn):
         return []
 
     def add_input(self, accumulator: Accumulator, statistics: GroupStatistics) -> Accumulator:
-        """Append the statistics, and merge when there are :data:`SIDE_BY_SIDE`."""
-        accumulator.append(statistics)
-        return self.compact(accumulator) if len(accumulator) >= SIDE_BY_SIDE else accumulator
+        """Append the statistics; many are merged."""
+        return with_added(accumulator, statistics)
 
     def merge_accumulators(self, accumulators: Iterable[Accumulator]) -> Accumulator:
         """Merge all partial statistics, a few at a time, since there may be thousands of them."""

@@ -18,8 +18,9 @@ class GroupStatistics(dict[GroupKey, Statistic]):
     """Statistics by attribute and group; it is a class of its own so that Beam finds its coder."""
 
 
-#: Partial statistics that are not merged yet.
+#: Partial statistics that are not merged yet, fewer than SIDE_BY_SIDE.
 Accumulator = list[GroupStatistics]
+SIDE_BY_SIDE = 16
 
 
 def added_up(parts: Accumulator) -> GroupStatistics:
@@ -29,6 +30,12 @@ def added_up(parts: Accumulator) -> GroupStatistics:
         for key, statistic in statistics.items():
             by_key.setdefault(key, []).append(statistic)
     return GroupStatistics({key: merge(parts_of_key) for key, parts_of_key in by_key.items()})
+
+
+def with_added(accumulator: Accumulator, statistics: GroupStatistics) -> Accumulator:
+    """The accumulator with further statistics; merged when there are :data:`SIDE_BY_SIDE`."""
+    accumulator.append(statistics)
+    return [added_up(accumulator)] if len(accumulator) >= SIDE_BY_SIDE else accumulator
 
 
 def explain(groups: Groups) -> str:
