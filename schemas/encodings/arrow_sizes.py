@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,21 +18,10 @@ _DATA, _BUFFERS, _COMPRESSION = 1, 2, 3
 _AS_IT_IS = -1
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The size of an Arrow stream.
+def sizes_of(data: bytes) -> tuple[int, int]:
+    """(record batches and dictionaries, the bytes of their buffers after decompression) of an Arrow stream.
 
-    Attributes:
-        batches: the number of record batches and dictionaries.
-        plain: the bytes of their buffers after decompression.
-    """
-
-    batches: int
-    plain: int
-
-
-def sizes_of(data: bytes) -> Sizes:
-    """The sizes that an Arrow stream declares, up to the first damaged message, which Arrow reports later.
+    They are what the stream declares, up to the first damaged message, which Arrow reports later.
 
     Raises:
         ValueError: if the metadata of a message cannot be read.
@@ -42,7 +30,7 @@ def sizes_of(data: bytes) -> Sizes:
     for metadata, body in _messages(data):
         batches += 1
         plain += _plain(metadata, body)
-    return Sizes(batches, plain)
+    return batches, plain
 
 
 def _messages(data: bytes) -> Iterator[tuple[memoryview, memoryview]]:

@@ -207,11 +207,11 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
 
 
 def _refuse_sizes(data: bytes) -> None:
-    sizes = sizes_of(data)
-    if sizes.plain > ALLOWANCE.bytes:
+    batches, plain = sizes_of(data)
+    if plain > ALLOWANCE.bytes:
         raise ValueError(f"its buffers would be more than {ALLOWANCE}")
-    if sizes.batches > MOST_BATCHES:
-        raise ValueError(f"it has {sizes.batches:,} batches and dictionaries, more than {MOST_BATCHES:,}")
+    if batches > MOST_BATCHES:
+        raise ValueError(f"it has {batches:,} batches and dictionaries, more than {MOST_BATCHES:,}")
 
 
 def _part(

@@ -130,7 +130,7 @@ def test_statistics_of_a_coordinate_are_those_of_its_reports_however_batches_are
     accumulator = combine.create_accumulator()
     for partition in range(2):
         own = [report for report in some if report.user[-1] % 2 == partition]
-        rows = join(V, batches_of(own, size)).users if own else []
+        rows = join(V, batches_of(own, size))[0] if own else []
         accumulator = combine.add_input(accumulator, tallied(STUDY, V, rows))
     found = combine.extract_output(accumulator)
     assert found == expected

@@ -51,27 +51,13 @@ class UserReports(NamedTuple):
         return sum(len(answer.payloads) for answer in self.answers)
 
 
-class Joined(NamedTuple):
-    """The result of the join of some users in one window.
-
-    Attributes:
-        users: the rows, one element per group.
-        used: how many reports are kept, of those that are counted here.
-        duplicates: how many reports are dropped as duplicates, of those that are counted here.
-    """
-
-    users: list[UserReports]
-    used: int
-    duplicates: int
-
-
 def join(
     attribute: Attribute,
     batches: Sequence[pa.RecordBatch],
     counted_until: int = 2**62,
     most_groups: int = MOST_GROUPS,
     size: int | None = None,
-) -> Joined:
+) -> tuple[list[UserReports], int]:
     """Join all reports of some users in one window into one row per user.
 
     One report of each user to each service is kept; the others are dropped as duplicates. Groups split a
@@ -85,6 +71,9 @@ def join(
         most_groups: how many groups have rows of their own, as of :func:`at_most_groups`.
         size: the size of the windows that the reports lie in, if in several. A report of each user, service
             and window is then kept, and a row has all that its user sent.
+
+    Returns:
+        The rows, one element per group, and how many reports are kept, of those that are counted here.
     """
     reports = gathered(attribute, batches)
     users, _ = codes_of(reports.users)
@@ -96,8 +85,7 @@ def join(
         _user_reports(attribute, names[code].as_py(), reports, users, rows)
         for code, rows in _rows_of_codes(groups, rows_kept)
     ]
-    counted = rows_kept[reports.times < counted_until]
-    return Joined(joined, int(counted.sum()), int((~counted).sum()))
+    return joined, int(rows_kept[reports.times < counted_until].sum())
 
 
 def _rows_of_codes(

@@ -113,7 +113,7 @@ class Fold:
             batches, _ = without_duplicate_ids(attribute, batches)
         if self.study.group_users:
             until = counted_until(self.study.windows, window, self.span)
-            rows, used, _ = join(attribute, batches, until, self.most_groups)
+            rows, used = join(attribute, batches, until, self.most_groups)
         else:
             rows = [users for batch in batches for users in without_join(batch, attribute, self.most_groups)]
             used = counted(self.study.windows, batches, window, self.span)
@@ -218,7 +218,7 @@ class JoinedFold(Fold):
         """Fold all reports of a partition of users in one longer window, and no others."""
         windows = self.study.windows
         assert windows is not None
-        rows, _, _ = join(attribute, batches, most_groups=self.most_groups, size=windows.size)
+        rows, _ = join(attribute, batches, most_groups=self.most_groups, size=windows.size)
         kept = sum(users.reports for users in rows)
         return Folded(tallied(self.study, attribute, rows, windows.each_joined), 0, 0, kept)
 

@@ -66,5 +66,5 @@ def statistic_of(study: Study, users: int) -> Statistic:
 def joined(study: Study, batches: Sequence[pa.RecordBatch]) -> None:
     """A partition's reports to statistics."""
     attribute = study.attribute("minutes")
-    for users in join(attribute, batches).users:
+    for users in join(attribute, batches)[0]:
         tally(attribute, users.users, users.answers)
