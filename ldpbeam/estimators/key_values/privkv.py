@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,24 +22,9 @@ from ldpbeam.mechanisms.key_values.privkv import ABSENT, MINUS, PLUS, PrivKV
 from ldpbeam.options import AboveZero, Iterations
 
 
-@dataclass(frozen=True)
-class KeyFit:
-    """The result of EM for each key.
-
-    Attributes:
-        theta: the distribution over each key's states, shape (keys, states).
-        iterations: the number of updates of each key, shape (keys,).
-        converged: whether each key met the precision, shape (keys,).
-        log_likelihoods: the log-likelihood before each update, summed over all keys' reports.
-    """
-
-    theta: Floats
-    iterations: Integers
-    converged: np.ndarray[Any, np.dtype[np.bool_]]
-    log_likelihoods: Floats
-
-
-def fit_keys(counts: Floats, block: Floats, trace: Trace, *, precision: float) -> KeyFit:
+def fit_keys(
+    counts: Floats, block: Floats, trace: Trace, *, precision: float
+) -> tuple[Floats, Integers, Integers]:
     """EM for each key separately, computed for all keys at once (PrivKV-EM paper, Algorithm 1).
 
     A key starts with uniform states, and stops after the update that changes no state's probability by more
@@ -50,8 +33,13 @@ def fit_keys(counts: Floats, block: Floats, trace: Trace, *, precision: float) -
     Args:
         counts: the reports of each kind, shape (keys, kinds).
         block: P(kind | state), shape (kinds, states).
-        trace: it counts the iterations; where it is full, the iteration ends, not converged.
+        trace: it counts the iterations; where it is full, the iteration ends, not converged. Its
+            log-likelihoods are summed over all keys' reports.
         precision: the paper's eta.
+
+    Returns:
+        The distribution over each key's states, shape (keys, states); the number of updates of each key,
+        shape (keys,); and the keys that have not met the precision.
     """
     keys, states = len(counts), block.shape[1]
     theta = np.full((keys, states), 1.0 / states)
@@ -67,9 +55,7 @@ def fit_keys(counts: Floats, block: Floats, trace: Trace, *, precision: float) -
         theta[moving] = new
         iterations[moving] += 1
         moving = moving[np.abs(new - old).max(axis=1) > precision]
-    converged = np.ones(keys, dtype=np.bool_)
-    converged[moving] = False
-    return KeyFit(theta, iterations, converged, np.array(trace.likelihoods))
+    return theta, iterations, moving
 
 
 def privkv_maximum_likelihood(counts: Integers, mechanism: PrivKV) -> tuple[Floats, Floats]:
@@ -157,27 +143,28 @@ def privkv_em(
     """
     counts = _counts(question)
     mechanisms = question.mechanisms
-    fit = fit_keys(
+    trace = Trace(max_iterations, question.progress)
+    theta, iterations, moving = fit_keys(
         np.concatenate(counts, axis=1).astype(np.float64),
         np.vstack([mechanism.block for mechanism in mechanisms]),
-        Trace(max_iterations, question.progress),
+        trace,
         precision=precision,
     )
     warnings = unreported(question)
-    if not fit.converged.all():
+    if len(moving):
         warnings += (
-            f"{int((~fit.converged).sum())} keys have not converged after {max_iterations} iterations: "
+            f"{len(moving)} keys have not converged after {max_iterations} iterations: "
             "raise max_iterations, or precision",
         )
     return answer_keys(
         question,
         "privkv_em",
-        *mechanisms[0].key_values_of(fit.theta.ravel()),
-        converged=bool(fit.converged.all()),
-        n_iterations=int(fit.iterations.max()),
-        log_likelihoods=fit.log_likelihoods,
+        *mechanisms[0].key_values_of(theta.ravel()),
+        converged=not len(moving),
+        n_iterations=int(iterations.max()),
+        log_likelihoods=np.array(trace.likelihoods),
         warnings=warnings,
-        details={"precision": precision, "median_iterations": float(np.median(fit.iterations))},
+        details={"precision": precision, "median_iterations": float(np.median(iterations))},
     )
 
 
