@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -69,7 +71,6 @@ class Perturb(beam.PTransform):
             if name is None:
                 raise ValueError(f"the study has several {what}s: name one with {what}=...")
         assert columns.attribute is not None and columns.service is not None
-        self.study = study
         known = study.attribute(columns.attribute)
         if any(known.versions[index].lifetime is not None for index in known.versions_of([columns.service])):
             raise ValueError(
@@ -77,9 +78,10 @@ class Perturb(beam.PTransform):
                 "Perturb has no keys of devices: use ldpbeam.Client, or ldpbeam perturb --device-key-file"
             )
         # A mistake in the options must fail before the pipeline runs.
-        Client(study, columns.attribute, columns.service, version=version, clip=clip)
-        client = _ClientOf(study, columns.attribute, columns.service, version, clip)
-        self.function = _Perturb(client, _Fields(value, user_id, event_time))
+        client = partial(Client, study, columns.attribute, columns.service, version=version, clip=clip)
+        client()
+        self.function = _Perturb(client, value, user_id, event_time)
+        self.shown = {"study": study.name, "attribute": known.name, "service": columns.service}
 
     def expand(self, values: beam.PCollection[Any]) -> beam.PCollection[dict[str, Any]]:
         """Perturb the values of each bundle together."""
@@ -87,38 +89,21 @@ class Perturb(beam.PTransform):
 
     def display_data(self) -> dict[str, Any]:
         """Which clients these are, for the pages of runners."""
-        attribute = self.function.of
-        return {"study": attribute.study.name, "attribute": attribute.attribute, "service": attribute.service}
+        return self.shown
 
 
-class _ClientOf(NamedTuple):
-    """The arguments of a client."""
+@dataclass(eq=False)
+class _Perturb(beam.DoFn):
+    """The fields are named as the arguments of :class:`Perturb`, which makes the client of each worker."""
 
-    study: Study
-    attribute: str
-    service: str
-    version: str | None
-    clip: bool
-
-
-class _Fields(NamedTuple):
-    """The names of fields; an event time of None is the element's timestamp."""
-
+    client: Callable[[], Client]
     value: str
     user_id: str
     event_time: str | None
 
-
-class _Perturb(beam.DoFn):
-    def __init__(self, of: _ClientOf, fields: _Fields) -> None:
-        self.of = of
-        self.fields = fields
-        self._client: Client
-
     def setup(self) -> None:
         """Make the client of this worker."""
-        of = self.of
-        self._client = Client(of.study, of.attribute, of.service, version=of.version, clip=of.clip)
+        self._client = self.client()
 
     def start_bundle(self) -> None:
         self._waiting: list[tuple[Mapping[str, Any], Timestamp, Any]] = []
@@ -141,15 +126,15 @@ class _Perturb(beam.DoFn):
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
-        if self.of.study.panel is not None:
+        if self._client.study.panel is not None:
             waiting = self._in_turn(waiting)
             if not waiting:
                 return
         records = [record for record, _, _ in waiting]
-        groups = self.of.study.groups
-        users = _column(records, self.fields.user_id)
+        groups = self._client.study.groups
+        users = _column(records, self.user_id)
         table = self._client.reports(
-            [record[self.fields.value] for record in records],
+            [record[self.value] for record in records],
             users,
             event_times=self._times(waiting),
             groups=_column(records, groups.field) if groups else None,
@@ -168,16 +153,16 @@ class _Perturb(beam.DoFn):
         self, waiting: list[tuple[Mapping[str, Any], Timestamp, Any]]
     ) -> list[tuple[Mapping[str, Any], Timestamp, Any]]:
         """The values of those whose turn it is; the others send nothing."""
-        users = _column([record for record, _, _ in waiting], self.fields.user_id)
+        users = _column([record for record, _, _ in waiting], self.user_id)
         times = self._times(waiting)
         if users is None or times is None:
             return waiting  # the client says what is missing
         return [waiting[row] for row in np.flatnonzero(self._client.in_turn(users, times))]
 
     def _times(self, waiting: list[tuple[Mapping[str, Any], Timestamp, Any]]) -> list[Any] | None:
-        if self.fields.event_time is None:
+        if self.event_time is None:
             return [milliseconds_of(time) for _, time, _ in waiting]
-        given = _column([record for record, _, _ in waiting], self.fields.event_time)
+        given = _column([record for record, _, _ in waiting], self.event_time)
         return given and [milliseconds_of(time) if isinstance(time, Timestamp) else time for time in given]
 
 
