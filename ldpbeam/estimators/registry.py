@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ldpbeam.estimators.admm import admm, check_hierarchy
-from ldpbeam.estimators.auto import auto, auto_joins, check_auto
+from ldpbeam.estimators.auto.dispatch import auto, auto_joins, check_auto
 from ldpbeam.estimators.em import check_em, check_ems, em, ems, ems_is_fixed_point
 from ldpbeam.estimators.estimator import Estimator
 from ldpbeam.estimators.frequencies import (
