@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future, wait
 from typing import Any
@@ -88,8 +89,15 @@ class Brokers:
         """Whether somebody has committed offsets of the topic for a group."""
         places = [self._kafka.TopicPartition(self.topic.name, each) for each in partitions]
         asked = self._kafka.ConsumerGroupTopicPartitions(group, places)
-        answer = self._client.list_consumer_group_offsets([asked], **self._waiting)[group]
-        return any(each.offset >= 0 for each in self._answer(answer, group).topic_partitions)
+        end = time.monotonic() + BROKER_SECONDS
+        while True:
+            answer = self._client.list_consumer_group_offsets([asked], **self._waiting)[group]
+            try:
+                return any(each.offset >= 0 for each in self._result(answer).topic_partitions)
+            except self._kafka.KafkaException as error:
+                if not _of_starting(error.args[0]) or time.monotonic() > end:
+                    raise UserError(self._sentence(error.args[0], group)) from None
+            time.sleep(0.2)
 
     def cleanup_policy(self) -> str:
         """By what brokers delete messages of the topic; nothing if this user may not know."""
@@ -105,11 +113,11 @@ class Brokers:
         described: dict[str, Future[Any]] = self._client.describe_topics(named, **self._waiting, **given)
         return described[self.topic.name]
 
-    def _answer(self, future: Future[Any], group: str = "") -> Any:
+    def _answer(self, future: Future[Any]) -> Any:
         try:
             return self._result(future)
         except self._kafka.KafkaException as error:
-            raise UserError(self._sentence(error.args[0], group)) from None
+            raise UserError(self._sentence(error.args[0], "")) from None
 
     def _result(self, future: Future[Any]) -> Any:
         """The answer to a question, for which is not waited once all brokers have failed and one has refused.
@@ -175,6 +183,12 @@ class Brokers:
             f"{self._named()}: this user may not {self.right.lower()} it at {self.topic.brokers}; give it "
             f"the rights Describe and {self.right} on the topic"
         )
+
+
+def _of_starting(error: Any) -> bool:
+    """Whether a broker that has just started does not know its groups yet; librdkafka asks it once."""
+    names = "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"
+    return error.code() in [getattr(error, name) for name in names]
 
 
 def _of_tls(error: Any) -> bool:
