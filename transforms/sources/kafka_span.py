@@ -51,23 +51,22 @@ class KafkaSpan:
                 yield Offsets(partition, start, min(after, start + RANGE))
 
 
+@dataclass(eq=False)
 class ReadSpan(beam.PTransform):
     """Read the reports in a span of a topic.
 
     Outputs: decoded batches (main), whose schemas' metadata name topic and partition; dead letters (``DEAD``)
     of what does not decode; and counts.
 
-    Args:
+    Attributes:
         span: the offsets.
         columns: the columns of reports that the study needs.
         disclosure: what dead letters may reveal about their inputs.
     """
 
-    def __init__(self, span: KafkaSpan, columns: Columns, disclosure: Disclosure) -> None:
-        super().__init__()
-        self.span = span
-        self.columns = columns
-        self.disclosure = disclosure
+    span: KafkaSpan
+    columns: Columns
+    disclosure: Disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         """Spread the ranges over the workers, read each, and part its batches."""

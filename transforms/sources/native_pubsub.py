@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -22,6 +23,7 @@ from ldpbeam.transforms.sources.reader import Taken
 from ldpbeam.transforms.sources.source import Unpack
 
 
+@dataclass(eq=False)
 class ReadNative(beam.PTransform):
     """Read a subscription with the engine's own source.
 
@@ -32,14 +34,12 @@ class ReadNative(beam.PTransform):
     :class:`ReadStream` has them.
     """
 
-    def __init__(self, feed: Feed, disclosure: Disclosure) -> None:
-        super().__init__()
-        assert isinstance(feed, PubSubFeed)
-        self.feed = feed
-        self.disclosure = disclosure
+    feed: Feed
+    disclosure: Disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         """Pull messages, decode those of a bundle together, then part batches, dead letters and counts."""
+        assert isinstance(self.feed, PubSubFeed)
         return (
             pipeline
             | "Pull" >> ReadFromPubSub(subscription=self.feed.subscription, with_attributes=True)
@@ -48,12 +48,12 @@ class ReadNative(beam.PTransform):
         )
 
 
+@dataclass(eq=False)
 class _Decode(beam.DoFn):
     """Decode the messages of a bundle together; one by one, messages of one report take 100 times as long."""
 
-    def __init__(self, feed: str, columns: Columns) -> None:
-        self.feed = feed
-        self.columns = columns
+    feed: str
+    columns: Columns
 
     def start_bundle(self) -> None:
         self._clear()

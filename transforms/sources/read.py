@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO, Any
 
 import apache_beam as beam
@@ -17,13 +18,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import IN
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
-from ldpbeam.transforms.sources.files import (
-    BadFile,
-    FileRange,
-    ReportFile,
-    check_unchanged,
-    split,
-)
+from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, check_unchanged, split
 from ldpbeam.transforms.storage import open_raw
 
 BAD_FILE = "bad_file"
@@ -36,6 +31,7 @@ MOST_LETTERS, MOST_LETTER_BYTES = 1_000, 8 * 2**20
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
 
 
+@dataclass(eq=False)
 class ReadReports(beam.PTransform):
     """Read the reports in files.
 
@@ -45,25 +41,17 @@ class ReadReports(beam.PTransform):
     Outputs: decoded batches (main), whose schema's metadata names the file; dead letters (``DEAD``) of what
     does not decode; and counts.
 
-    Args:
+    Attributes:
         files: the files to read.
         bad_files: malformed files, each of which becomes a dead letter.
         columns: the columns of reports that the study needs.
         disclosure: what dead letters may reveal about their inputs.
     """
 
-    def __init__(
-        self,
-        files: list[ReportFile],
-        bad_files: list[BadFile],
-        columns: Columns,
-        disclosure: Disclosure,
-    ) -> None:
-        super().__init__()
-        self.files = files
-        self.bad_files = bad_files
-        self.columns = columns
-        self.disclosure = disclosure
+    files: list[ReportFile]
+    bad_files: list[BadFile]
+    columns: Columns
+    disclosure: Disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         """Split each file into ranges, spread them over the workers, and decode each range."""
@@ -88,10 +76,10 @@ def split_or_keep(file: ReportFile | BadFile, length: int | None = None) -> Iter
         yield BadFile(file.path, str(error))
 
 
+@dataclass(eq=False)
 class _ReadRange(beam.DoFn):
-    def __init__(self, columns: Columns, disclosure: Disclosure) -> None:
-        self.columns = columns
-        self.disclosure = disclosure
+    columns: Columns
+    disclosure: Disclosure
 
     def process(self, element: FileRange | BadFile) -> Iterable[Any]:
         path = element.path

@@ -8,6 +8,7 @@ with unbounded splittable reads: Prism and Flink.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -31,6 +32,7 @@ BUNDLE_SECONDS = 0.5
 POLL_SECONDS = 0.1
 
 
+@dataclass(eq=False)
 class ReadStream(beam.PTransform):
     """Read decoded batches as they arrive.
 
@@ -38,10 +40,8 @@ class ReadStream(beam.PTransform):
     (``DEAD``) of what does not decode; and counts.
     """
 
-    def __init__(self, reading: Reading, disclosure: Disclosure) -> None:
-        super().__init__()
-        self.reading = reading
-        self.disclosure = disclosure
+    reading: Reading
+    disclosure: Disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         """Read batches of a feed, then part each into decoded batches, dead letters and counts."""
@@ -55,15 +55,11 @@ class ReadStream(beam.PTransform):
         )
 
 
+@dataclass(eq=False)
 class Unpack(beam.DoFn):
-    """Part a batch of a feed into decoded batches, dead letters and counts.
+    """Part a batch of a feed into decoded batches, dead letters and counts."""
 
-    Args:
-        disclosure: what dead letters may reveal about their inputs.
-    """
-
-    def __init__(self, disclosure: Disclosure) -> None:
-        self.disclosure = disclosure
+    disclosure: Disclosure
 
     def process(self, taken: Taken) -> Iterable[Any]:
         """Count every report, emit the dead letters, and write the watermark into each decoded batch."""
@@ -83,17 +79,17 @@ class Unpack(beam.DoFn):
             yield batch.replace_schema_metadata(metadata)
 
 
+@dataclass(eq=False)
 class Source(UnboundedSource):
     """The source that Beam splits, one part per place, and that makes the readers.
 
-    Args:
+    Attributes:
         reading: the settings of the run.
         number: the place of the run that its readers read, from 0.
     """
 
-    def __init__(self, reading: Reading, number: int = 0) -> None:
-        self.reading = reading
-        self.number = number
+    reading: Reading
+    number: int = 0
 
     def split(self, desired_num_splits: int, options: Any = None) -> list[UnboundedSource]:
         """One source per place, whatever number the engine desires."""
