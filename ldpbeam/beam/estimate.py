@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,11 +16,8 @@ from ldpbeam.library.study import study_of
 from ldpbeam.pipelines.estimates.solve_windows import Solve
 from ldpbeam.pipelines.options.stream import PARTITIONS as STREAM_PARTITIONS
 from ldpbeam.pipelines.runs.costs import endless_parts
-from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
-from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.panes import Solved
 from ldpbeam.transforms.reports.batches import LARGEST_NUMBER
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import Disclosure
@@ -157,7 +154,11 @@ class _OfReports(beam.PTransform):
             counts = counts | "AddUp" >> beam.CombinePerKey(sum)
         return {
             "statistics": counted.snapshots
-            | "StatisticRows" >> beam.FlatMap(_statistic_rows, study).with_output_types(rows.StatisticRow),
+            | "Snapshots" >> beam.FlatMapTuple(lambda _, snapshots: _complete(snapshots))
+            | "StatisticRows"
+            >> beam.Map(lambda snapshot: rows.statistic_row(study, snapshot)).with_output_types(
+                rows.StatisticRow
+            ),
             "dead_letters": counted.dead_letters
             | "DeadLetterRows" >> beam.FlatMap(rows.dead_letter_rows).with_output_types(rows.DeadLetterRow),
             "counts": counts | "CountRows" >> beam.MapTuple(rows.CountRow).with_output_types(rows.CountRow),
@@ -212,8 +213,9 @@ class Estimate(_OfReports):
         counted = self._counted(reports)
         solved, unsolved = counted.snapshots | "Solve" >> Solve(self.study)
         counts = (counted.counts, unsolved) | "AllCounts" >> beam.Flatten()
-        answers = solved | "EstimateRows" >> beam.FlatMap(_estimate_rows).with_output_types(EstimateRow)
-        shares = solved | "ShareRows" >> beam.FlatMap(_share_rows).with_output_types(ShareRow)
+        records = solved | "Estimates" >> beam.Map(lambda pane: _complete(pane.estimates))
+        answers = records | "EstimateRows" >> beam.FlatMap(rows.estimate_rows).with_output_types(EstimateRow)
+        shares = records | "ShareRows" >> beam.FlatMap(rows.share_rows).with_output_types(ShareRow)
         return Estimated(estimates=answers, shares=shares, **self._about(counted._replace(counts=counts)))
 
     def display_data(self) -> dict[str, Any]:
@@ -239,20 +241,6 @@ class Statistics(_OfReports):
         return Tallied(**self._about(self._counted(reports)))
 
 
-def _estimate_rows(solved: Solved) -> Iterable[EstimateRow]:
-    return rows.estimate_rows(_complete(solved))
-
-
-def _share_rows(solved: Solved) -> Iterable[ShareRow]:
-    return rows.share_rows(_complete(solved))
-
-
-def _complete(solved: Solved) -> list[EstimateRecord]:
-    """The estimates; those of an early pane are not complete."""
-    return [replace(record, complete=record.pane_timing != EARLY) for record in solved.estimates]
-
-
-def _statistic_rows(element: tuple[str, list[Snapshot]], study: Study) -> Iterable[rows.StatisticRow]:
-    _, snapshots = element
-    for snapshot in snapshots:
-        yield rows.statistic_row(study, replace(snapshot, complete=snapshot.pane_timing != EARLY))
+def _complete(of_pane: list[Any]) -> list[Any]:
+    """Estimates or snapshots; those of an early pane are not complete."""
+    return [replace(one, complete=one.pane_timing != EARLY) for one in of_pane]
