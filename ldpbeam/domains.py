@@ -209,3 +209,8 @@ Domain = Numeric | Categories | KeyValues | Vector
 def bucket_midpoints(buckets: int) -> Floats:
     """The midpoints of ``buckets`` equal buckets of [0, 1], shape (buckets,)."""
     return (np.arange(buckets) + 0.5) / buckets
+
+
+def greatest_divisor(buckets: int, most: int) -> int:
+    """Into how many groups of equally many buckets these can be put together, ``most`` at the most."""
+    return next(n for n in range(min(buckets, most), 0, -1) if buckets % n == 0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Floats, Numeric, bucket_midpoints
+from ldpbeam.domains import Categories, Floats, Numeric, bucket_midpoints, greatest_divisor
 from ldpbeam.estimators.channel_means import noise_at
 from ldpbeam.mechanisms import FrequencyMechanism, UnbiasedMechanism
 from ldpbeam.resolution import populations
@@ -83,18 +83,12 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
         ]
         source = "variance of unbiased reports"
     else:
-        variances = [
-            _of_likelihood(attribute, newest, weights) for weights in populations(_buckets(attribute))
-        ]
+        # Mechanisms with bins need a number that divides that of the attribute's buckets.
+        buckets = greatest_divisor(attribute.value_buckets, MOST_BUCKETS)
+        variances = [_of_likelihood(attribute, newest, weights) for weights in populations(buckets)]
         source = "Fisher information of the reports"
     errors = [math.sqrt(variance) * attribute.domain.width for variance in variances]
     return Precision("mean", min(errors), max(errors), source)
-
-
-def _buckets(attribute: Attribute) -> int:
-    """At most :data:`MOST_BUCKETS`; it divides the attribute's buckets, as mechanisms with bins need."""
-    buckets = attribute.value_buckets
-    return next(n for n in range(min(buckets, MOST_BUCKETS), 0, -1) if buckets % n == 0)
 
 
 def _of_shares(attribute: Attribute, versions: Sequence[int]) -> Precision | None:

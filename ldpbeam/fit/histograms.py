@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel, DenseChannel
-from ldpbeam.domains import Floats, Integers, Numeric
+from ldpbeam.domains import Floats, Integers, Numeric, greatest_divisor
 from ldpbeam.fit.deviance import checked, deviance, moments
 from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.fit.slots import slots_p_value
@@ -41,7 +41,7 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
     if slots is not None:
         return slots_p_value(slots, counts, reports)
     if isinstance(mechanism, NumericMechanism):
-        cells = _cells(attribute.buckets)
+        cells = greatest_divisor(attribute.buckets, CELLS)
         pooling = _pooling(mechanism, attribute.buckets, cells)
         pooled: Floats = np.bincount(pooling, counts, minlength=mechanism.cells(cells)).astype(np.float64)
         return misfit_p_value(_numeric_channel(mechanism, cells), pooled, sparse=True)
@@ -65,11 +65,6 @@ def is_tested(attribute: Attribute, index: int) -> bool:
         return True
     shape = attribute.channel(index).shape
     return bool(shape[0] * shape[1] <= MOST_ENTRIES)
-
-
-def _cells(buckets: int) -> int:
-    """The number of cells: the greatest divisor of the histogram's buckets up to :data:`CELLS`."""
-    return max(divisor for divisor in range(1, CELLS + 1) if buckets % divisor == 0)
 
 
 @functools.lru_cache(maxsize=64)
