@@ -8,11 +8,13 @@ message's only report, ``id/r`` for row r of a message with many reports.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,25 +181,20 @@ def _decode_text(
             yield placed(item, ids, which, row, wanted, single=single, data=data)
 
 
-def _decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
-    yield from _placed(messages, decode_objects(messages, wanted), wanted, single=True)
-
-
-def _decode_container(messages: Sequence[Message], wanted: Columns) -> Decoded:
-    yield from _placed(messages, decode_container(messages[0], wanted), wanted, single=False)
-
-
-def _decode_stream(messages: Sequence[Message], wanted: Columns) -> Decoded:
-    yield from _placed(messages, decode_stream(messages[0], wanted), wanted, single=False)
-
-
-def _placed(messages: Sequence[Message], items: Decoded, wanted: Columns, *, single: bool) -> Decoded:
-    """Decoded items with the ids of their messages: of one report each, or of one message."""
+def _placed(
+    decode: Callable[[Any, Columns], Decoded], messages: Sequence[Message], wanted: Columns, *, single: bool
+) -> Decoded:
+    """What is decoded with the ids of its messages: of one report each, or of one message."""
     ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
-    for item in items:
+    for item in decode(messages if single else messages[0], wanted):
         if isinstance(item, BadMessage):
             yield item
             continue
         row = item.column("row").to_numpy()
         which = item.column("position").to_numpy() if single else np.zeros_like(row)
         yield placed(item, ids, which, row, wanted, single=single, data=data)
+
+
+_decode_objects = functools.partial(_placed, decode_objects, single=True)
+_decode_container = functools.partial(_placed, decode_container, single=False)
+_decode_stream = functools.partial(_placed, decode_stream, single=False)
