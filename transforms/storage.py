@@ -53,7 +53,10 @@ def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iter
     durable = durable and _is_local(path)
     # File systems take names of at most 255 bytes.
     temporary = FileSystems.join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
-    stream = _create_private(temporary) if private and _is_local(temporary) else _create(temporary)
+    if private and _is_local(temporary):
+        stream: Any = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    else:
+        stream = FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED)
     try:
         with stream:
             yield stream
@@ -67,14 +70,6 @@ def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iter
         with contextlib.suppress(Exception):
             FileSystems.delete([literal(temporary)])
         raise
-
-
-def _create(path: str) -> IO[bytes]:
-    return cast("IO[bytes]", FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED))
-
-
-def _create_private(path: str) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _sync_folder(path: str) -> None:

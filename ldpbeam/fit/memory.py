@@ -140,8 +140,9 @@ def memory(version: ServiceVersion, joined: JoinedSupports) -> tuple[int, PValue
         variance: Floats = np.maximum(by_user, least) / pairs**2 + of_family**2 * family
         return variance
 
-    # A family of seeds moves f_j as well, by this much.
-    moved = _collided(version)
+    # A family of seeds moves f_j as well: an estimated share grows with that of people of the same hash.
+    mechanism = version.mechanism
+    moved = mechanism.hashes / (mechanism.hashes - 1) if isinstance(mechanism, LocalHashing) else 0.0
     agreed_moved = rates.collision - rates.first * moved
     p_values: PValues = {}
     if rates.kept > 0.0:
@@ -218,9 +219,3 @@ def _family_variance(version: ServiceVersion, shares: Floats) -> float:
         return 0.0
     people = min(1.0, float((np.clip(shares, 0.0, 1.0) ** 2).sum()))
     return people * (mechanism.hashes - 1) / mechanism.hashes**2 / mechanism.seed_family
-
-
-def _collided(version: ServiceVersion) -> float:
-    """How much the estimated share grows with the share of people whose hash is that of the category."""
-    mechanism = version.mechanism
-    return mechanism.hashes / (mechanism.hashes - 1) if isinstance(mechanism, LocalHashing) else 0.0

@@ -174,14 +174,10 @@ def _outside(estimate: Estimate, made: Intervals, domain: Domain, wanted: Wanted
         if name in ("distribution", "frequencies"):
             # Noise takes unbiased shares beyond zero and one, where intervals are cut: that is no bias.
             value = np.clip(value, 0.0, 1.0)
-        share = _share_outside(value, ends)
+        low, high = np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
+        estimates: Floats = np.asarray(value, dtype=np.float64).ravel()
+        share = float(np.mean((estimates < low - 1e-9) | (estimates > high + 1e-9)))
         if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
             subject = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
             flags[name] = f"{subject} outside: the bias of {estimate.estimator} is larger than the noise"
     return flags
-
-
-def _share_outside(values: ArrayLike, ends: ArrayLike) -> float:
-    low, high = np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
-    estimates: Floats = np.asarray(values, dtype=np.float64).ravel()
-    return float(np.mean((estimates < low - 1e-9) | (estimates > high + 1e-9)))

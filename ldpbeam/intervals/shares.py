@@ -37,12 +37,7 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
         variance = variance + part**2 * noise / channel.reports
     joined = question.statistic.joined
     if isinstance(joined, JoinedSupports):
-        variance = np.maximum(variance, _by_user(cast(CategoricalMechanism, channels[0].mechanism), joined))
+        p, q = mechanism.support_probabilities or (1.0, 0.0)
+        by_user: Floats = joined.variances / (joined.reports * (p - q)) ** 2
+        variance = np.maximum(variance, by_user * mechanism.collisions)
     return within_one(shares, np.sqrt(variance), each_level(level, len(shares), simultaneous))
-
-
-def _by_user(mechanism: CategoricalMechanism, joined: JoinedSupports) -> Floats:
-    """The variance by user of the share of each category, shape (categories,)."""
-    p, q = mechanism.support_probabilities or (1.0, 0.0)
-    variances: Floats = joined.variances / (joined.reports * (p - q)) ** 2
-    return variances * mechanism.collisions

@@ -48,7 +48,7 @@ def _messages(data: bytes) -> Iterator[tuple[memoryview, memoryview]]:
 def _plain(metadata: memoryview, body: memoryview) -> int:
     """How many bytes the buffers of one message have after decompression."""
     try:
-        message = _root(metadata)
+        message = _indirect(metadata, 0)
         batch = _table(metadata, message, _HEADER)
         if metadata[_field(metadata, message, _KIND)] == _DICTIONARY_BATCH:
             batch = _table(metadata, batch, _DATA)
@@ -66,10 +66,6 @@ def _plain(metadata: memoryview, body: memoryview) -> int:
         return total
     except (struct.error, IndexError) as error:
         raise ValueError(f"its metadata cannot be read: {error}") from None
-
-
-def _root(data: memoryview) -> int:
-    return _indirect(data, 0)
 
 
 def _indirect(data: memoryview, at: int) -> int:

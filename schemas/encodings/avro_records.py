@@ -245,17 +245,16 @@ class RecordReader:
         for chosen in by_kind(payloads):
             columns = {}
             for name, field in self._read.items():
-                column = column_of(name, self._of(name, _chosen(values[field], chosen)))
+                here = _chosen(values[field], chosen)
+                if name == "event_time":
+                    here = _in_milliseconds(here, self._kinds[field])
+                column = column_of(name, here)
                 if column is not None:
                     columns[field] = _as_declared(column, self._kinds[field])
             places = pa.array(positions[chosen]), pa.array(rows[chosen])
             whole = pa.array(_chosen(values[RECORD], chosen)) if self._wanted.whole else None
             batches.append(decoded(columns, self._wanted, metadata, *places, lambda _: self._kinds, whole))
         return batches
-
-    def _of(self, name: str, values: list[Any]) -> list[Any]:
-        """The values of a column, with event times in milliseconds."""
-        return _in_milliseconds(values, self._kinds[self._read[name]]) if name == "event_time" else values
 
 
 def _may_be_nested(kind: Any) -> bool:

@@ -117,7 +117,9 @@ def read_blocks(stream: IO[bytes], header: Header, start: int, stop: int) -> Ite
 
 def _end_of_segment(window: _Window, at: int, sync: bytes) -> int:
     """The offset of the next sync marker; the end of the file if there is none."""
-    _, data_at, size = _prefix(window, at)
+    if window.end - at < _LONGEST_PREFIX:
+        window.grow()
+    _, data_at, size = _read_prefix(window, at)
     if 0 <= size <= MOST_BLOCK_BYTES:
         end = data_at + size
         # A corrupt size may be larger than the file: a sync marker before the claimed end proves it wrong.
@@ -134,14 +136,8 @@ def _end_of_segment(window: _Window, at: int, sync: bytes) -> int:
     return marker if marker >= 0 else window.end
 
 
-def _prefix(window: _Window, at: int) -> tuple[int, int, int]:
-    """(record count, offset of the data, size in bytes) of a block; size -1 if the prefix is malformed."""
-    if window.end - at < _LONGEST_PREFIX:
-        window.grow()
-    return _read_prefix(window, at)
-
-
 def _read_prefix(window: _Window, at: int) -> tuple[int, int, int]:
+    """(record count, offset of the data, size in bytes) of a block; size -1 if the prefix is malformed."""
     count, offset = 0, at - window.start
     try:
         count, offset = _read_long(window.data, offset)

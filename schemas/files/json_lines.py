@@ -77,7 +77,9 @@ def read_chunks(stream: IO[bytes], start: int, stop: int) -> Iterator[tuple[int,
             return
         if not text.endswith(b"\n"):
             text += stream.readline(MOST_LINE_BYTES)
-        whole = _without_long_line(text)
+        # No line but the last can be too long.
+        last = text.rfind(b"\n", 0, len(text) - 1) + 1
+        whole = last if len(text) - last > MOST_LINE_BYTES else len(text)
         if whole:
             yield position, text[:whole]
         if whole < len(text):
@@ -113,12 +115,6 @@ def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
             raise ValueError(_too_long(position))
     if text:
         yield position, text
-
-
-def _without_long_line(text: bytes) -> int:
-    """The length of a chunk without its last line if that is too long; no other line can be too long."""
-    last = text.rfind(b"\n", 0, len(text) - 1) + 1
-    return last if len(text) - last > MOST_LINE_BYTES else len(text)
 
 
 def _too_long(position: int) -> str:

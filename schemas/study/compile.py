@@ -19,7 +19,6 @@ from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (
     AttributeModel,
-    GroupsModel,
     IntervalsModel,
     ServiceModel,
     StudyModel,
@@ -67,7 +66,7 @@ def compile_study(model: StudyModel) -> Study:
         },
         fingerprint=_fingerprint(model),
         windows=None if model.windows is None else model.windows.windows,
-        groups=_groups(model.groups),
+        groups=None if model.groups is None else Groups(model.groups.field, model.groups.at_most),
         publish=_publish(model),
         panel=_panel(model),
         duplicates=model.duplicates,
@@ -103,10 +102,6 @@ def _ledger(model: StudyModel) -> LedgerPeriod | None:
             f"periods, found {format_duration(model.ledger.period)}"
         )
     return LedgerPeriod(model.ledger.period, model.ledger.cap)
-
-
-def _groups(model: GroupsModel | None) -> Groups | None:
-    return None if model is None else Groups(model.field, model.at_most)
 
 
 def _panel(model: StudyModel) -> Panel | None:

@@ -129,9 +129,11 @@ def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
     repeated = np.flatnonzero(np.bincount(same)[same] > 1)
     if not len(repeated):
         return first
+    # Dense ranks: no report id ranks as the empty text.
+    ranks = pc.rank(_bytes(reports.report_ids, repeated), tiebreaker="dense").to_numpy()
     keys = (
         _tie_breaks(reports, repeated),
-        _ranks(reports.report_ids, repeated),
+        ranks.astype(np.int64),
         reports.times[repeated],
         same[repeated],
     )
@@ -140,12 +142,6 @@ def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
     follows = np.concatenate(([False], ordered[1:] == ordered[:-1]))
     first[repeated[order[follows]]] = False
     return first
-
-
-def _ranks(column: pa.Array, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The dense ranks of the rows' values (text or bytes); nulls rank as the empty text."""
-    ranks: NDArray[np.int64] = pc.rank(_bytes(column, rows), tiebreaker="dense").to_numpy().astype(np.int64)
-    return ranks
 
 
 def _bytes(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:

@@ -96,7 +96,8 @@ def _details(
 
 def _detail(unknown: _Unknown, reason: str, near: str | None, attribute: str, service: str) -> str:
     if near and reason in _FIELDS:
-        return _missing(_FIELDS[reason], json.loads(near))
+        field, missing = json.loads(near).get(_FIELDS[reason], ("", ""))
+        return f"the record has {field!r}; did you mean {missing!r}?" if field else ""
     if reason in ("unknown_attribute", "unknown_service"):
         return unknown.sentence(reason, attribute, service)
     return DETAILS.get(reason, "")
@@ -108,13 +109,6 @@ def _values(batch: pa.RecordBatch, column: str, rows: NDArray[np.int64]) -> pa.A
         return batch.column(column).take(pa.array(rows))
     constant = (batch.schema.metadata or {}).get(column.encode())
     return pa.repeat(pa.scalar(constant and constant.decode(), pa.string()), len(rows))
-
-
-def _missing(name: str, near: dict[str, tuple[str, str]]) -> str:
-    if name not in near:
-        return ""
-    field, missing = near[name]
-    return f"the record has {field!r}; did you mean {missing!r}?"
 
 
 class _Unknown:

@@ -179,7 +179,8 @@ class Reader(UnboundedReader):
         if self.shared.feed.lost is not None:
             self.shared.journal.lose(self.shared.feed.lost)
         if batch is None:
-            if self._is_idle():
+            idle = self.reading.stop_when_idle
+            if idle is not None and (self.shared.idle >= idle or self.shared.others_ended):
                 self._finish(stopped=False)
             return False
         self._number += 1
@@ -263,11 +264,6 @@ class Reader(UnboundedReader):
             return False
         self._looked = time.monotonic()
         return asked_to_stop(self.reading.output, self.reading.run)
-
-    def _is_idle(self) -> bool:
-        """Whether nothing has arrived for ``stop_when_idle`` and all that was taken is acknowledged."""
-        idle = self.reading.stop_when_idle
-        return idle is not None and (self.shared.idle >= idle or self.shared.others_ended)
 
     def _finish(self, *, stopped: bool) -> None:
         self.shared.finish(stopped=stopped)

@@ -170,7 +170,9 @@ class Pieces:
             still = [window for window in held if window[1] + windows.allowed_lateness > watermark]
             late_in_windows += of_step * (len(held) - len(still))
             late += of_step if held and not still else 0
-            left = [window for window in still if windows.settles(self._outer(windows, window)) > settled]
+            # The state of a longer window takes the reports of those inside.
+            outer = [windows.longer(window) for window in still] if self.runs is each_longer else still
+            left = [window for window, of in zip(still, outer, strict=True) if windows.settles(of) > settled]
             codes[index] = places.setdefault(tuple(self.runs(windows, left)), len(places))
         lists = list(places)
         for code, piece in split_by(batch, codes[inverse]):
@@ -179,10 +181,6 @@ class Pieces:
             yield LATE, late
         if windows.slides and late_in_windows:
             yield LATE_IN_WINDOWS, late_in_windows
-
-    def _outer(self, windows: Windows, window: Bounds) -> Bounds:
-        """The window whose state takes the reports of a window: itself, or the longer one around it."""
-        return windows.longer(window) if self.runs is each_longer else window
 
     def _gather(self, batch: pa.RecordBatch, runs: Sequence[Run | None]) -> None:
         if not runs:

@@ -58,18 +58,12 @@ def tallied(
         rows: rows of users.
         windows: of how many windows the reports of a row are, as of :func:`ldpbeam.statistics.tally`.
     """
-    parts = [part for users in rows for part in by_coordinate(attribute, users)]
-    return added_up(
-        [
-            GroupStatistics({GroupKey(part.attribute, part.group): _tally(study, part, windows)})
-            for part in parts
-        ]
-    )
-
-
-def _tally(study: Study, users: UserReports, windows: int) -> Statistic:
-    attribute = study.attribute(users.attribute)
-    return tally(attribute, users.users, users.answers, checked=True, windows=windows)
+    statistics = []
+    for part in (part for users in rows for part in by_coordinate(attribute, users)):
+        own = study.attribute(part.attribute)
+        statistic = tally(own, part.users, part.answers, checked=True, windows=windows)
+        statistics.append(GroupStatistics({GroupKey(part.attribute, part.group): statistic}))
+    return added_up(statistics)
 
 
 def gains(study: Study, after: GroupStatistics, before: GroupStatistics) -> GroupStatistics:
