@@ -8,11 +8,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import apache_beam as beam
 import numpy as np
+from rich.console import Console
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import NumericMechanism
+from ldpbeam.pipelines.estimates.people import People
+from ldpbeam.pipelines.graphs import batch, engines
+from ldpbeam.pipelines.graphs import run as graph
+from ldpbeam.pipelines.runs import inputs
+from ldpbeam.pipelines.runs import output as output_of
+from ldpbeam.pipelines.simulated.perturb import simulate
+from ldpbeam.pipelines.simulated.report_files import write_reports
+from ldpbeam.runners import direct
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.avro_blocks import read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
@@ -45,10 +55,6 @@ def study_and_attribute() -> tuple[Study, Attribute]:
 
 def write_inputs(folder: Path, users: int) -> None:
     """Reports of ``users`` people to three services."""
-    from ldpbeam.pipelines.estimates.people import People
-    from ldpbeam.pipelines.simulated.perturb import simulate
-    from ldpbeam.pipelines.simulated.report_files import write_reports
-
     study, attribute = study_and_attribute()
     values = 180 * np.random.default_rng(0).beta(2, 5, users)
     people = People(values, None, None, None, 0, 0)
@@ -66,14 +72,6 @@ def digest(cells: Integers, counts: Integers) -> str:
 
 def run_ldpbeam(folder: Path, workers: int = 1) -> str:
     """The stream of ``ldpbeam estimate``, up to the snapshot, in so many worker processes."""
-    from rich.console import Console
-
-    from ldpbeam.pipelines.graphs import batch, engines
-    from ldpbeam.pipelines.graphs import run as graph
-    from ldpbeam.pipelines.runs import inputs
-    from ldpbeam.pipelines.runs import output as output_of
-    from ldpbeam.runners import direct
-
     study, _ = study_and_attribute()
     files, _ = inputs.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
@@ -119,10 +117,6 @@ def run_bare(folder: Path) -> str:
 
 def run_per_record(folder: Path, windows: bool = True) -> str:
     """One element a record: what a Beam pipeline is when it is written the plain way."""
-    import apache_beam as beam
-
-    from ldpbeam.runners import direct
-
     study, attribute = study_and_attribute()
     assert study.windows is not None
     strides = np.concatenate(([1], np.cumprod(attribute.joint_shape)))[:-1].tolist()
