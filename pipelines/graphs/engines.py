@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
@@ -17,6 +18,8 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.transforms.sources import files
+
+_View = TypeVar("_View", bound=PipelineOptions)
 
 
 @dataclass(frozen=True)
@@ -91,10 +94,25 @@ class Engine:
             UserError: if Beam refuses an option.
         """
         try:
-            options = PipelineOptions([*self.arguments, *beam_arguments])
+            options = _Options([*self.arguments, *beam_arguments])
             return beam.Pipeline(runner=self.runner, options=options)
         except (ValueError, ImportError) as error:
             raise UserError(f"--runner {type(self.runner).__name__}: {error}") from None
+
+
+class _Options(PipelineOptions):
+    """Pipeline options that are parsed once for each class that asks, and not each time.
+
+    Beam asks five times for each step of a graph, and parses them anew: a sixth of a small run.
+    """
+
+    def view_as(self, cls: type[_View]) -> _View:
+        """These options as a class of Beam's sees them; all views change the same values."""
+        views = self.__dict__.setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        view: _View = views[cls]
+        return view
 
 
 def only_for_flink(asked: EngineRequest, *names: str) -> None:
