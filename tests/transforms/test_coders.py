@@ -19,8 +19,9 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.read import ReadReports
-from ldpbeam.transforms.windows import keys
+from ldpbeam.transforms.windows import coders, keys
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
+from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics
 from ldpbeam.transforms.windows.keys import GroupKey
 
@@ -95,6 +96,18 @@ def test_equal_statistics_may_have_unequal_bytes_and_the_coder_says_so() -> None
 def test_groups_of_one_report_take_few_bytes() -> None:
     groups = {GroupKey("x", f"group {place}"): statistic(1, place) for place in range(200)}
     assert len(StatisticsCoder().encode(GroupStatistics(groups))) < 200 * 200
+
+
+def test_the_size_of_statistics_is_known_without_encoding_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coders, "encode_statistic", None)
+    statistics = GroupStatistics({GroupKey("x", group): statistic(50, 3) for group in ("a", "b")})
+    counts = [part for own in statistics.values() for part in (own.joint_cells, own.joint_counts)]
+    counts += [histogram for own in statistics.values() for histogram in own.histograms]
+    size = 8 * sum(map(len, counts))
+    assert size > 0
+    assert beam.coders.registry.get_coder(GroupStatistics).get_impl().estimate_size(statistics) == size
+    coder = CombineGroups().get_accumulator_coder()
+    assert coder.get_impl().estimate_size([statistics, statistics]) == 2 * size
 
 
 BOUNDS = st.none() | st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53))

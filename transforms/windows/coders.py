@@ -108,6 +108,14 @@ class StatisticsCoder(beam.coders.Coder):
             }
         )
 
+    def estimate_size(self, value: GroupStatistics) -> int:
+        """The bytes of the counts. Beam asks at each step, and by default encodes them to answer."""
+        return sum(
+            counts.nbytes
+            for statistic in value.values()
+            for counts in (*statistic.histograms, statistic.joint_cells, statistic.joint_counts)
+        )
+
     def is_deterministic(self) -> bool:
         """False: the order of the entries depends on the order of arrival."""
         return False
@@ -122,6 +130,10 @@ class AccumulatorCoder(StatisticsCoder):
     def encode(self, value: Any) -> bytes:
         """The compressed bytes of the datum."""
         return super().encode(added_up(value))
+
+    def estimate_size(self, value: Any) -> int:
+        """The bytes of the counts of all partial statistics."""
+        return sum(map(super().estimate_size, value))
 
     def decode(self, encoded: bytes) -> Any:
         """An accumulator with the merged statistics; an empty one if there are none."""
