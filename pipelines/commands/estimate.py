@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-import fastavro
 from rich.console import Console
 
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
@@ -53,6 +52,7 @@ from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.pipelines.runs.temporary import temporary_folder
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
@@ -262,10 +262,10 @@ def _sentences(job: BatchJob) -> Iterator[str]:
     first: dict[str, tuple[int, str]] = {}
     for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
         with open_raw(job.path(DEAD_LETTERS, name)) as stream:
-            for letter in fastavro.reader(stream):
-                if letter["reason"] in DAMAGE:
-                    damage = -1 if letter["position"] is None else letter["position"], letter["detail"]
-                    first[letter["file"]] = min(damage, first.get(letter["file"], damage))
+            for letter in read_dead_letters(stream):
+                if letter.reason in DAMAGE:
+                    damage = -1 if letter.position is None else letter.position, letter.detail
+                    first[letter.file] = min(damage, first.get(letter.file, damage))
     for path, (position, detail) in sorted(first.items()):
         unit = "row group" if formats.get(path) == "parquet" else "byte"
         yield f"{shown(path)}{f', {unit} {position:,}' if position >= 0 else ''}: {detail or NOT_SHOWN}"

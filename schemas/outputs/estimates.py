@@ -46,7 +46,7 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         answer: the estimator's result.
 
     Raises:
-        ValueError: if a number of it is NaN or infinite, or if parts of it have different lengths.
+        ValueError: if a number of it is NaN or infinite.
     """
     attribute, summary = study.attribute(snapshot.attribute), study.described(snapshot.attribute).summary
     start, end = window_fields(snapshot.window).values()
