@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.solvers.measure import medians, pairs, table
 from ldpbeam import tally
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates.child import compute, limit_blas
 from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -67,7 +68,7 @@ def apart(study: Study, given: list[Snapshot], *, intervals: bool) -> None:
     for snapshot in given:
         for wanted in study.described("x").estimates.values():
             asked = wanted if intervals else replace(wanted, intervals=None)
-            compute(study.attribute("x"), snapshot.statistic, asked)
+            compute(StatisticIntervals(study.attribute("x"), snapshot.statistic), asked)
 
 
 def section() -> str:

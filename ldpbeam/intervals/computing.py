@@ -82,7 +82,7 @@ class StatisticIntervals:
     """
 
     def __init__(self, attribute: Attribute, statistic: Statistic, windows: int = 1) -> None:
-        self._attribute, self._statistic, self._windows = attribute, statistic, windows
+        self.attribute, self.statistic, self.windows = attribute, statistic, windows
         self._known: dict[tuple[tuple[str, ...], WantedIntervals, bool], Parts] = {}
 
     def of(self, estimate: Estimate, wanted: WantedIntervals) -> Intervals:
@@ -92,11 +92,11 @@ class StatisticIntervals:
             estimate: an estimate that was computed from the statistic.
             wanted: which intervals to compute.
         """
-        question = Question(self._attribute, self._statistic, estimate.services, windows=self._windows)
+        question = Question(self.attribute, self.statistic, estimate.services, windows=self.windows)
         if not question.versions:
             return Intervals(wanted.level, wanted.simultaneous)
         only_mean = (
-            isinstance(self._attribute.domain, Numeric)
+            isinstance(self.attribute.domain, Numeric)
             and estimate.distribution is None
             and has_sums(question)
         )
@@ -115,7 +115,7 @@ class StatisticIntervals:
         )
         flags = {
             **dict.fromkeys(held, self._misfit(question)),
-            **_outside(estimate, made, self._attribute.domain, wanted),
+            **_outside(estimate, made, self.attribute.domain, wanted),
             **parts.flags,
         }
         return replace(
@@ -124,7 +124,7 @@ class StatisticIntervals:
 
     def _misfit(self, question: Question) -> str:
         """Why no interval holds, if tests of fit refute what the study claims; empty if none does."""
-        labels = {self._attribute.versions[index].label for index in question.versions}
+        labels = {self.attribute.versions[index].label for index in question.versions}
         for test in self._refuted:
             if labels.issuperset(test.services):
                 return MISFITS[test.test].format(" and ".join(test.services))
@@ -132,10 +132,10 @@ class StatisticIntervals:
 
     @functools.cached_property
     def _refuted(self) -> list[FitTest]:
-        statistic = self._statistic
+        statistic = self.statistic
         if statistic.joined is not None or any((histogram < 0).any() for histogram in statistic.histograms):
             return []
-        tests = fit_tests(self._attribute, statistic, self._windows)
+        tests = fit_tests(self.attribute, statistic, self.windows)
         return [test for test in tests if test.p_value < SURELY]
 
 

@@ -57,34 +57,29 @@ _attributes: Mapping[str, Attribute] = {}
 
 
 def compute(
-    attribute: Attribute,
-    statistic: Statistic,
+    intervals: StatisticIntervals,
     wanted: WantedEstimate,
     progress: Progress | None = None,
     start: Floats | None = None,
-    intervals: StatisticIntervals | None = None,
-    windows: int = 1,
 ) -> Estimate:
     """Compute one estimate with its intervals, with the same bits in every process.
 
     Args:
-        attribute: the attribute of the statistic.
-        statistic: what the estimate is computed from.
+        intervals: the statistic that the estimate is computed from, with the intervals of all its estimates.
         wanted: the estimator, its services, its options and its intervals.
         progress: called after every iteration.
         start: the shares that a warm start begins from, shape (value buckets,).
-        intervals: the intervals of the statistic, if other estimates share them.
-        windows: how many windows the statistic is of; several in a roll-up.
     """
     limit_blas()
+    attribute, statistic = intervals.attribute, intervals.statistic
     answer = estimate(
         wanted.estimator, attribute, statistic, wanted.services, wanted.options, progress, start
     )
-    answer = of_several_windows(Question(attribute, statistic, answer.services, windows=windows), answer)
+    question = Question(attribute, statistic, answer.services, windows=intervals.windows)
+    answer = of_several_windows(question, answer)
     if wanted.intervals is None:
         return answer
-    shared = StatisticIntervals(attribute, statistic, windows) if intervals is None else intervals
-    return replace(answer, intervals=shared.of(answer, wanted.intervals))
+    return replace(answer, intervals=intervals.of(answer, wanted.intervals))
 
 
 def begin(attributes: Mapping[str, Attribute]) -> None:
@@ -106,8 +101,8 @@ def compute_here(asked: Sequence[tuple[str, Statistic, int, WantedEstimate]]) ->
     """
     answers = []
     for (name, _), group in itertools.groupby(asked, lambda one: (one[0], id(one[1]))):
-        attribute, intervals = _attributes[name], None
+        intervals = None
         for _, statistic, windows, wanted in group:
-            intervals = intervals or StatisticIntervals(attribute, statistic, windows)
-            answers.append(compute(attribute, statistic, wanted, intervals=intervals, windows=windows))
+            intervals = intervals or StatisticIntervals(_attributes[name], statistic, windows)
+            answers.append(compute(intervals, wanted))
     return answers

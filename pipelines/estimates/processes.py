@@ -89,12 +89,7 @@ def compute_all(
     started = time.monotonic()
     for asked in wanted:
         answer = child.compute(
-            study.attribute(asked.snapshot.attribute),
-            asked.snapshot.statistic,
-            asked.how,
-            _shown(show, f"{asked.snapshot.attribute}.{asked.name}"),
-            intervals=asked.intervals,
-            windows=asked.snapshot.windows,
+            asked.intervals, asked.how, _shown(show, f"{asked.snapshot.attribute}.{asked.name}")
         )
         estimates.append(estimate_record(study, asked.snapshot, asked.name, answer))
         show(len(estimates))

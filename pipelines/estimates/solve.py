@@ -28,15 +28,11 @@ def answers(
         starts: earlier estimates by name. Estimators with a single fixed point start from them.
     """
     attribute = study.attribute(snapshot.attribute)
-    windows = snapshot.windows
-    intervals = StatisticIntervals(attribute, snapshot.statistic, windows)
-    by_name = {}
-    for name, wanted in study.described(snapshot.attribute).estimates.items():
-        start = _start(wanted, (starts or {}).get(name))
-        by_name[name] = compute(
-            attribute, snapshot.statistic, wanted, start=start, intervals=intervals, windows=windows
-        )
-    return by_name
+    intervals = StatisticIntervals(attribute, snapshot.statistic, snapshot.windows)
+    return {
+        name: compute(intervals, wanted, start=_start(wanted, (starts or {}).get(name)))
+        for name, wanted in study.described(snapshot.attribute).estimates.items()
+    }
 
 
 def _start(wanted: WantedEstimate, before: Estimate | None) -> Floats | None:

@@ -33,6 +33,12 @@ ALMOST_ALL = 0.9
 AT_AN_END = 0.05
 #: ... if that is this many times the largest possible share of the next bucket.
 STANDS_OUT = 3.0
+#: The fields that a record has from its snapshot, and from the estimator's result, as they are.
+_OF_SNAPSHOTS = ("group", "other_groups", "pane_index", "pane_timing", "complete", "joined")
+_OF_ANSWERS = (
+    *("estimator", "services", "reports", "users", "converged", "n_iterations"),
+    *("mean", "standard_error", "variance"),
+)
 
 
 def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimate) -> EstimateRecord:
@@ -54,28 +60,15 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         study=study.name,
         attribute=snapshot.attribute,
         name=name,
-        estimator=answer.estimator,
-        services=answer.services,
-        group=snapshot.group,
-        other_groups=snapshot.other_groups,
         window_start=start,
         window_end=end,
-        pane_index=snapshot.pane_index,
-        pane_timing=snapshot.pane_timing,
-        complete=snapshot.complete,
-        reports=answer.reports,
-        users=answer.users,
-        converged=answer.converged,
-        n_iterations=answer.n_iterations,
         log_likelihood=float(answer.log_likelihoods[-1]) if len(answer.log_likelihoods) else None,
-        mean=answer.mean,
-        standard_error=answer.standard_error,
-        variance=answer.variance,
         intervals=_intervals(answer.intervals, summary, isinstance(attribute.domain, Categories)),
         warnings=_warnings(answer, snapshot.other_groups),
         notes=tuple(_notes(attribute, answer)),
         details=dict(answer.details),
-        joined=snapshot.joined,
+        **{field: getattr(snapshot, field) for field in _OF_SNAPSHOTS},
+        **{field: getattr(answer, field) for field in _OF_ANSWERS},
         **_shares(attribute.domain, answer, summary),
     )
 

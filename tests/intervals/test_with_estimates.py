@@ -16,6 +16,7 @@ from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeri
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals import WantedIntervals
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.pipelines.estimates import child
@@ -54,8 +55,8 @@ def test_intervals_stand_beside_an_estimate_and_change_nothing_of_it(
     attribute, statistic = reported(domain, mechanism)
     plain = WantedEstimate(estimator, ("s",))
     wanted = WantedIntervals(0.95, False, (0.25, 0.5), ((0.0, 0.5),))
-    without = compute(attribute, statistic, plain)
-    having = compute(attribute, statistic, replace(plain, intervals=wanted))
+    without = compute(StatisticIntervals(attribute, statistic), plain)
+    having = compute(StatisticIntervals(attribute, statistic), replace(plain, intervals=wanted))
     assert without.intervals is None and having.intervals is not None
     held = {name for name in vars(having.intervals) if getattr(having.intervals, name) is not None}
     assert held - {"level", "simultaneous", "methods", "flags"} == parts
@@ -109,7 +110,9 @@ def test_intervals_are_computed_once_for_all_estimates_of_a_statistic(
     ]
     snapshot = Snapshot("x", None, None, 0, tally(attribute, 300, answers))
     each = [
-        estimate_record(STUDY, snapshot, name, compute(attribute, snapshot.statistic, own))
+        estimate_record(
+            STUDY, snapshot, name, compute(StatisticIntervals(attribute, snapshot.statistic), own)
+        )
         for name, own in STUDY.attributes["x"].estimates.items()
     ]
     calls = []

@@ -14,6 +14,7 @@ import pytest
 from ldpbeam import fit
 from ldpbeam.fit import FALSE_ALARMS
 from ldpbeam.intervals import computing
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates.child import compute
 from ldpbeam.schemas.study.yaml_file import read_study
 from ldpbeam.statistics import Answers, tally
@@ -177,7 +178,7 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
     ]
     statistic = tally(attribute, 300, answers)
     wanted = commute.attributes["minutes"].estimates["together"]
-    found = compute(attribute, statistic, replace(wanted, estimator="ems")).intervals
+    found = compute(StatisticIntervals(attribute, statistic), replace(wanted, estimator="ems")).intervals
     (sentence,) = [s for s in explain(commute_text) if "intervals" in s]
     assert "have 95% intervals" in sentence
     assert found is not None

@@ -21,6 +21,7 @@ from support.waiting import wait_until
 from threadpoolctl import threadpool_limits
 
 from ldpbeam import Estimate, tally
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.errors import UserError, machine_problem
 from ldpbeam.pipelines.estimates import processes
 from ldpbeam.pipelines.estimates.child import compute
@@ -272,7 +273,7 @@ attributes:
     bits = set()
     for number in (1, 2, 3):
         with threadpool_limits(number, "blas"):
-            distribution = compute(attribute, statistic, wanted).distribution
+            distribution = compute(StatisticIntervals(attribute, statistic), wanted).distribution
             assert distribution is not None
             bits.add(distribution.tobytes())
     assert len(bits) == 1
