@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -58,7 +59,8 @@ class Draft:
             f"  {_inline(self.attribute)}:",
         ]
         if self.exposure:
-            lines += [f"    # {line}" for line in _wrapped(self.exposure)]
+            exposure = textwrap.wrap(self.exposure, 96, break_long_words=False, break_on_hyphens=False)
+            lines += [f"    # {line}" for line in exposure]
         if self.range:
             lines += [
                 "    # Clients clip what lies outside of the range to its ends.",
@@ -132,12 +134,3 @@ def _inline(text: str) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
-
-
-def _wrapped(text: str) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > 95:
-            lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
-    return lines

@@ -112,7 +112,7 @@ def _as_json(results: Results) -> dict[str, Any]:
         "study_fingerprint": results.about.study_fingerprint,
         "runs": [_run(run) for run in results.runs],
         "windows": [
-            {**vars(window), "window": [rfc3339(time) for time in window.window]}
+            {**window._asdict(), "window": [rfc3339(time) for time in window.window]}
             for window in results.windows
         ],
         "periods": [fields_of(entry) for entry in results.periods],

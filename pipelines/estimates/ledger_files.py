@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates import ledger, periods
 from ldpbeam.pipelines.estimates.read import read_ledgers
+from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.runs.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
 from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of
 from ldpbeam.pipelines.runs.scheduled import Scheduled
@@ -97,21 +97,20 @@ def print_periods(entries: Sequence[PeriodEntry]) -> None:
     """Print a row per period, and what a reader should know of them."""
     if not entries:
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("period from", no_wrap=True)
-    columns = ("users", "reports", "half spent", "95%", "all", "with changes", "over cap")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for entry in entries:
-        levels = (_spent_by(entry, 0.5), _spent_by(entry, 0.95), entry.about_values[-1].at_most)
-        table.add_row(
-            entry.period_start,
-            f"{entry.users:,}",
-            f"{entry.reports:,}",
-            *(f"{level:.4g}" for level in (*levels, entry.changes_included[-1].at_most)),
-            "-" if entry.cap is None else f"{entry.users_over_cap:,}",
-        )
-    Console().print(table)
+    rows = [
+        {
+            "period from": entry.period_start,
+            "users": f"{entry.users:,}",
+            "reports": f"{entry.reports:,}",
+            "half spent": f"{_spent_by(entry, 0.5):.4g}",
+            "95%": f"{_spent_by(entry, 0.95):.4g}",
+            "all": f"{entry.about_values[-1].at_most:.4g}",
+            "with changes": f"{entry.changes_included[-1].at_most:.4g}",
+            "over cap": "-" if entry.cap is None else f"{entry.users_over_cap:,}",
+        }
+        for entry in entries
+    ]
+    print_fitting(Console(), list(rows[0]), rows, keys=("period from",))
     for sentence in periods.sentences(entries):
         print(sentence)
 

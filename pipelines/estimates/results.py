@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ldpbeam.schemas.outputs.records import (
     Accounting,
@@ -50,8 +50,7 @@ class RunResults:
         return bounds(self.about.from_, self.about.to)
 
 
-@dataclass(frozen=True, order=True)
-class WindowResult:
+class WindowResult(NamedTuple):
     """A window of an attribute, as a run wrote it last.
 
     Attributes:
@@ -99,14 +98,7 @@ class Results:
     def windows(self) -> tuple[WindowResult, ...]:
         """The windows of all attributes, in the order of the estimates; none without windows."""
         windows = (
-            WindowResult(
-                record.attribute,
-                record.window,
-                record.run,
-                record.pane_index,
-                record.pane_timing,
-                record.complete,
-            )
+            WindowResult(*(getattr(record, name) for name in WindowResult._fields))
             for record in self.estimates
             if record.window is not None
         )

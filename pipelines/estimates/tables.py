@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from ldpbeam.pipelines.fitting import print_fitting, table_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -166,9 +165,8 @@ def damage_line(damaged_files: int) -> str:
 
 def print_reasons(console: Console, counts: Mapping[str, Any]) -> None:
     """Print a table of the reasons of dead letters, with the number of reports for each."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("dead letters")
-    table.add_column("reports", justify="right")
-    for reason, reports in counts["dead_letters_by_reason"].items():
-        table.add_row(reason.replace("_", " "), f"{reports:,}")
-    console.print(table)
+    rows = [
+        {"dead letters": reason.replace("_", " "), "reports": f"{reports:,}"}
+        for reason, reports in counts["dead_letters_by_reason"].items()
+    ]
+    console.print(table_of(("dead letters", "reports"), rows, left=("dead letters",)))

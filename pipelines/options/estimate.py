@@ -6,6 +6,7 @@ from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
     add_kafka_options,
+    add_output_option,
     add_people_options,
     add_privacy_options,
     add_processes_option,
@@ -31,9 +32,7 @@ def add_options(parser: Parser) -> None:
         help="Kafka: where to end: earliest, latest or a time of the brokers (default: latest, as it is when "
         "the run begins)",
     )  # fmt: skip
-    data.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
-    )
+    add_output_option(data)
     data.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
     add_unnamed_options(data)
     data.add_argument(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import (
+    add_output_option,
     add_people_options,
     add_processes_option,
     add_study_option,
@@ -120,9 +121,7 @@ def rollup(parser: Parser) -> None:
     data.add_argument(
         "--statistics", required=True, nargs="+", metavar="FILE", help="files of snapshots, or globs"
     )
-    data.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
-    )
+    add_output_option(data)
     data.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
     data.add_argument("--window", metavar="DURATION", help="as in 1d; without, all windows become one")
     data.add_argument("--total", action="store_true", help="merge groups too")

@@ -14,6 +14,13 @@ def add_study_option(group: argparse._ArgumentGroup, note: str = "") -> None:
     group.add_argument("--study", required=True, metavar="FILE", help=f"the study file{note and f'; {note}'}")
 
 
+def add_output_option(group: argparse._ArgumentGroup) -> None:
+    """Add the option that names the folder of a run."""
+    group.add_argument(
+        "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
+    )
+
+
 def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
     """Add what reports do not say: an attribute or a service, or a column by our name."""
     group.add_argument("--attribute", metavar="NAME", help="attribute of reports that do not name one")

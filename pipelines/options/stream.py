@@ -6,6 +6,7 @@ from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
     add_kafka_options,
+    add_output_option,
     add_privacy_options,
     add_study_option,
     add_unnamed_options,
@@ -44,9 +45,7 @@ def add_options(parser: Parser) -> None:
         "--group", metavar="NAME",
         help="Kafka: commit offsets for this group, for those who watch; nothing is read from it",
     )  # fmt: skip
-    data.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder for everything the run writes"
-    )
+    add_output_option(data)
     data.add_argument(
         "--publish-to", metavar="TOPIC",
         help="projects/P/topics/T or kafka://HOST:PORT/T, for estimates as JSON",

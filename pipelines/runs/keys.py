@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.printing import warn
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.transforms.reports.dead_letters import SHORTEST_KEY, Disclosure
-from ldpbeam.untrusted import shown
 
 
 def disclosure_of(key_file: str | None, keep_bad_records: bool) -> Disclosure:
@@ -54,11 +53,7 @@ def read_key(
             hint = f"; openssl rand -out {path} 32 makes a new key, to be kept as long as its outputs"
         raise UserError(f"{option} {path}: {error.strerror or error}{hint}") from None
     if Path(path).stat().st_mode & 0o004:
-        print(
-            f"ldpbeam: warning: {option} {shown(path)}: every account of this machine can read this key, and "
-            f"{revealed}: chmod 600",
-            file=sys.stderr,
-        )
+        warn(f"{option} {path}: every account of this machine can read this key, and {revealed}: chmod 600")
     if len(key) < SHORTEST_KEY:
         raise UserError(f"{option} {path}: a key has {SHORTEST_KEY} bytes or more, found {len(key)}")
     return key

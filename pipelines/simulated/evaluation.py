@@ -69,11 +69,8 @@ class Evaluation:
         return json.dumps({**of, **case._asdict(), **people})
 
 
-class Result(NamedTuple):
-    """The errors of one trial: by the estimate's name, then by the kind of error."""
-
-    case: Case
-    errors: Mapping[str, Mapping[str, float]]
+#: The errors of one trial: by the estimate's name, then by the kind of error.
+Errors = Mapping[str, Mapping[str, float]]
 
 
 class Resampled:
@@ -171,7 +168,7 @@ def evaluation(
     return Evaluation(attribute, studies, draws, cases)
 
 
-def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int], None]) -> list[Result]:
+def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int], None]) -> list[Errors]:
     """The results of all trials, in the order of the cases.
 
     Results are written to a file as they come, and those that are in the file are not computed again.
@@ -202,10 +199,10 @@ def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int
             raise KeyboardInterrupt(
                 f"{kept_now:,} of {len(wanted.cases):,} trials are kept; the same command computes the rest"
             ) from None
-    return [Result(case, errors_by_key[wanted.key(case)]) for case in wanted.cases]
+    return [errors_by_key[wanted.key(case)] for case in wanted.cases]
 
 
-def _read(kept: Path) -> dict[str, dict[str, dict[str, float]]]:
+def _read(kept: Path) -> dict[str, Errors]:
     """The results in a file, by key; a last line that was not written to its end is cut off."""
     if not kept.exists():
         return {}
@@ -229,14 +226,12 @@ def _begin(given: Evaluation) -> None:
     limit_blas()
 
 
-def _one(case: Case) -> dict[str, dict[str, float]]:
+def _one(case: Case) -> Errors:
     study = _given.studies[case.epsilon]
     return trial(study, _given.attribute, _given.draws[case.population], case.users, case.seed)
 
 
-def _computed(
-    wanted: Evaluation, cases: Sequence[Case], processes: int
-) -> Iterator[tuple[Case, dict[str, dict[str, float]]]]:
+def _computed(wanted: Evaluation, cases: Sequence[Case], processes: int) -> Iterator[tuple[Case, Errors]]:
     """Each case and its errors, as they are ready."""
     if processes == 1 or len(cases) < 2:
         _begin(wanted)
@@ -251,7 +246,7 @@ def _computed(
             yield largest[index], errors
 
 
-def summarised(wanted: Evaluation, results: Iterable[Result]) -> list[dict[str, Any]]:
+def summarised(wanted: Evaluation, results: Iterable[Errors]) -> list[dict[str, Any]]:
     """The rows of the table: the mean of each kind of absolute error over the seeds, and its standard error.
 
     Returns:
@@ -259,7 +254,7 @@ def summarised(wanted: Evaluation, results: Iterable[Result]) -> list[dict[str, 
         standard_error and trials.
     """
     values: dict[tuple[str, float | None, int, str, str], list[float]] = {}
-    for case, by_estimate in results:
+    for case, by_estimate in zip(wanted.cases, results, strict=True):
         of = case.population, case.epsilon, case.users
         for estimate, errors in by_estimate.items():
             for kind, value in errors.items():

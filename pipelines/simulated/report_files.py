@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,7 +147,7 @@ def _write_parquet(stream: IO[bytes], sent: SentReports) -> None:
 
 def _write_json_lines(stream: IO[bytes], sent: SentReports) -> None:
     if sent.users.dtype.kind == "V":
-        users = [_uuid(raw.tobytes().hex()) for raw in sent.users]
+        users = [str(uuid.UUID(bytes=raw.tobytes())) for raw in sent.users]
     else:
         users = np.char.decode(sent.users, "utf-8").tolist()
     extras = {name: np.char.decode(column, "utf-8").tolist() for name, column in sent.extras.items()}
@@ -162,10 +163,6 @@ def _write_json_lines(stream: IO[bytes], sent: SentReports) -> None:
             **{name: column[row] for name, column in extras.items()},
         }
         stream.write(json.dumps(record).encode() + b"\n")
-
-
-def _uuid(digits: str) -> str:
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 _WRITERS = {"avro": _write_avro, "parquet": _write_parquet, "jsonl": _write_json_lines}

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,13 +74,10 @@ def lost(folder: Path) -> list[str]:
 
 def _command_line(pid: int) -> str:
     """The command line of a process; empty if there is no such process."""
-    if Path("/proc/self/cmdline").exists():
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
-        except OSError:
-            return ""
-    command = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
-    return subprocess.run(command, capture_output=True, text=True).stdout
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def end(folder: Path) -> int:

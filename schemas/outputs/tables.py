@@ -70,8 +70,6 @@ _PLACE = pa.schema(itertools.takewhile(lambda column: column.name != "kind", SHA
 
 #: The schema of each table, by the name of its files.
 SCHEMAS = {"estimates": ESTIMATES, "distribution": SHARES}
-#: The class of its rows.
-ROWS = {"estimates": EstimateRow, "distribution": ShareRow}
 
 
 def estimate_rows(records: Iterable[EstimateRecord]) -> pa.Table:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from ldpbeam.schemas.outputs.bigquery import bigquery_schema
-from ldpbeam.schemas.outputs.tables import ROWS, SCHEMAS
+from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
+from ldpbeam.schemas.outputs.tables import SCHEMAS
 
 # The types of https://cloud.google.com/bigquery/docs/loading-data-cloud-storage-parquet#parquet_conversions.
 ARROW = {
@@ -36,9 +37,9 @@ def as_arrow(field: dict[str, Any]) -> pa.Field:
     return pa.field(field["name"], pa.list_(kind) if field["mode"] == "REPEATED" else kind)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_the_file_is_the_schema_of_the_table(name: str) -> None:
-    assert kept(name) == bigquery_schema(SCHEMAS[name], ROWS[name])
+@pytest.mark.parametrize(("name", "row"), list(zip(SCHEMAS, (EstimateRow, ShareRow), strict=True)))
+def test_the_file_is_the_schema_of_the_table(name: str, row: type) -> None:
+    assert kept(name) == bigquery_schema(SCHEMAS[name], row)
     # BigQuery has one type of integers, and no dictionaries.
     other = {pa.int32(): pa.int64(), pa.dictionary(pa.int32(), pa.string()): pa.string()}
     wanted = [pa.field(own.name, other.get(own.type, own.type)) for own in SCHEMAS[name]]
