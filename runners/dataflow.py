@@ -26,10 +26,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from apache_beam.runners.runner import PipelineRunner
 
-from ldpbeam.runners.names import DATAFLOW
 from ldpbeam.runners.wheels import canonical, ours, package_in, plugins, wheel_of
-
-NAME = DATAFLOW
 
 
 def runner() -> PipelineRunner:

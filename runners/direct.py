@@ -11,10 +11,6 @@ from __future__ import annotations
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
-from ldpbeam.runners.names import DIRECT
-
-NAME = DIRECT
-
 
 def runner() -> PipelineRunner:
     """The engine for a bounded local pipeline."""

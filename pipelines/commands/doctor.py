@@ -20,9 +20,10 @@ from ldpbeam.pipelines.commands.options import engine_request
 from ldpbeam.pipelines.errors import DONE, WRONG
 from ldpbeam.pipelines.graphs.engines import only_for_flink
 from ldpbeam.pipelines.printing import document
-from ldpbeam.runners import dataflow, direct, flink, prism
+from ldpbeam.runners import dataflow, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
+from ldpbeam.runners.names import DIRECT, FLINK, PRISM
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
 
 
@@ -74,13 +75,13 @@ def checks_of(
     """
     yield Check("Python", ".".join(map(str, sys.version_info[:3])))
     yield Check("Beam", metadata.version("apache-beam"))
-    if runner == direct.NAME:
+    if runner == DIRECT:
         yield _prism(location, needed=False)
         yield from _of_pubsub()
-    elif runner == prism.NAME:
+    elif runner == PRISM:
         yield _prism(location, needed=True)
         yield from _of_pubsub()
-    elif runner == flink.NAME:
+    elif runner == FLINK:
         yield from _of_flink(master or flink.LOCAL, pool)
     else:
         yield from _of_dataflow()

@@ -21,7 +21,7 @@ from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.pipelines.runs.output import Output, read_accounting
 from ldpbeam.pipelines.runs.received import bring_together, ledger_key
 from ldpbeam.pipelines.runs.temporary import temporary_folder
-from ldpbeam.runners import direct
+from ldpbeam.runners.names import DIRECT
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study
@@ -89,7 +89,7 @@ def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodE
             ledger_key=ledger_key(Output(study, str(folder), "ledger"), None, shared=False),
         )
         assert job.keeping is not None
-        engine = engine_of(EngineRequest(direct.NAME), folder)
+        engine = engine_of(EngineRequest(DIRECT), folder)
         pipeline = engine.pipeline([])
         build_ledger(pipeline, job)
         with step("reading reports"):

@@ -39,14 +39,14 @@ def write_fit(job: Output) -> list[FitEntry]:
 
 def write_tests(path: str, tests: Sequence[FitEntry], sentences: Sequence[str]) -> None:
     """Write a ``fit.json``, or the file of a stream's window, with sentences on what is not tested."""
-    entries = [{name: vars(test)[name] for name in vars(test) if _is_written(test, name)} for test in tests]
+    # Only the tests of panes have an index and a limit.
+    of_panes = ("pane_index", "limit")
+    entries = [
+        {name: value for name, value in vars(test).items() if name not in of_panes or value is not None}
+        for test in tests
+    ]
     fit = {"false_alarms": FALSE_ALARMS, "tests": entries, "not_tested": sentences}
     write_bytes(path, json.dumps(fit, indent=1).encode() + b"\n")
-
-
-def _is_written(test: FitEntry, name: str) -> bool:
-    """Whether a test has a field: only those of panes have an index and a limit."""
-    return name not in ("pane_index", "limit") or getattr(test, name) is not None
 
 
 def untested(study: Study, names: Iterable[str]) -> Iterator[str]:

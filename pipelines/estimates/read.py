@@ -52,14 +52,7 @@ def read_results(folder: str) -> Results:
             its files is damaged; one sentence that names the file.
     """
     about = _about(folder)
-    if about.kind == "scheduled":
-        results = _shared(folder, about, "scheduled")
-    elif about.kind == "stream":
-        results = _shared(folder, about, "stream")
-    elif about.kind is None:
-        results = _alone(folder, about)
-    else:
-        raise UserError(f"{_path(folder, RUN)}: kind {about.kind!r} is unknown")
+    results = _alone(folder, about) if about.kind is None else _shared(folder, about, about.kind)
     return replace(results, periods=read_periods(folder))
 
 

@@ -17,6 +17,7 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError
+from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, PRISM
 from ldpbeam.transforms.sources import files
 
 _View = TypeVar("_View", bound=PipelineOptions)
@@ -57,11 +58,11 @@ class EngineRequest:
     @property
     def detached(self) -> bool:
         """Whether a stream's job outlives the command; then our own source cannot read."""
-        return dataflow.NAME in self.runner.lower()
+        return DATAFLOW in self.runner.lower()
 
     def reachable(self, path: str) -> str:
         """A path as workers reach it: absolute, if they may have another working folder."""
-        return path if self.runner in (direct.NAME, prism.NAME) else files.absolute(path)
+        return path if self.runner in (DIRECT, PRISM) else files.absolute(path)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def only_for_flink(asked: EngineRequest, *names: str) -> None:
         UserError: for the first option that is.
     """
     for name in names:
-        if getattr(asked, name) is not None and asked.runner != flink.NAME:
+        if getattr(asked, name) is not None and asked.runner != FLINK:
             dashed = name.replace("_", "-")
             raise UserError(f"--{dashed}: it is for --runner flink, and this is {asked.runner}")
 
@@ -130,8 +131,8 @@ def only_for_flink(asked: EngineRequest, *names: str) -> None:
 #: Flink gives each reader to the subtask of its hash, so there are some more, lest a subtask have none.
 READERS_OF_A_SUBTASK = 4
 _OPTIONS_OF = {
-    flink.NAME: ("flink_master", "parallelism"),
-    dataflow.NAME: ("project", "region", "temp_location"),
+    FLINK: ("flink_master", "parallelism"),
+    DATAFLOW: ("project", "region", "temp_location"),
 }
 
 
@@ -152,18 +153,18 @@ def engine_of(
     """
     only_for_flink(asked, "workers", "pool", "savepoint")
     try:
-        if asked.runner == direct.NAME:
+        if asked.runner == DIRECT:
             if streaming:
                 return _local_stream(asked)
             return Engine(direct.runner(), _passed_on(asked), here=True, spill=str(folder))
-        if asked.runner == prism.NAME:
+        if asked.runner == PRISM:
             engine = _prism(asked, streaming)
             if engine is None:
                 raise ValueError(f"it is not here; {prism.HOW}")
             return replace(engine, spill=str(folder))
-        if asked.runner == flink.NAME:
+        if asked.runner == FLINK:
             return _flink(asked, folder, streaming)
-        if asked.runner == dataflow.NAME:
+        if asked.runner == DATAFLOW:
             return _dataflow(asked, folder, streaming, given)
         return _named(asked, streaming, given)
     except (FlinkError, ValueError, ImportError) as error:
@@ -245,9 +246,7 @@ def _dataflow(asked: EngineRequest, folder: Path, streaming: bool, given: Sequen
     project, region, temp_location = asked.project, asked.region, asked.temp_location
     if project is None or region is None or temp_location is None:
         missing = [
-            f"--{name.replace('_', '-')}"
-            for name in _OPTIONS_OF[dataflow.NAME]
-            if getattr(asked, name) is None
+            f"--{name.replace('_', '-')}" for name in _OPTIONS_OF[DATAFLOW] if getattr(asked, name) is None
         ]
         raise UserError(f"--runner dataflow needs {', '.join(missing)}")
     for option, path in asked.paths:

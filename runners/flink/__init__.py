@@ -16,15 +16,13 @@ from ldpbeam.runners.flink.keys import cluster_at
 from ldpbeam.runners.flink.parts import FLINK_MINOR, FlinkError, fetch
 from ldpbeam.runners.flink.processes import lost
 from ldpbeam.runners.flink.rest import ANEW, Rest
-from ldpbeam.runners.names import FLINK, FLINK_WORKERS
+from ldpbeam.runners.names import FLINK_WORKERS
 
 if TYPE_CHECKING:
     from apache_beam.runners.runner import PipelineRunner
 
-NAME = FLINK
 #: The master that stands for a cluster inside the job server, which ends with the job server.
 LOCAL = "[local]"
-WORKERS = FLINK_WORKERS
 #: Milliseconds between two checkpoints of a stream; the messages that it read are acknowledged after each.
 CHECKPOINT_MILLISECONDS = 2000
 #: The variables of this process's environment that workers need in theirs.
@@ -192,8 +190,8 @@ def _small_job_server() -> Path:
 
 
 def _environment(workers: str, pool: str | None) -> list[str]:
-    if workers not in WORKERS:
-        raise ValueError(f"workers {workers!r}: one of {', '.join(WORKERS)}")
+    if workers not in FLINK_WORKERS:
+        raise ValueError(f"workers {workers!r}: one of {', '.join(FLINK_WORKERS)}")
     if (workers == "pool") != (pool is not None):
         raise ValueError("workers in a pool need the pool's address (host:port), and other workers have none")
     if workers == "process":

@@ -18,14 +18,12 @@ from apache_beam.runners.portability.prism_runner import PrismRunner
 from apache_beam.runners.runner import PipelineRunner
 
 from ldpbeam.runners import WATCHED_SECONDS
-from ldpbeam.runners.names import PRISM
 from ldpbeam.runners.prism import find
 from ldpbeam.runners.prism.find import Prism
 from ldpbeam.runners.prism.server import PrismServer
 from ldpbeam.runners.sockets import private_folder, target
 from ldpbeam.runners.worker_pool import WorkerPool
 
-NAME = PRISM
 #: How to get a Prism that listens on a Unix socket only.
 HOW = (
     "install Go, with which it is built once, or the wheel ldpbeam-prism, which `make prism-wheel` makes "

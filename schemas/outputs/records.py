@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, PlainSerializer, WrapValidator
 from pydantic.dataclasses import dataclass
@@ -316,7 +316,7 @@ class RunRecord:
     study: str
     study_fingerprint: str
     run: str = ""
-    kind: str | None = None
+    kind: Literal["scheduled", "stream"] | None = None
     complete: bool | None = None
     input: Names = ()
     from_: Annotated[Time | None, Field(alias="from")] = None

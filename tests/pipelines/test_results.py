@@ -139,7 +139,7 @@ MARK = {"study": "s", "study_fingerprint": "0", "run": "r", "complete": True}
     [
         ({"complete": False}, "has not finished"),
         ({"format": 2}, "a newer version of ldpbeam wrote it .format 2, known up to 1.: update ldpbeam"),
-        ({"kind": "hourly"}, "kind 'hourly' is unknown"),
+        ({"kind": "hourly"}, "run.json: kind: .*'scheduled' or 'stream', found .hourly"),
         ({"study": None}, "run.json: study: .*found null"),
         ({"input": "in.avro"}, "run.json: input: "),
     ],

@@ -34,6 +34,7 @@ from ldpbeam.runners import flink
 from ldpbeam.runners.flink import cluster, jobs, keys, parts, processes, settings
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Records, Rest
+from ldpbeam.runners.names import FLINK
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -213,8 +214,8 @@ def test_workers_that_this_account_runs_on_this_machine_share_its_disk(
 ) -> None:
     ours = own_cluster()
     for master in (ours, flink.LOCAL):
-        assert engine_of(EngineRequest(flink.NAME, flink_master=master), tmp_path).spill == str(tmp_path)
-    elsewhere = EngineRequest(flink.NAME, flink_master=rest_server(answers()), allow_open_ports=True)
+        assert engine_of(EngineRequest(FLINK, flink_master=master), tmp_path).spill == str(tmp_path)
+    elsewhere = EngineRequest(FLINK, flink_master=rest_server(answers()), allow_open_ports=True)
     assert engine_of(elsewhere, tmp_path).spill is None
     # A pool may run in a container, even beside a cluster of ours.
     assert not flink.shares_disk(ours, "pool")
