@@ -16,7 +16,7 @@ from ldpbeam.times import milliseconds, rfc3339
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
-GROUPS = "groups: {field: region, at_most: 2}\nintervals: false\n"
+GROUPS = "groups: {field: region, at_most: 2}\n"
 FIXED = "windows: {size: 1h}\n" + GROUPS
 SLIDING = "windows: {size: 90m, period: 60m}\n" + GROUPS
 

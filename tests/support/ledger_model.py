@@ -137,6 +137,7 @@ attributes:
 windows: {size: 1h}
 groups: {field: region}
 ledger: {period: 1d, cap: 3.5}
+intervals: false
 """
 STUDY = parse_study(TEXT)
 

@@ -1,6 +1,6 @@
 """Study files that several tests share."""
 
-# Two services and a cheap estimator: what most runs of the command need.
+# Two services, cheap estimators and no intervals: what most runs of the command need.
 SMALL = """\
 study: small
 attributes:
@@ -13,4 +13,5 @@ attributes:
     estimates:
       mean: {estimator: ivw}
       both: {estimator: ule}
+intervals: false
 """
