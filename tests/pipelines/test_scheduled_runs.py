@@ -1,24 +1,21 @@
-"""Scheduled runs through the command: whole windows, as over all reports, the same bytes each time."""
+"""Scheduled runs through the command: whole windows, and the same bytes in other words."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.output_folders import contents
 
-from ldpbeam.times import milliseconds, rfc3339
+from ldpbeam.times import rfc3339
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
-GROUPS = "groups: {field: region, at_most: 2}\n"
-FIXED = "windows: {size: 1h}\n" + GROUPS
-SLIDING = "windows: {size: 90m, period: 60m}\n" + GROUPS
+FIXED = "windows: {size: 1h}\ngroups: {field: region, at_most: 2}\n"
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +57,6 @@ def of_windows(found: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in found.items() if name.startswith(("stat", "estimates/", "tables/"))}
 
 
-def closes(found: dict[str, Any]) -> bool:
-    parts = ("used", "duplicates", "late", "out_of_range", "dead_letters")
-    return bool(found["in"] == sum(found[part] for part in parts))
-
-
 def test_a_run_says_where_its_outputs_are_and_too_much_bad_input_is_exit_code_3(
     reports: Path, small_text: str, tmp_path: Path, run_estimate: Any
 ) -> None:
@@ -87,76 +79,9 @@ def test_a_run_says_where_its_outputs_are_and_too_much_bad_input_is_exit_code_3(
     assert f"windows from 2026-11-20T11:00:00Z to 2026-11-20T13:00:00Z are in {found.path}" in found.out
     run = f"{found.path}/runs/20261120T110000Z-20261120T130000Z"
     assert f"the accounting is in {run}" in found.out
-    assert closes(found.accounting)
+    fates = ("used", "duplicates", "late", "out_of_range", "dead_letters")
+    assert sum(found.accounting[fate] for fate in fates) == found.accounting["in"] == 1500
     assert "15 dead letters" in found.out
-
-
-def told(estimates: list[dict[str, Any]]) -> list[str]:
-    """Estimates as text, so that no bit of a number is lost."""
-    return sorted(map(json.dumps, estimates))
-
-
-def test_windows_inside_are_estimated_as_over_all_reports_and_no_others(
-    records: list[dict[str, Any]], reports: Path, small_text: str, tmp_path: Path, run_estimate: Any
-) -> None:
-    every = run_estimate(tmp_path / "all", small_text + SLIDING, [reports], "--max-bad-fraction", "0.1")
-    assert every.code == 0, every.err
-    options = (*span(0.75, 4.25), "--max-bad-fraction", "0.1")
-    found = run_estimate(tmp_path / "span", small_text + SLIDING, [reports], *options)
-    assert found.code == 0, found.err
-    ends = START + round(0.75 * HOUR), START + round(4.25 * HOUR)
-
-    def inside(window: tuple[int, int]) -> bool:
-        return ends[0] <= window[0] and window[1] <= ends[1]
-
-    expected = [
-        e for e in every.estimates if inside((milliseconds(e["window_start"]), milliseconds(e["window_end"])))
-    ]
-    assert len(expected) >= 4
-    assert told(found.estimates) == told(expected)
-    assert found.snapshots == [s for s in every.snapshots if inside(s.window)]
-    fates = what_becomes(records, inside)
-    assert {fate: found.accounting.get(fate, 0) for fate in fates} == dict(fates)
-    assert closes(found.accounting)
-    assert found.accounting["in"] == len(records)
-
-
-def what_becomes(records: list[dict[str, Any]], inside: Callable[[tuple[int, int]], bool]) -> Counter[str]:
-    """The accounting, one report and window after the other."""
-    good = [record for record in records if record["payload"] != 99.0]
-    dead = len(records) - len(good)
-    fates = Counter(used=0, duplicates=0, out_of_range=0, dead_letters=dead, used_in_windows=0)
-    good.sort(key=lambda record: record["event_time"])
-    ids: set[tuple[str, str, str | None]] = set()
-    standing = []
-    for record in good:
-        own = record["user_id"], record["service"], record.get("report_id")
-        windows = [window for window in windows_of(record["event_time"]) if inside(window)]
-        # A report that repeats one outside of the span does not stand.
-        if own in ids:
-            fates["duplicates"] += 1
-        elif not windows:
-            fates["out_of_range"] += 1
-        else:
-            standing.append((record, windows))
-        if own[-1]:
-            ids.add(own)
-    seen: set[tuple[Any, ...]] = set()
-    for record, windows in standing:
-        keys = [(record["user_id"], record["service"], window) for window in windows]
-        fresh = [key for key in keys if key not in seen]
-        seen.update(keys)
-        fates["used" if fresh else "duplicates"] += 1
-        fates["used_in_windows"] += len(fresh)
-    return fates
-
-
-def windows_of(time: int) -> Iterator[tuple[int, int]]:
-    """Those of :data:`SLIDING` that hold a time."""
-    size = HOUR * 3 // 2
-    first = (time - size) // HOUR * HOUR + HOUR
-    for start in range(first, time + 1, HOUR):
-        yield start, start + size
 
 
 # An hour at a time and all at once are the same bytes: test_scheduled.

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
@@ -88,16 +86,11 @@ def _taken(run: int) -> Streamed:
     return Streamed([snapshots for name, (_, snapshots) in given if name == "panes"], +counts)
 
 
-def local_stream() -> beam.Pipeline:
-    """The engine of this process that has a TestStream."""
-    return beam.Pipeline(runner=BundleBasedDirectRunner(), options=PipelineOptions(["--streaming"]))
-
-
 def stream(
     study: Study,
     script: Iterable[Step],
-    partitions: int = 3,
-    engine: Callable[[], beam.Pipeline] = local_stream,
+    partitions: int,
+    engine: Callable[[], beam.Pipeline],
     marked: bool = True,
 ) -> Streamed:
     """Run a script to its end, when the watermark goes to infinity.
@@ -231,6 +224,6 @@ def without_pane(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key not in ("pane_index", "pane_timing")}
 
 
-def run_scenario(scenario: Scenario, engine: Callable[[], beam.Pipeline] = local_stream) -> Streamed:
+def run_scenario(scenario: Scenario, engine: Callable[[], beam.Pipeline]) -> Streamed:
     """What a stream says as a scenario's script runs on an engine."""
     return stream(scenario.study, scenario.script, scenario.partitions, engine, scenario.marked)

@@ -1,4 +1,4 @@
-"""Streams in time: a window's last pane is the batch run, bit for bit."""
+"""Streams in time, driven by hand. Any schedule: test_panes; engines: test_panes_on_prism."""
 
 from __future__ import annotations
 
@@ -7,49 +7,15 @@ import random
 
 import pytest
 from support.keyed_state import StreamByHand
-from support.pane_reports import (
-    people_report,
-    study_of,
-    study_text,
-)
-from support.pane_runs import (
-    Streamed,
-    check_order,
-    in_batch,
-    in_windows,
-    last_estimates,
-    stream,
-    told,
-)
-from support.pane_scripts import SCENARIOS, Scenario, Step, arriving, at, in_time, reports_in
+from support.pane_reports import people_report, study_text
+from support.pane_runs import Streamed, check_order, in_batch, in_windows, told
+from support.pane_scripts import SCENARIOS, Scenario, Step, at
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 
-# Every kind of study by hand: test_panes. Here the parts meet in pipelines.
-@pytest.mark.parametrize("name", ["sliding windows", "joined windows of categories"])
-def test_the_last_panes_are_a_batch_run_over_what_came_in_time(name: str) -> None:
-    study = study_of(name)
-    script = arriving(people_report(study))
-    streamed = stream(study, script, partitions=2)
-    kept, late = in_time(study, script)
-    batch = in_batch(study, kept)
-    assert streamed.last == in_windows(study, script) == batch.last
-    assert last_estimates(study, streamed) == last_estimates(study, batch)
-    check_order(streamed)
-
-    assert {own: streamed.counts[own] for own in batch.counts} == batch.counts
-    assert streamed.counts["late"] == late
-    assert sum(streamed.counts[own] for own in ("used", "duplicates", "late")) == reports_in(script)
-
-    # The script has what it is there for; nobody reports from second 20 to 30.
-    assert late and len(streamed.panes) > 2 * len(batch.panes)
-    assert not any(window[0] >= 20_000 and window[1] <= 30_000 for _, window in streamed.last)
-    assert streamed.counts["duplicates"] > 0
-
-
 def by_hand(scenario: Scenario) -> Streamed:
-    """What the stages of a stream say in this thread; on engines: test_panes_on_prism."""
+    """What the stages of a stream say in this thread."""
     stages = StreamByHand(scenario.study, scenario.partitions, random.Random(1))
     return stages.run(scenario.script, scenario.marked)
 

@@ -122,3 +122,8 @@ def test_a_study_says_whether_users_and_ids_may_come_again(
     assert (found.accounting["used"], found.accounting["duplicates"]) == (used, 5 - used)
     assert [own.statistic.users for own in found.snapshots] == users
     assert sum(own.statistic.reports for own in found.snapshots) == used
+
+
+def test_a_report_of_a_span_that_repeats_an_id_from_before_it_does_not_stand(small_text: str) -> None:
+    counts = tallied(f"{small_text}windows: {{size: 1h}}\n", TWICE, Span(HOUR, 2 * HOUR)).accounting
+    assert (counts["out_of_range"], counts["duplicates"], counts["used"]) == (3, 1, 1)

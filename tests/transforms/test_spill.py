@@ -7,7 +7,7 @@ from typing import IO
 
 import pyarrow as pa
 import pytest
-from support.pane_reports import STUDIES, Report, batches_of, people_report, study_of
+from support.pane_reports import Report, batches_of, people_report, study_of
 from support.pane_runs import in_batch
 
 from ldpbeam.pipelines.errors import machine_problem
@@ -19,7 +19,11 @@ KEY = PieceKey("x", 0, None)
 (PIECE,) = batches_of(Report("ann", 1), Report("bob", 2, report_id="r", group="north"))
 
 
-@pytest.mark.parametrize("name", STUDIES)
+#: With and without users that are compared, with coordinates, and in longer windows.
+SPILLED = ("a vector", "duplicates are kept", "joined windows of categories")
+
+
+@pytest.mark.parametrize("name", SPILLED)
 def test_a_run_that_spills_gives_what_one_that_does_not_gives(name: str, tmp_path: Path) -> None:
     study = study_of(name)
     reports = people_report(study)
