@@ -121,8 +121,3 @@ def test_the_command_prints_them_beside_each_other(command: Callable[..., Any], 
     said = command(*asked).out
     assert "epsilon 1 in one window of 24" in said
     assert "what a month reveals of one user" in said
-    refused = command(*asked, "--simulate")
-    assert refused.code == 2
-    assert "leave out --simulate and --error" in refused.err
-    (tmp_path / "study.yaml").write_text(STUDY.replace("windows: {size: 1h}\n", ""))
-    assert "give windows.size alone" in command(*asked).err

@@ -1,4 +1,4 @@
-"""``ldpbeam explain``: numbered plain sentences that say what the study says, and change with it."""
+"""``ldpbeam explain``: plain sentences that say what the study says, and change with it."""
 
 from __future__ import annotations
 
@@ -16,35 +16,21 @@ from ldpbeam.fit import FALSE_ALARMS
 from ldpbeam.intervals import computing
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates.child import compute
-from ldpbeam.schemas.study.yaml_file import read_study
+from ldpbeam.pipelines.estimates.explain import explain as explain_study
+from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.statistics import Answers, tally
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-Explain = Callable[[str], list[str]]
 
-
-@pytest.fixture
-def explain(command: Callable[..., Any], tmp_path: Path) -> Explain:
-    """The sentences of a study, their numbers taken off."""
-
-    def sentences(text: str) -> list[str]:
-        (tmp_path / "study.yaml").write_text(text)
-        ran = command("explain", "--study", tmp_path / "study.yaml")
-        assert (ran.code, ran.err) == (0, "")
-        lines = ran.out.splitlines()
-        found = []
-        for place, line in enumerate(lines, 1):
-            number, _, sentence = line.partition(". ")
-            assert number == str(place)
-            assert sentence.endswith(".")
-            found.append(sentence)
-        return found
-
+def explain(text: str) -> list[str]:
+    """The sentences of a study. That the command numbers them: test_printing."""
+    sentences = explain_study(parse_study(text))
+    assert all(sentence.endswith(".") for sentence in sentences)
     return sentences
 
 
-def test_every_service_epsilon_estimate_and_window_is_named(explain: Explain, commute_text: str) -> None:
+def test_every_service_epsilon_estimate_and_window_is_named(commute_text: str) -> None:
     said = explain(commute_text)
     services = {
         "maps": ("square_wave", "1"),
@@ -64,7 +50,7 @@ def test_every_service_epsilon_estimate_and_window_is_named(explain: Explain, co
 
 
 def test_the_reports_a_service_sends_are_those_it_would_send(
-    explain: Explain, commute_text: str, simulate: Callable[..., Any], commute: Any
+    commute_text: str, simulate: Callable[..., Any], commute: Any
 ) -> None:
     said = explain(commute_text)
     for sent in simulate(commute, "minutes", [0, 90, 180] * 2000, seed=1):
@@ -122,7 +108,7 @@ def test_the_reports_a_service_sends_are_those_it_would_send(
     ids=lambda p: p if isinstance(p, str) and len(p) < 30 else "",
 )
 def test_a_study_that_changes_changes_what_is_said(
-    old: str, new: str, words: list[str], explain: Explain, commute_text: str
+    old: str, new: str, words: list[str], commute_text: str
 ) -> None:
     before = "\n".join(explain(commute_text))
     after = explain(commute_text.replace(old, new, 1))
@@ -131,7 +117,7 @@ def test_a_study_that_changes_changes_what_is_said(
         assert any(word in sentence for sentence in after), after
 
 
-def test_studies_without_windows_lateness_or_joins_say_so(explain: Explain, commute_text: str) -> None:
+def test_studies_without_windows_lateness_or_joins_say_so(commute_text: str) -> None:
     said = explain(re.sub("windows:.*", "", commute_text))
     assert "There are no windows: all reports are estimated together." in said
     assert any("spends epsilon 2.3 in all;" in s for s in said), "and not a window"
@@ -149,16 +135,14 @@ def test_studies_without_windows_lateness_or_joins_say_so(explain: Explain, comm
     ],
 )
 def test_reports_that_are_not_compared_or_joined_are_said_to_count(
-    line: str, words: str, explain: Explain, commute_text: str
+    line: str, words: str, commute_text: str
 ) -> None:
     unjoined = commute_text.replace("{estimator: ule}", "{estimator: em}")
     assert not any(words in sentence for sentence in explain(unjoined))
     assert any(words in sentence for sentence in explain(f"{unjoined}{line}\n"))
 
 
-def test_of_the_versions_of_a_service_the_largest_epsilon_and_delta_are_spent(
-    explain: Explain, commute_text: str
-) -> None:
+def test_of_the_versions_of_a_service_the_largest_epsilon_and_delta_are_spent(commute_text: str) -> None:
     versions = (
         "{mechanism: gaussian, version_field: app, versions: {old: {epsilon: 1.0, delta: 1.0e-6, values: [a]}"
         ", new: {epsilon: 0.5, delta: 2.0e-6, values: [b]}}}"
@@ -168,7 +152,7 @@ def test_of_the_versions_of_a_service_the_largest_epsilon_and_delta_are_spent(
 
 
 def test_intervals_are_explained_with_the_methods_that_computed_them(
-    explain: Explain, commute_text: str, simulate: Callable[..., Any], commute: Any
+    commute_text: str, simulate: Callable[..., Any], commute: Any
 ) -> None:
     attribute = commute.attribute("minutes")
     users = np.arange(300)
@@ -205,7 +189,7 @@ def test_intervals_depend_on_what_services_send(example: str, words: str) -> Non
     assert words in computing.explain(study.attribute(name), wanted)
 
 
-def test_the_tests_of_fit_are_explained(explain: Explain, commute_text: str) -> None:
+def test_the_tests_of_fit_are_explained(commute_text: str) -> None:
     said = explain(commute_text)
     assert any("reports of 'minutes' to maps, taxi, survey fit the mechanism" in s for s in said)
     assert any("a user id means the same person at any two of maps, taxi, survey" in s for s in said)
@@ -220,7 +204,7 @@ def test_the_tests_of_fit_are_explained(explain: Explain, commute_text: str) -> 
 
 @pytest.mark.parametrize("line", ["duplicates: keep", "repeats: all"])
 def test_where_users_reports_are_not_brought_together_the_ledger_stays_empty(
-    line: str, explain: Explain, commute_text: str
+    line: str, commute_text: str
 ) -> None:
     unjoined = f"{commute_text.replace('{estimator: ule}', '{estimator: em}')}{line}\n"
     (sentence,) = [s for s in explain(unjoined) if "the ledger" in s]
@@ -229,7 +213,7 @@ def test_where_users_reports_are_not_brought_together_the_ledger_stays_empty(
     assert "the ledger stays empty, and epsilon_cap 2 is not checked, because" in sentence
 
 
-def test_a_promise_of_values_without_a_ledger_is_said_to_be_in_vain(explain: Explain) -> None:
+def test_a_promise_of_values_without_a_ledger_is_said_to_be_in_vain() -> None:
     text = (
         "study: s\nattributes:\n  x:\n    domain: {categories: 3}\n    services:\n      app: {mechanism: "
         "grr, epsilon: 1, lifetime_epsilon: 2, values_at_most: 2}\nwindows: {size: 1h}\n"
@@ -239,7 +223,7 @@ def test_a_promise_of_values_without_a_ledger_is_said_to_be_in_vain(explain: Exp
     assert vain not in " ".join(explain(f"{text}ledger: {{period: 30d}}\n"))
 
 
-def test_categories_are_counted_and_one_attribute_is_not_attributes(explain: Explain) -> None:
+def test_categories_are_counted_and_one_attribute_is_not_attributes() -> None:
     said = explain(
         "study: s\nattributes:\n  colour:\n    domain: {categories: [red, green, blue]}\n"
         "    services: {shop: {mechanism: grr, epsilon: 1.0}}\n    estimates: {all: {estimator: mle}}\n"

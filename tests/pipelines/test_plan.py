@@ -156,24 +156,3 @@ def test_people_between_two_simulations_follow_a_power_law() -> None:
     assert _enough(lambda users: users**-0.3, 0.02) == math.ceil(0.02 ** (-1 / 0.3))
     assert _enough(lambda users: 0.001, 0.01) == 1_000
     assert _enough(lambda users: 1.0, 0.01) is None
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--users", "0"], "--users 0: from 1 to"),
-        (["--users", "10", "--error", "0"], "--error 0: a number above 0"),
-        (["--users", "10", "--simulate", "round"], "--simulate round: 'minutes' can have even, skewed"),
-        (["--users", "10", "--simulate", "--trials", "1"], "--trials 1: from 2"),
-        (["--users", "20000000", "--simulate"], "at most 10,000,000 people are simulated"),
-        (["--users", "10", "--attribute", "minuets"], "--attribute minuets: the study has"),
-        (["--users", "20,000"], "--users 20,000: a whole number in digits alone, such as 20000"),
-        (["--users", "10", "--error", "small"], "--error small: a number, such as 0.5"),
-        (["--users", "10", "--seed", "-1"], "--seed -1: 0 or above"),
-    ],
-)
-def test_a_mistake_is_one_sentence(plan: Callable[..., Any], options: list[str], told: str) -> None:
-    ran = plan(*options)
-    assert ran.code == 2
-    assert told in ran.err
-    assert "Traceback" not in ran.err

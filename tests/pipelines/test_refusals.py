@@ -66,6 +66,7 @@ GIVEN = {
     "rollup": "--study small.yaml --statistics nothing* --output out",
     "evaluate": "--study small.yaml --no-figures --output out",
     "init": "--yes",
+    "plan": "--study mixed.yaml --users 10 --attribute x",
 }
 ROWS: dict[str, list[tuple[str, str]]] = {
     "": [
@@ -237,6 +238,19 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--output in.jsonl", "--output in.jsonl: a folder is needed"),
         ("--output trials --trials 1 --users 9 --population even", "the file does not hold trials"),
     ],
+    "plan": [
+        ("--users 0", "--users 0: from 1 to"),
+        ("--users 20,000", "--users 20,000: a whole number in digits alone, such as 20000"),
+        ("--users 20000000 --simulate", "at most 10,000,000 people are simulated"),
+        ("--error 0", "--error 0: a number above 0"),
+        ("--error small", "--error small: a number, such as 0.5"),
+        ("--simulate round", "--simulate round: 'x' can have even, skewed"),
+        ("--simulate --trials 1", "--trials 1: from 2"),
+        ("--attribute y", "--attribute y: the study has x, v, basket"),
+        ("--seed -1", "--seed -1: 0 or above"),
+        ("--study hours.yaml --designs --simulate", "leave out --simulate and --error"),
+        ("--designs", "give windows.size alone"),
+    ],
     "init": [
         ("", "--attribute is missing, and there is no terminal to ask on"),
         ("table.csv", "--attribute is missing"),
@@ -313,6 +327,7 @@ def test_a_command_line_that_cannot_be_is_refused_with_a_sentence(line: str, sen
          r"ldpbeam: --partitions some: a whole number .*such as 20000\nSee ldpbeam stream --help\n"),
         (f"estimate --study small.yaml --input in.jsonl --output {'x' * 300}",
          r"ldpbeam: File name too long: 'x*.*'\n"),
+        ("explain --json --study wrong.yaml", r"ldpbeam: wrong\.yaml:5: buckets of attribute x: .*\n"),
         ("explian", r"ldpbeam: unknown command 'explian'; did you mean 'explain'\?\n"),
         ("frobnicate", r"ldpbeam: unknown command 'frobnicate'; there are: init, explain, .*\n"),
     ],
