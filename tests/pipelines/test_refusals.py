@@ -81,6 +81,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("estimate --study x --input y --job_name z", "the following arguments are required: --output"),
         ("stream --input x --output y", "the following arguments are required: --study"),
         ("completion csh", "argument SHELL: invalid choice: 'csh' (choose from 'bash', 'zsh', "),
+        ("doctor --runner spark", "'spark' (choose from 'direct', 'prism', 'flink', 'dataflow')"),
         ("doctor --flink-master localhost:1", "--flink-master: it is for --runner flink, and this is direct"),
         ("doctor --pool localhost:1", "--pool: it is for --runner flink, and this is direct"),
         ("vectors --mechanism square_wav", "of mechanism 'square_wav'; did you mean 'square_wave'?"),

@@ -90,7 +90,7 @@ BEYOND_JAVA = [
 
 
 @pytest.mark.parametrize(
-    ("options", "programs", "code", "printed"),
+    ("line", "programs", "code", "printed"),
     [
         ("", {}, 0, ["ok       Beam: ",
                      "not here  Prism (streams)\n         install Go, with which it is built once, or the "]),
@@ -116,20 +116,31 @@ BEYOND_JAVA = [
          [f"MISSING  Flink at {SILENT}\n         {SILENT}: no Flink cluster answers there",
           "make flink-up starts a local one",
           f"MISSING  worker pool at {SILENT}\n         start one beside each task manager"]),
+        (f"PUBSUB_EMULATOR_HOST={SILENT}", {}, 2,
+         [f"MISSING  Pub/Sub server at {SILENT}\n         start it, or unset"]),
+        ("JAVA_HOME=HERE/jdk --runner flink", {"jdk/bin/java": JAVA_17, "bin/java": "none", **TOOLS}, 0,
+         ["ok       Java: 17.0.9\n"]),
+        # Beam does not look on PATH then, and neither does this.
+        ("JAVA_HOME=/nowhere --runner flink", {"bin/java": JAVA_17}, 2,
+         ["/nowhere/bin/java (JAVA_HOME) cannot be run ("]),
     ],
 )  # fmt: skip
 def test_what_an_engine_needs_is_here_or_missing(
-    options: str,
+    line: str,
     programs: dict[str, str],
     code: int,
     printed: list[str],
     command: Any,
     tmp_path: Path,
     program: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for place, says in programs.items():
-        program(tmp_path / place, says)
-    ran = command("doctor", *options.replace("HERE", str(tmp_path)).split())
+    for path, says in programs.items():
+        program(tmp_path / path, says)
+    words = line.replace("HERE", str(tmp_path)).split()
+    for variable in (word for word in words if "=" in word):
+        monkeypatch.setenv(*variable.split("="))
+    ran = command("doctor", *(word for word in words if "=" not in word))
     assert ran.code == code
     for text in printed:
         assert text.replace("HERE", str(tmp_path)) in ran.out, ran.out
@@ -146,33 +157,6 @@ def test_the_library_of_streams(command: Any, monkeypatch: pytest.MonkeyPatch) -
     ran = command("doctor")
     assert ran.code == 0
     assert "not here  google-cloud-pubsub (streams)\n         pip install 'ldpbeam[pubsub]'" in ran.out
-
-
-def test_a_pubsub_server_that_is_named_must_answer(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", SILENT)
-    ran = command("doctor")
-    assert ran.code == 2
-    assert f"MISSING  Pub/Sub server at {SILENT}\n         start it, or unset" in ran.out
-
-
-def test_the_java_that_is_named_comes_before_that_on_path(
-    command: Any, bare_machine: Path, program: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(bare_machine.parent / "jdk"))
-    program(bare_machine.parent / "jdk" / "bin" / "java", JAVA_17)
-    program(bare_machine / "java", 'java version "1.8.0_392"')
-    assert "ok       Java: 17.0.9\n" in command("doctor", "--runner", "flink").out
-
-
-def test_a_java_home_without_java(
-    command: Any, bare_machine: Path, program: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Beam does not look on PATH then, and neither does this.
-    program(bare_machine / "java", JAVA_17)
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    ran = command("doctor", "--runner", "flink")
-    assert ran.code == 2
-    assert "/nowhere/bin/java (JAVA_HOME) cannot be run (" in ran.out
 
 
 @pytest.fixture
@@ -238,26 +222,34 @@ def test_dataflow_without_beams_parts_for_it(command: Any, monkeypatch: pytest.M
     )
 
 
-@pytest.mark.parametrize("named", [True, False])
+LOGIN = "gcloud auth application-default login"
+
+
+@pytest.mark.parametrize(
+    ("key", "library", "advice"),
+    [
+        (None, True, "gcloud auth application-default login ("),
+        (
+            "/nowhere/key.json",
+            True,
+            "gcloud auth application-default login (File /nowhere/key.json was not found",
+        ),
+        (None, False, "pip install 'ldpbeam[gcp]', then gcloud auth"),
+    ],
+    ids=["no account", "a key that is not there", "no library"],
+)
 def test_dataflow_without_credentials(
-    command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: bool
+    key: str | None, library: bool, advice: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("google.auth")
     monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
-    if named:
-        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+    if key:
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", key)
+    if not library:
+        monkeypatch.setitem(sys.modules, "google.auth", None)
     ran = command("doctor", "--runner", "dataflow")
     assert ran.code == 2
-    assert "MISSING  credentials\n         gcloud auth application-default login (" in ran.out
-    assert ("key.json was not found" in ran.out) == named
-
-
-def test_dataflow_without_the_library_of_credentials(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "google.auth", None)
-    monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
-    ran = command("doctor", "--runner", "dataflow")
-    assert ran.code == 2
-    assert "MISSING  credentials\n         pip install 'ldpbeam[gcp]', then gcloud auth" in ran.out
+    assert f"MISSING  credentials\n         {advice}" in ran.out
 
 
 @pytest.mark.usefixtures("google")
@@ -278,9 +270,3 @@ def test_what_cannot_be_staged_is_said(command: Any, monkeypatch: pytest.MonkeyP
     assert "MISSING  what workers install\n         setup.py: workers need a source package" in ran.out
     assert "ok       plugin coin: coin.whl\n" in ran.out
     assert "MISSING  plugin dice\n         dice: an editable install; install it\n" in ran.out
-
-
-def test_an_engine_that_is_none(command: Any) -> None:
-    ran = command("doctor", "--runner", "spark")
-    assert ran.code == 2
-    assert "direct" in ran.err and "flink" in ran.err and "dataflow" in ran.err
