@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import xxhash
 from numpy.typing import NDArray
+from support.joint_users import ask, iterate
 
-from ldpbeam import Attribute, Categories, Estimate, ServiceVersion
-from ldpbeam.estimators import Question, estimate
-from ldpbeam.estimators.ule import ule
+from ldpbeam import Attribute, Categories, ServiceVersion
+from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     HadamardRandomisedResponse,
     LocalHashing,
@@ -21,7 +21,7 @@ from ldpbeam.mechanisms import (
     OptimisedUnaryEncoding,
     RandomisedResponse,
 )
-from ldpbeam.statistics import Answers, Statistic, tally
+from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
 
@@ -42,21 +42,6 @@ FOUR = Attribute(
     joint_buckets=2,
 )
 TRUTH = np.array([0.4, 0.25, 0.2, 0.1, 0.05, 0.0])
-
-
-def ask(attribute: Attribute, users: int, seed: int, answering: float) -> list[Answers]:
-    """Users who each answer any subset of the services, one version of each."""
-    rng = np.random.default_rng(seed)
-    values = rng.choice(SIZE, users, p=TRUTH)
-    answers = []
-    for service in attribute.services:
-        indexes = attribute.versions_of([service])
-        answered, version = rng.random(users) < answering, rng.choice(indexes, users)
-        for index in indexes:
-            rows = np.flatnonzero(answered & (version == index))
-            mechanism = attribute.versions[index].mechanism
-            answers.append(Answers(index, rows, mechanism.perturb(values[rows], rng)))
-    return answers
 
 
 def likelihood_of(mechanism: Mechanism, report: Any) -> list[float]:
@@ -97,11 +82,6 @@ def by_loop(
     return weights, trace
 
 
-def iterate(attribute: Attribute, statistic: Statistic, services: Sequence[str], iterations: int) -> Estimate:
-    question = Question(attribute, statistic, tuple(services))
-    return ule(question, tolerance=-math.inf, max_iterations=iterations)
-
-
 @pytest.mark.parametrize(
     ("services", "answering"),
     [
@@ -111,8 +91,8 @@ def iterate(attribute: Attribute, statistic: Statistic, services: Sequence[str],
 )  # fmt: skip
 def test_ule_equals_a_loop_over_users(services: tuple[str, ...], answering: float) -> None:
     users, iterations = 120, 25
-    answers = ask(FOUR, users, 1, answering)
-    found = iterate(FOUR, tally(FOUR, users, answers), services, iterations)
+    answers = ask(FOUR, users, 1, answering, TRUTH)
+    found = iterate(FOUR, tally(FOUR, users, answers), services, iterations, smoothing=False)
     weights, trace = by_loop(FOUR, users, answers, services, iterations)
     # No smoothing: categories have no neighbours.
     np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
@@ -126,7 +106,7 @@ def test_ule_equals_a_loop_over_users(services: tuple[str, ...], answering: floa
 
 
 def test_at_any_resolution_categories_keep_all_of_their_information() -> None:
-    statistic = tally(FOUR, 300, ask(FOUR, 300, 4, 1.0))
+    statistic = tally(FOUR, 300, ask(FOUR, 300, 4, 1.0, TRUTH))
     found = estimate("ule", FOUR, statistic)
     kept = found.details["information_kept"]
     assert set(kept) == {"grr", "olh@old", "olh@new", "oue", "hadamard"}

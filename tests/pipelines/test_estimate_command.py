@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Callable
@@ -14,7 +13,6 @@ import pytest
 
 from ldpbeam.mechanisms import Piecewise
 from ldpbeam.pipelines.commands import estimate
-from ldpbeam.statistics import Answers, tally
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import accounting
 
@@ -58,7 +56,8 @@ def people(
     return path
 
 
-# Which run may follow which: test_ownership.
+# Which run may follow which: test_ownership. Statistics of every domain: test_other_domains; the fields of a
+# line: tests/schemas/test_estimates_codec.
 def test_another_runs_outputs_are_not_replaced_unless_asked(
     small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Callable[..., Path]
 ) -> None:
@@ -142,30 +141,6 @@ def test_there_is_an_estimate_a_name_and_window_in_order(run: Any) -> None:
 
 
 @pytest.mark.slow
-def test_every_line_has_every_key(run: Any, commute: Study) -> None:
-    always = {
-        "study": "commute", "attribute": "minutes", "group": None, "other_groups": 0,
-        "pane_index": 0, "pane_timing": "on_time", "converged": True,
-    }  # fmt: skip
-    for line in run.estimates:
-        assert line | always == line
-        assert {"name", "estimator", "window_start", "window_end", "reports", "users"} <= set(line)
-        assert math.isfinite(line["mean"])
-        if line["name"] == "mean":
-            assert line["n_iterations"] == 0
-            assert line["standard_error"] > 0
-            continue
-        assert line["n_iterations"] > 0
-        assert line["bucket_edges"] == commute.attribute("minutes").domain.edges(256).tolist()
-        assert len(line["distribution"]) == 256
-        assert min(line["distribution"]) >= 0
-        assert sum(line["distribution"]) == pytest.approx(1, abs=1e-9)
-        assert list(line["quantiles"]) == ["0.05", "0.25", "0.5", "0.75", "0.95"]
-        assert sorted(line["quantiles"].values()) == list(line["quantiles"].values())
-        assert line["variance"] > 0
-
-
-@pytest.mark.slow
 def test_estimates_say_on_how_many_reports_and_users_they_stand(run: Any, sent: list[Any]) -> None:
     for place, (start, _) in enumerate(WINDOWS):
         inside = [(s.times - START) // HOUR == place for s in sent]
@@ -183,21 +158,6 @@ def test_the_accounting_closes_and_is_printed(run: Any) -> None:
     line = f"{total:,} reports in = {total:,} used + 0 duplicates + 0 late + 0 out of range + 0 dead letters"
     assert line in run.out
     assert not (run.path / "dead_letters").exists()
-
-
-@pytest.mark.slow
-def test_statistics_are_those_of_the_reports_one_by_one(run: Any, sent: list[Any], commute: Study) -> None:
-    attribute = commute.attribute("minutes")
-    assert [s.window for s in run.snapshots] == [(START + k * HOUR, START + (k + 1) * HOUR) for k in range(2)]
-    for place, snapshot in enumerate(run.snapshots):
-        rows: dict[bytes, int] = {}
-        answers = []
-        for version, part in enumerate(sent):
-            inside = np.flatnonzero((part.times - START) // HOUR == place)
-            own = [rows.setdefault(part.users[i].tobytes(), len(rows)) for i in inside]
-            answers.append(Answers(version, np.array(own), part.payloads[inside]))
-        assert snapshot.statistic == tally(attribute, len(rows), answers)
-        assert (snapshot.attribute, snapshot.group, snapshot.other_groups) == ("minutes", None, 0)
 
 
 @pytest.mark.slow

@@ -17,19 +17,9 @@ from typing import Any
 
 import pytest
 from support.output_folders import contents
+from support.studies import SMALL
 
 KILLS = int(os.environ.get("LDPBEAM_KILLS", "2"))
-STUDY = """\
-study: small
-attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    buckets: 8
-    services: {a: {mechanism: piecewise, epsilon: 1.0}, b: {mechanism: laplace, epsilon: 2.0}}
-    estimates: {mean: {estimator: ivw}, both: {estimator: ule}}
-windows: {size: 1h}
-intervals: false
-"""
 START, HOUR = 1_795_132_800_000, 3_600_000
 #: The command, which says each time that it is about to make or rename a file, and then takes its time.
 SLOW = """
@@ -57,7 +47,7 @@ sys.exit(main(sys.argv[2:]))
 @pytest.fixture
 def given(tmp_path: Path, write_lines: Callable[..., Path]) -> list[str]:
     """A command with reports of six hours, some of them bad."""
-    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "study.yaml").write_text(f"{SMALL}windows: {{size: 1h}}\n")
     records = [
         {
             "user_id": f"u{place}",

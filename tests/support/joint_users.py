@@ -16,10 +16,12 @@ from ldpbeam.statistics import Answers, Statistic
 Floats = NDArray[np.float64]
 
 
-def ask(attribute: Attribute, users: int, seed: int, answering: float = 0.6) -> list[Answers]:
-    """Users of Beta(2, 5), each answering any subset of services, one version of each."""
+def ask(
+    attribute: Attribute, users: int, seed: int, answering: float = 0.6, shares: Floats | None = None
+) -> list[Answers]:
+    """Users of Beta(2, 5), or of these shares, each answering any services, one version of each."""
     rng = np.random.default_rng(seed)
-    values = rng.beta(2, 5, users)
+    values = rng.beta(2, 5, users) if shares is None else rng.choice(len(shares), users, p=shares)
     answers = []
     for service in attribute.services:
         indexes = attribute.versions_of([service])
