@@ -189,7 +189,7 @@ def _rows_of_users(
     if study.duplicates == "drop" and size is None:
         batches, _ = without_duplicate_ids(attribute, batches)
     if study.group_users:
-        return join(attribute, batches, size=size).users
+        return join(attribute, batches, size=size)[0]
     return [users for batch in batches for users in without_join(batch, attribute)]
 
 
