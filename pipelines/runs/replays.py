@@ -101,8 +101,6 @@ def continued(study: Study, output: str) -> Continued | None:
     """
     assert study.windows is not None
     with named_in_errors(output):
-        if not output or not FileSystems.exists(output):
-            return None
         runs = sorted(map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{COUNTED}")))
         if not runs:
             return None

@@ -104,8 +104,6 @@ def incomplete_windows(study: Study, output: str, resumed: str = "") -> frozense
     """
     windows: set[OpenWindow] = set()
     with named_in_errors(output):
-        if not output or not FileSystems.exists(output):
-            return frozenset()
         for entry in files_in(FileSystems.join(output, RUNS), "*/journal-*.json"):
             run = folder_of(entry)
             if run == resumed:
@@ -126,8 +124,6 @@ def earlier_runs(output: str, this_run: str) -> tuple[str, ...]:
         this_run: the name of this run, which may be resumed.
     """
     with named_in_errors(output):
-        if not output or not FileSystems.exists(output):
-            return ()
         names = sorted(map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{RUN}")))
     return tuple(name for name in names if name < this_run)
 

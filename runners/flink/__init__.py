@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ldpbeam.runners import WATCHED_SECONDS
 from ldpbeam.runners.flink.keys import cluster_at
@@ -77,23 +77,23 @@ def options(
             "workers in containers cannot reach the Unix sockets of a cluster on this machine: use process "
             "or loopback"
         )
-    about = _ask(master)
+    version, slots = _ask(master)
     workers = workers or default_workers(master)
     arguments = [f"--flink_master={master}", *_environment(workers, pool)]
-    if about.flink_version is not None:
-        arguments.append(f"--flink_version={about.flink_version}")
-    if about.job_server_jar is not None:
-        arguments.append(f"--flink_job_server_jar={about.job_server_jar}")
+    arguments.append(f"--flink_version={version}")
+    if _is_ours(master):
+        small = fetch(lambda line: print(f"ldpbeam: {line}", file=sys.stderr)).job_server
+        arguments.append(f"--flink_job_server_jar={small}")
     if master != LOCAL:
         # The job server runs for one job, too short for optimised machine code; this halves its start time.
         arguments.append("--job_server_jvm_properties=-XX:TieredStopAtLevel=1")
-    if parallelism or about.slots:
+    if parallelism or sum(slots):
         # Without it the parallelism is 1, because Beam's job server does not know the cluster's default.
-        arguments.append(f"--parallelism={parallelism or about.slots}")
+        arguments.append(f"--parallelism={parallelism or sum(slots)}")
     arguments.append(f"--job_server_timeout={WATCHED_SECONDS}")
     if workers != "loopback":
         # A Python process runs one thread at a time, so each slot has its own worker; 0 means one per core.
-        arguments.append(f"--sdk_worker_parallelism={about.slots_of_one or 0}")
+        arguments.append(f"--sdk_worker_parallelism={max(slots, default=0)}")
     if not streaming and workers != "loopback":
         arguments.append(f"--environment_cache_millis={WORKERS_KEPT_MILLISECONDS}")
     if savepoint is not None:
@@ -150,27 +150,12 @@ def _is_ours(master: str) -> bool:
     return master == LOCAL or cluster_at(master) is not None
 
 
-class _About(NamedTuple):
-    """Facts about a master; None if the job server needs no option for them.
-
-    Attributes:
-        flink_version: Flink's major and minor version.
-        slots: the number of slots of the whole cluster.
-        slots_of_one: the largest number of slots of one task manager.
-        job_server_jar: the job server that the cluster needs; None for Beam's own.
-    """
-
-    flink_version: str | None
-    slots: int | None
-    slots_of_one: int | None
-    job_server_jar: Path | None
-
-
-def _ask(master: str) -> _About:
+def _ask(master: str) -> tuple[str, list[int]]:
+    """(Flink's major and minor version, the slots of each task manager) of a master."""
     from apache_beam.options.pipeline_options import FlinkRunnerOptions
 
     if master == LOCAL:
-        return _About(FLINK_MINOR, None, None, _small_job_server())
+        return FLINK_MINOR, []
     folder = cluster_at(master)
     gone = [] if folder is None else lost(folder)
     if gone:
@@ -180,13 +165,7 @@ def _ask(master: str) -> _About:
     known = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
     if version not in known:
         raise FlinkError(f"{master}: the cluster is Flink {version}, this Beam knows {', '.join(known)}")
-    slots = rest.slots()
-    jar = None if folder is None else _small_job_server()
-    return _About(version, sum(slots) or None, max(slots, default=None), jar)
-
-
-def _small_job_server() -> Path:
-    return fetch(lambda line: print(f"ldpbeam: {line}", file=sys.stderr)).job_server
+    return version, rest.slots()
 
 
 def _environment(workers: str, pool: str | None) -> list[str]:

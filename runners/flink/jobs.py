@@ -248,10 +248,8 @@ class ClusterResult(Result):
 class StreamResult(ClusterResult):
     """The result of a stream, which is done when everything from its sources has been processed."""
 
-    def __init__(self, result: Any, server: JobServer | None, rest: Rest, name: str) -> None:
-        super().__init__(result, server, rest, name)
-        self._drained = False
-        self._checkpoints: int | None = None
+    _drained = False
+    _checkpoints: int | None = None
 
     def _wait(self, duration: int | None) -> str:
         root = logging.getLogger()
