@@ -79,19 +79,15 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ende
     """
     first, size = snapshots[0], size_of(snapshots)
     beyond = first.attribute in least and size < least[first.attribute]
-    enough = [users_of(snapshot) >= study.publish.at_least for snapshot in snapshots]
-    estimated = (
-        []
-        if beyond or ended
-        else [snapshot for snapshot, large in zip(snapshots, enough, strict=True) if large]
-    )
-    left = [snapshot for snapshot, large in zip(snapshots, enough, strict=True) if not large or not estimated]
+    enough = [snapshot for snapshot in snapshots if users_of(snapshot) >= study.publish.at_least]
+    estimated = [] if beyond or ended else enough
+    left = len(snapshots) - len(estimated)
     counts: dict[str, int] = {}
-    if ended and any(enough):
+    if ended and enough:
         counts[ENDED_WINDOWS] = 1
     elif left and first.pane_timing == "on_time" and not first.joined:
-        counts[NOT_ESTIMATED] = len(left)
-        counts[REPORTS_NOT_ESTIMATED] = sum(snapshot.statistic.reports for snapshot in left)
+        counts[NOT_ESTIMATED] = left
+        counts[REPORTS_NOT_ESTIMATED] = size.reports - sum(each.statistic.reports for each in estimated)
         counts[WINDOWS_BEYOND] = int(beyond)
         counts[SINGLE_REPORTS] = int(first.window is not None and size.reports == 1)
     return Chosen(estimated, counts)

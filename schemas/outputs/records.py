@@ -117,10 +117,6 @@ class EstimateKey(NamedTuple):
         """The length of the window in milliseconds; None without windows."""
         return self.window and self.window[1] - self.window[0]
 
-    def same_group(self, other: EstimateKey) -> bool:
-        """Whether another estimate is of the same group."""
-        return self[3:] == other[3:]
-
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class EstimateRecord:

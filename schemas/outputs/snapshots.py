@@ -27,6 +27,8 @@ from ldpbeam.statistics import Moments, Statistic
 SNAPSHOTS = "ldpbeam.snapshots"
 #: A decompressed block has at most this many bytes, or eight times its compressed size if that is more.
 MOST_BYTES = 2**27
+#: The fields of a snapshot that its record has under the same names.
+_AS_THEY_ARE = ("attribute", "group", "other_groups", "pane_index", "pane_timing", "complete")
 #: The length of a hash, as Avro encodes it; it precedes the hash.
 _HASH_START = b"\x40"
 _HASH_BYTES = len(_HASH_START) + hashlib.sha256().digest_size
@@ -212,16 +214,11 @@ def write_snapshots(
             "study": study,
             "study_fingerprint": study_fingerprint,
             "run": run,
-            "attribute": snapshot.attribute,
             "channels": [version.label for version in attribute.versions],
-            "group": snapshot.group,
-            "other_groups": snapshot.other_groups,
             "window_start": snapshot.window[0] if snapshot.window else None,
             "window_end": snapshot.window[1] if snapshot.window else None,
-            "pane_index": snapshot.pane_index,
-            "pane_timing": snapshot.pane_timing,
-            "complete": snapshot.complete,
             "parts": list(snapshot.parts),
+            **{name: getattr(snapshot, name) for name in _AS_THEY_ARE},
             **statistic_fields(snapshot.statistic),
             "sha256": b"",
         }
@@ -284,14 +281,9 @@ def _record(header: Header, block: Block) -> Any:
 def _snapshot(record: Mapping[str, Any]) -> Snapshot:
     start, end = record["window_start"], record["window_end"]
     return Snapshot(
-        attribute=record["attribute"],
         window=None if start is None else (start, end),
-        group=record["group"],
-        other_groups=record["other_groups"],
-        pane_index=record["pane_index"],
-        pane_timing=record["pane_timing"],
-        complete=record["complete"],
         statistic=statistic_of(record),
         run=record["run"],
         parts=tuple(record["parts"]),
+        **{name: record[name] for name in _AS_THEY_ARE},
     )
