@@ -34,10 +34,11 @@ def end_of(error: Exception) -> str:
     return str(error).strip()[-_MOST_CHARACTERS:]
 
 
-def meant_or_known(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence on an unknown name: which one is probably meant, else those that there are."""
+def meant_or_known(name: str, known: Iterable[str], most: int | None = None) -> str:
+    """The end of a sentence on an unknown name: which one is probably meant, else ``most`` of those known."""
     names = list(known)
-    return did_you_mean(name, names, f"there are: {', '.join(names) or 'none'}")
+    listed = ", ".join([*names[:most], *(["..."] if most is not None and len(names) > most else [])])
+    return did_you_mean(name, names, f"there are: {listed or 'none'}")
 
 
 #: Errors of the machine (memory, files, network), which a correct program can meet.

@@ -12,9 +12,8 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.diff import as_json, as_texts
-from ldpbeam.pipelines.errors import BEYOND, DONE, UserError
+from ldpbeam.pipelines.errors import BEYOND, DONE, UserError, meant_or_known
 from ldpbeam.pipelines.estimates.numbers import Numbers, by_key, numbers_of
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results
@@ -205,9 +204,8 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
     if len(having) > 1:
         raise UserError(f"{text!r}: {' and '.join(having)} have it: write '{having[0]}: {text}'")
     if not having:
-        every = list(dict.fromkeys(name for attribute in wanted for name in names[attribute]))
-        listed = ", ".join(every[:_MOST_LISTED]) + (", ..." if len(every) > _MOST_LISTED else "")
-        hint = did_you_mean(number, every, otherwise=f"there are: {listed}")
+        every = dict.fromkeys(name for attribute in wanted for name in names[attribute])
+        hint = meant_or_known(number, every, _MOST_LISTED)
         raise UserError(f"{text!r}: no estimate has {number!r}; {hint}")
     return Condition(text, having[0], number, match["side"] == ">", threshold)
 

@@ -18,11 +18,11 @@ from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, proposal
 from ldpbeam.pipelines.commands.init_text import Draft
+from ldpbeam.pipelines.commands.options import duration_of
 from ldpbeam.pipelines.errors import DONE, UserError
 from ldpbeam.pipelines.printing import document, warn
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.schemas.study.models import GroupsModel, Name
-from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.untrusted import shown
 
@@ -231,12 +231,8 @@ def _as_name(text: str) -> str:
 
 
 def _duration(text: str) -> str:
-    if text == "none":
-        return text
-    try:
-        TypeAdapter(Duration).validate_python(text)
-    except ValidationError:
-        raise UserError(f"--windows {text}: write a whole number and a unit, as in 90s or 1h") from None
+    if text != "none":
+        duration_of("--windows", text)
     return text
 
 

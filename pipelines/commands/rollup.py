@@ -375,9 +375,6 @@ def _merged(
 
 
 def write_all(output: Output, snapshots: Sequence[Snapshot]) -> None:
-    """Write the snapshots to the output folder, one file per attribute and window."""
-    files: dict[tuple[str, tuple[int, int] | None], list[Snapshot]] = {}
-    for snapshot in snapshots:
-        files.setdefault((snapshot.attribute, snapshot.window), []).append(snapshot)
-    for snapshots_of_file in files.values():
-        write_window(output.study, output.path(STATISTICS), output.run, snapshots_of_file)
+    """Write the snapshots, ordered as by :func:`rolled_up`, one file per attribute and window."""
+    for _, of_file in itertools.groupby(snapshots, lambda snapshot: (snapshot.attribute, snapshot.window)):
+        write_window(output.study, output.path(STATISTICS), output.run, list(of_file))

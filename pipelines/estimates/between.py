@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ldpbeam.nearest import did_you_mean
+from ldpbeam.pipelines.errors import meant_or_known
 from ldpbeam.pipelines.estimates.difference import Comparison, comparison
 from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS, by_key
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -103,7 +103,9 @@ def between_groups(
     for group in (first, second):
         if group not in groups:
             names = [group for group in groups if group is not None]
-            raise ValueError(f"no estimate is of {_named(group)}; {_meant(group or '', names)}")
+            raise ValueError(
+                f"no estimate is of {_named(group)}; {meant_or_known(group or '', names, _MOST_LISTED)}"
+            )
     sides: list[_Side] = [
         {(record.attribute, record.name, record.window): record for record in known if record.group == group}
         for group in (first, second)
@@ -113,11 +115,6 @@ def between_groups(
 
 def _named(group: str | None) -> str:
     return "reports without a group" if group is None else f"group {group!r}"
-
-
-def _meant(name: str, known: list[str]) -> str:
-    listed = ", ".join(known[:_MOST_LISTED]) + (", ..." if len(known) > _MOST_LISTED else "")
-    return did_you_mean(name, known, f"there are: {listed or 'none'}")
 
 
 def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
@@ -137,7 +134,7 @@ def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
     if not matching:
         starts = list(dict.fromkeys(rfc3339(window[0]) for window in windows))
         starts = [known for known in starts if text and known.startswith(text)] or starts
-        raise ValueError(f"no window starts at {text!r}; {_meant(text, starts)}")
+        raise ValueError(f"no window starts at {text!r}; {meant_or_known(text, starts, _MOST_LISTED)}")
     return matching
 
 

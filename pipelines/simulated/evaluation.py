@@ -16,11 +16,12 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from ldpbeam.domains import KeyValuePairs, Numeric
+from ldpbeam.domains import KeyValuePairs
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.child import limit_blas
 from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.processes import results_of
+from ldpbeam.pipelines.simulated.perturb import scaled
 from ldpbeam.pipelines.simulated.trial import Draw, of_population, trial
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study
@@ -82,10 +83,7 @@ class Resampled:
     """
 
     def __init__(self, people: People, study: Study, attribute: str) -> None:
-        domain, values = study.attribute(attribute).domain, people.values
-        if isinstance(domain, Numeric) and not isinstance(values, KeyValuePairs):
-            values = domain.to_unit(values)
-        self.values = values
+        self.values = values = scaled(study.attribute(attribute).domain, people.values)
         hashed = hashlib.sha256()
         if isinstance(values, KeyValuePairs):
             for array in (values.starts, values.keys, values.values):

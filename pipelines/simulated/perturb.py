@@ -107,7 +107,7 @@ def simulate(
     """
     users = user_keys(people, seed)
     model = study.attributes[attribute.name]
-    values = _scaled(attribute.domain, people.values)
+    values = scaled(attribute.domain, people.values)
     extras: dict[str, NDArray[np.bytes_]] = {}
     if study.groups is not None and people.groups is not None:
         extras[study.groups.field] = padded(people.groups.fill_null(""), "groups")
@@ -153,7 +153,7 @@ def simulate(
             )
 
 
-def _scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
+def scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
     """The values in the scale of the mechanisms: numbers scaled to [0, 1], all others as they are."""
     if isinstance(domain, Numeric) and not isinstance(values, KeyValuePairs):
         return domain.to_unit(values)
@@ -247,8 +247,6 @@ def _versions(
     version = wanted or next(iter(names))
     if version not in names:
         raise UserError(f"--versions {service}={version}: there are {', '.join(names)}")
-    value = model.versions[version].values[0]
-    column = np.array([value.encode()])
-    width = column.dtype.itemsize + (column.dtype.itemsize == 16)
-    extras[model.version_field] = np.repeat(column.astype(f"S{width}"), len(times))
+    value = padded(pa.array(model.versions[version].values[:1]), "values of versions")
+    extras[model.version_field] = np.repeat(value, len(times))
     return [(names[version], everyone)]

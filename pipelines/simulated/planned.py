@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,6 +133,9 @@ def simulated(
             if kind in SIMULATED and all(kind in errors_of_trial[estimate] for errors_of_trial in trials)
         }
 
+    def greatest(of: tuple[str, str], people: int) -> float:
+        return max(float(errors(population, people)[of].mean()) for population in populations)
+
     for shown_error in errors(populations[0], users):
         estimate, kind = shown_error
         means = {
@@ -140,9 +143,7 @@ def simulated(
         }
         population = max(means, key=means.__getitem__)
         shown_errors = errors(population, users)[shown_error]
-        enough = None
-        if error is not None:
-            enough = _enough(functools.partial(_greatest_error, errors, populations, shown_error), error)
+        enough = None if error is None else _enough(functools.partial(greatest, shown_error), error)
         yield Planned(
             attribute=name,
             estimate=estimate,
@@ -156,15 +157,6 @@ def simulated(
             users_for_error=enough,
             source=f"{len(seeds)} simulations of each of {', '.join(populations)}",
         )
-
-
-def _greatest_error(
-    errors: Callable[[str, int], Mapping[tuple[str, str], Floats]],
-    populations: Sequence[str],
-    of: tuple[str, str],
-    users: int,
-) -> float:
-    return max(float(errors(population, users)[of].mean()) for population in populations)
 
 
 def _enough(error: Callable[[int], float], wanted: float) -> int | None:
