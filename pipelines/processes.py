@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.interrupts import sigterm_is_ctrl_c
+from ldpbeam.plugins import BrokenPlugin
 
 #: Tasks that each process has or is sent ahead, so that it need not wait for the next.
 AHEAD = 2
@@ -28,7 +29,9 @@ PARENT_SECONDS = 0.5
 _EXIT_CODES = re.compile(r"\{(.+)\}")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
+Shared = TypeVar("Shared")
+#: In a process that works: what each task is called with.
+_shared: Any = None
 
 #: A warning of another process: what it says, its class, and the file and the line that issued it.
 Caught = tuple[str, type[Warning], str, int]
@@ -42,7 +45,7 @@ def cores() -> int:
 
 
 def results_of(
-    work: Callable[[Task], Result], tasks: Iterable[Task], processes: int, begin: Callable[[], object]
+    work: Callable[[Shared, Task], Result], shared: Shared, tasks: Iterable[Task], processes: int
 ) -> Generator[tuple[int, Result], None, None]:
     """The place of each task, from 0, and its result, as they are ready.
 
@@ -51,9 +54,9 @@ def results_of(
 
     Args:
         work: a function of a module. This process issues the warnings that it issued in another one.
-        tasks: what it is called with; they are read as they are needed.
+        shared: what it is called with each time; it is sent to each process once.
+        tasks: what else it is called with; they are read as they are needed.
         processes: how many processes are started.
-        begin: called once in each process before the first task.
 
     Raises:
         UserError: if a process was killed.
@@ -66,7 +69,7 @@ def results_of(
     running: dict[Future[tuple[Result, list[Caught]]], int] = {}
     issued: dict[Any, Any] = {}
     with sigterm_is_ctrl_c():
-        executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(begin, os.getpid()))
+        executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(shared, os.getpid()))
         try:
             while True:
                 # Processes inherit the signal mask. SIGINT is blocked while they start, so that Ctrl-C
@@ -97,9 +100,10 @@ def results_of(
             executor.shutdown(kill_workers=True)
 
 
-def _begin(begin: Callable[[], object], parent: int) -> None:
+def _begin(shared: object, parent: int) -> None:
+    global _shared
+    _shared = shared
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    begin()
 
 
 def _end_with(parent: int) -> None:
@@ -108,8 +112,10 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _worked(work: Callable[[Task], Result], task: Task) -> tuple[Result, list[Caught]]:
+def _worked(work: Callable[[Any, Task], Result], task: Task) -> tuple[Result, list[Caught]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = work(task)
+        # The parent has warned of them.
+        warnings.simplefilter("ignore", BrokenPlugin)
+        result = work(_shared, task)
     return result, [(str(w.message), w.category, w.filename, w.lineno) for w in caught]

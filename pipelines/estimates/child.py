@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,11 +21,10 @@ from threadpoolctl import ThreadpoolController
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
-from ldpbeam.estimators import Estimate, Progress, estimate, registered_estimators
+from ldpbeam.estimators import Estimate, Progress, estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.statistics import Statistic
 from ldpbeam.study import WantedEstimate
 
@@ -51,9 +49,6 @@ def one_blas_thread() -> Iterator[None]:
 def _controller() -> Any:
     # Finding the libraries takes milliseconds.
     return ThreadpoolController()
-
-
-_attributes: Mapping[str, Attribute] = {}
 
 
 def compute(
@@ -82,20 +77,13 @@ def compute(
     return replace(answer, intervals=intervals.of(answer, wanted.intervals))
 
 
-def begin(attributes: Mapping[str, Attribute]) -> None:
-    """Prepare this process: called once, before :func:`compute_here`, with the study's attributes by name."""
-    global _attributes
-    _attributes = attributes
-    with warnings.catch_warnings():
-        # The parent has warned of them.
-        warnings.simplefilter("ignore", BrokenPlugin)
-        registered_estimators()
-
-
-def compute_here(asked: Sequence[tuple[str, Statistic, int, WantedEstimate]]) -> list[Estimate]:
+def compute_here(
+    attributes: Mapping[str, Attribute], asked: Sequence[tuple[str, Statistic, int, WantedEstimate]]
+) -> list[Estimate]:
     """Estimates in this process.
 
     Args:
+        attributes: the study's attributes by name.
         asked: the attribute, the statistic, the number of its windows and the wanted estimate of each.
             Neighbours with one statistic share its intervals.
     """
@@ -103,6 +91,6 @@ def compute_here(asked: Sequence[tuple[str, Statistic, int, WantedEstimate]]) ->
     for (name, _), group in itertools.groupby(asked, lambda one: (one[0], id(one[1]))):
         intervals = None
         for _, statistic, windows, wanted in group:
-            intervals = intervals or StatisticIntervals(_attributes[name], statistic, windows)
+            intervals = intervals or StatisticIntervals(attributes[name], statistic, windows)
             answers.append(compute(intervals, wanted))
     return answers

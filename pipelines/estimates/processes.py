@@ -6,7 +6,6 @@ of one process.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -140,8 +139,7 @@ def in_processes(
                 for one in message
             ]
 
-    begin = functools.partial(child.begin, dict(study.compiled))
-    with closing(results_of(child.compute_here, sent(), processes, begin)) as computed:
+    with closing(results_of(child.compute_here, dict(study.compiled), sent(), processes)) as computed:
         for number, answers in computed:
             estimates[number + 1] = [
                 estimate_record(study, asked.snapshot, asked.name, answer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import re
@@ -215,31 +214,21 @@ def _read(kept: Path) -> dict[str, Errors]:
         raise UserError(f"{kept}: the file does not hold trials; give another --output") from None
 
 
-_given: Evaluation
-
-
-def _begin(given: Evaluation) -> None:
-    global _given
-    _given = given
+def _one(given: Evaluation, case: Case) -> Errors:
     limit_blas()
-
-
-def _one(case: Case) -> Errors:
-    study = _given.studies[case.epsilon]
-    return trial(study, _given.attribute, _given.draws[case.population], case.users, case.seed)
+    study = given.studies[case.epsilon]
+    return trial(study, given.attribute, given.draws[case.population], case.users, case.seed)
 
 
 def _computed(wanted: Evaluation, cases: Sequence[Case], processes: int) -> Iterator[tuple[Case, Errors]]:
     """Each case and its errors, as they are ready."""
     if processes == 1 or len(cases) < 2:
-        _begin(wanted)
         for case in cases:
-            yield case, _one(case)
+            yield case, _one(wanted, case)
         return
     # The largest first, so that no process is left with one at the end.
     largest = sorted(cases, key=lambda case: -case.users)
-    begin = functools.partial(_begin, wanted)
-    with closing(results_of(_one, largest, min(processes, len(cases)), begin)) as computed:
+    with closing(results_of(_one, wanted, largest, min(processes, len(cases)))) as computed:
         for index, errors in computed:
             yield largest[index], errors
 

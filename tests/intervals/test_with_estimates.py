@@ -90,7 +90,7 @@ def here(snapshot: Snapshot) -> list[EstimateRecord]:
 def in_a_process(snapshot: Snapshot) -> list[EstimateRecord]:
     wanted = STUDY.attributes["x"].estimates.values()
     sent = pickle.dumps([("x", snapshot.statistic, 1, own) for own in wanted])
-    found = child.compute_here(pickle.loads(sent))
+    found = child.compute_here(STUDY.compiled, pickle.loads(sent))
     names = STUDY.attributes["x"].estimates
     return [estimate_record(STUDY, snapshot, *own) for own in zip(names, found, strict=True)]
 
@@ -122,7 +122,6 @@ def test_intervals_are_computed_once_for_all_estimates_of_a_statistic(
         return of_distribution(question, wanted)
 
     monkeypatch.setattr(ldpbeam.intervals.computing, "of_distribution", counted)
-    monkeypatch.setattr(child, "_attributes", STUDY.compiled)
     shared = computing(snapshot)
     assert len(calls) == COMPUTED
     assert [record.intervals for record in shared] == [record.intervals for record in each]

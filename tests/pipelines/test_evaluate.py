@@ -119,7 +119,7 @@ def test_an_interrupted_evaluation_says_what_is_kept(tmp_path: Path, monkeypatch
     wanted = evaluation.evaluation(STUDY, "minutes", ["skewed"], None, [1.0, 4.0], [30], range(4))
     calls: list[evaluation.Case] = []
 
-    def interrupted(case: evaluation.Case) -> dict[str, dict[str, float]]:
+    def interrupted(_: evaluation.Evaluation, case: evaluation.Case) -> dict[str, dict[str, float]]:
         calls.append(case)
         if len(calls) == 3:
             raise KeyboardInterrupt
