@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam as ldp
+from ldpbeam.beam import in_yaml
 from ldpbeam.runners import direct
 
 pytest.importorskip("docstring_parser", reason="Beam YAML is not installed: pip install 'ldpbeam[yaml]'")
@@ -99,3 +102,23 @@ def test_a_study_may_stand_in_the_pipeline_and_values_are_perturbed(tmp_path: Pa
     run(MADE_UP, {"PROVIDERS": ldp.beam.PROVIDERS, "STUDY": DRINKS, "OUT": tmp_path})
     (row,) = written(tmp_path, "statistics")
     assert (row["attribute"], row["reports"], row["users"]) == ("x", 3, 3)
+
+
+def test_a_key_is_named_by_its_file_and_arguments_have_types_that_yaml_can_write(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 15)
+    key.chmod(0o600)
+    with pytest.raises(ValueError, match=r"^user_id_key_file .*key: a key has 16 bytes or more, found 15"):
+        in_yaml.LdpStatistics(study=f"{DRINKS}\n", user_id_key_file=str(key))
+    key.write_bytes(b"k" * 16)
+    named: Any = in_yaml.LdpStatistics(study=f"{DRINKS}\n", user_id_key_file=str(key))
+    assert named.transform.disclosure.user_id_key == b"k" * 16
+    for function, transform in (
+        (in_yaml.LdpEstimate, ldp.beam.Estimate),
+        (in_yaml.LdpPerturb, ldp.beam.Perturb),
+    ):
+        arguments = inspect.signature(function).parameters
+        theirs = [name.replace("user_id_key_file", "user_id_key") for name in arguments]
+        assert theirs == list(inspect.signature(transform).parameters)
+        kinds = {kind for argument in arguments.values() for kind in get_args(argument.annotation)}
+        assert not kinds & {ldp.Study, os.PathLike[str]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
 BYTE_ARRAY, FIXED_LENGTH = 6, 7
 PLAIN, DELTA_LENGTH, DELTA, CODES = 0, 6, 7, 8
@@ -131,3 +133,21 @@ def file_of(columns: Sequence[Column], rows: int, groups: int = 1) -> bytes:
 
 def _names(name: str) -> bytes:
     return b"\x18" + varint(len(name)) + name.encode()
+
+
+def deltas(values: np.ndarray) -> bytes:
+    """Numbers as differences, in blocks of 128: of no bits if they are equal, else of 32."""
+    parts = [varint(128), varint(1), varint(len(values)), zigzag(int(values[0]))]
+    changes = np.diff(values)
+    for start in range(0, len(changes), 128):
+        block = np.zeros(128, dtype="<u4")
+        own = changes[start : start + 128]
+        block[: len(own)] = own - own.min()
+        bits = bytes([32]) + block.tobytes() if block.any() else b"\0"
+        parts.append(zigzag(int(own.min())) + bits)
+    return b"".join(parts)
+
+
+def zeros(count: int) -> bytes:
+    """So many differences that are zero, in one block."""
+    return varint(-(-count // 128) * 128) + varint(1) + varint(count) + zigzag(0) + zigzag(0) + b"\0"

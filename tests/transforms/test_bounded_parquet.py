@@ -18,12 +18,13 @@ from support.parquet_bytes import (
     FIXED_LENGTH,
     STRUCT,
     Column,
+    deltas,
     dictionary,
     file_of,
     page,
     struct,
     varint,
-    zigzag,
+    zeros,
 )
 
 GIGABYTE = 2**30
@@ -55,24 +56,6 @@ def packed(codec: str, size: int) -> bytes:
     if codec == "gzip":
         return gzip.compress(bytes(size), 1)
     return pa.Codec(codec).compress(pa.py_buffer(bytes(size)), asbytes=True)
-
-
-def deltas(values: np.ndarray) -> bytes:
-    """Numbers as differences, in blocks of 128: of no bits if they are equal, else of 32."""
-    parts = [varint(128), varint(1), varint(len(values)), zigzag(int(values[0]))]
-    changes = np.diff(values)
-    for start in range(0, len(changes), 128):
-        block = np.zeros(128, dtype="<u4")
-        own = changes[start : start + 128]
-        block[: len(own)] = own - own.min()
-        bits = bytes([32]) + block.tobytes() if block.any() else b"\0"
-        parts.append(zigzag(int(own.min())) + bits)
-    return b"".join(parts)
-
-
-def zeros(count: int) -> bytes:
-    """So many differences that are zero, in one block."""
-    return varint(-(-count // 128) * 128) + varint(1) + varint(count) + zigzag(0) + zigzag(0) + b"\0"
 
 
 @pytest.mark.parametrize("version", [1, 2])
