@@ -83,7 +83,7 @@ RUN = [name for name in STUDIES if name not in ("commute", "diamonds", "memoised
 def test_an_example_of_every_family_runs_and_answers_all_its_study_asks(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "run.py", name, "--output", tmp_path, "--people", 3000) == 0
+    assert run(monkeypatch, "run.py", name, "--output", tmp_path, "--people", 500) == 0
     study = read_study(ROOT / "examples" / name / "study.yaml")
     folder = tmp_path / name / "estimates"
     found = [json.loads(line) for line in (folder / "estimates.jsonl").read_text().splitlines()]
@@ -95,7 +95,7 @@ def test_an_example_of_every_family_runs_and_answers_all_its_study_asks(
         assert record["reports"] > 0
     accounting = json.loads((folder / "accounting.json").read_text())
     services = {service for model in study.attributes.values() for service in model.services}
-    assert accounting["in"] == accounting["used"] == 3000 * len(services)
+    assert accounting["in"] == accounting["used"] == 500 * len(services)
     assert f"{accounting['in']:,} reports in = {accounting['in']:,} used" in capsys.readouterr().out
 
 
