@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel
-from ldpbeam.domains import Floats, KeyValues, Numeric
+from ldpbeam.domains import Categories, Floats, Numeric, Vector
 from ldpbeam.estimators.conjugate import is_nearly_orthogonal, most_likely
 from ldpbeam.estimators.curvature import curvature_of
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.estimator import of_domains
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, fixed_point
 from ldpbeam.estimators.iteration import LEAST_SMOOTHED, Fit, Trace, accelerate, maximise
 from ldpbeam.estimators.products import products
@@ -232,23 +232,10 @@ def ems_is_fixed_point(options: Mapping[str, Any]) -> bool:
     return bool(options.get("accelerated"))
 
 
-def check_em(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that the domain is not of keys with values.
-
-    Raises:
-        ValueError: if it is.
-    """
-    if isinstance(attribute.domain, KeyValues):
-        raise ValueError("for keys with values use key_value, privkv_mle, privkv_em or pckv_em")
-
-
-def check_ems(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that the domain is numeric, because smoothing needs values with an order.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    if not isinstance(attribute.domain, Numeric):
-        raise ValueError(
-            "smoothing needs a numeric domain: categories have no neighbours; use em, norm_sub or mle"
-        )
+check_em = of_domains(
+    Numeric | Categories | Vector, "for keys with values use key_value, privkv_mle, privkv_em or pckv_em"
+)
+#: Smoothing needs values with an order.
+check_ems = of_domains(
+    Numeric, "smoothing needs a numeric domain: categories have no neighbours; use em, norm_sub or mle"
+)

@@ -25,6 +25,39 @@ from ldpbeam.options import Option, kinds_of
 START = "start"
 
 
+#: Raises a ValueError with the reason if an estimator cannot answer for an attribute and services.
+Check = Callable[[Attribute, Sequence[str]], None]
+
+
+def of_domains(kinds: Any, otherwise: str) -> Check:
+    """The check that the domain is of some kinds; ``otherwise`` says what is needed, and what to take."""
+
+    def check(attribute: Attribute, services: Sequence[str]) -> None:
+        if not isinstance(attribute.domain, kinds):
+            raise ValueError(otherwise)
+
+    return check
+
+
+def of_mechanisms(kind: type[Any], problem: str) -> Check:
+    """The check that every mechanism has a base, as of :meth:`Attribute.mechanisms_of`."""
+
+    def check(attribute: Attribute, services: Sequence[str]) -> None:
+        attribute.mechanisms_of(services, kind, problem)
+
+    return check
+
+
+def every(*checks: Check) -> Check:
+    """The check that several others hold, in their order."""
+
+    def check(attribute: Attribute, services: Sequence[str]) -> None:
+        for part in checks:
+            part(attribute, services)
+
+    return check
+
+
 def options_of(function: Callable[..., Any]) -> Mapping[str, Option]:
     """The options of an estimator's function by name, in the order of its parameters.
 
@@ -62,8 +95,7 @@ class Estimator:
         summary: one line about the method.
         function: a pure function of a question and options that returns an estimate. Its signature declares
             the options.
-        check: raises a ValueError with the reason if the estimator cannot answer for an attribute and
-            services.
+        check: what it can answer.
         joins: whether it needs the joint histogram of users' services.
         joins_where: for an estimator that uses a joint histogram and does not need it: a function of the
             domain and the mechanisms of two or more services that tells whether it asks for one; None if it
@@ -78,7 +110,7 @@ class Estimator:
     name: str
     summary: str
     function: Callable[..., Estimate]
-    check: Callable[[Attribute, Sequence[str]], None]
+    check: Check
     joins: bool = False
     joins_where: Callable[[Domain, Sequence[Mechanism]], bool] | None = None
     fixed_point: Callable[[Mapping[str, Any]], bool] | None = None

@@ -18,6 +18,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.estimator import of_mechanisms
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism, FrequencyMechanism
 from ldpbeam.options import AboveZero, Share
@@ -262,16 +263,10 @@ def mle(question: Question) -> Estimate:
     return question.answer_distribution("mle", maximum_likelihood(counts, channel), details=details)
 
 
-def check_frequencies(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that every channel gives unbiased shares.
-
-    Raises:
-        ValueError: if a channel does not.
-    """
-    attribute.mechanisms_of(
-        services, FrequencyMechanism, "gives no unbiased shares of categories or bins; for numbers use ems, "
-        "em or ule (distribution) or ivw (mean)",
-    )  # fmt: skip
+check_frequencies = of_mechanisms(
+    FrequencyMechanism, "gives no unbiased shares of categories or bins; for numbers use ems, "
+    "em or ule (distribution) or ivw (mean)",
+)  # fmt: skip
 
 
 def check_bins(attribute: Attribute, services: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -14,6 +14,7 @@ from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.channel_means import channel_mean, least_noise, noise_at
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.estimator import every, of_domains, of_mechanisms
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.question import Question
@@ -227,22 +228,8 @@ def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
     return np.concatenate(reports), np.concatenate(polynomials)
 
 
-def check_mean(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that the domain is numeric and every mechanism reports unbiased numbers.
-
-    Raises:
-        ValueError: if not.
-    """
-    if not isinstance(attribute.domain, Numeric):
-        raise ValueError("it estimates the mean of numbers; for categories use mle, norm_sub or em")
-    attribute.mechanisms_of(services, UnbiasedMechanism, "has no unbiased numbers; use em or ule")
-
-
-def check_uwa(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that every mechanism reports unbiased numbers, and that the services are joined.
-
-    Raises:
-        ValueError: if not.
-    """
-    check_mean(attribute, services)
-    check_joined(attribute, services)
+check_mean = every(
+    of_domains(Numeric, "it estimates the mean of numbers; for categories use mle, norm_sub or em"),
+    of_mechanisms(UnbiasedMechanism, "has no unbiased numbers; use em or ule"),
+)
+check_uwa = every(check_mean, check_joined)

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.estimator import of_mechanisms
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.key_values.mechanism import KeySums, KeyValueMechanism
 
@@ -63,13 +63,7 @@ def key_value(question: Question) -> Estimate:
     return answer_keys(question, "key_value", frequencies, means, warnings=unreported(question))
 
 
-def check_key_value(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that every mechanism is for keys with values.
-
-    Raises:
-        ValueError: if one is not.
-    """
-    attribute.mechanisms_of(
-        services, KeyValueMechanism, "is not of keys with values; for numbers use ems (distribution) or ivw "
-        "(mean), for categories norm_sub or em",
-    )  # fmt: skip
+check_key_value = of_mechanisms(
+    KeyValueMechanism, "is not of keys with values; for numbers use ems (distribution) or ivw "
+    "(mean), for categories norm_sub or em",
+)  # fmt: skip

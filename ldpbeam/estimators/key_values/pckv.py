@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import DenseChannel, StackedChannel, bits_channel
+from ldpbeam.channels import DenseChannel, bits_channel, stacked
 from ldpbeam.domains import Floats, bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
 from ldpbeam.estimators.estimate import Estimate
@@ -91,7 +91,7 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
     present = [np.column_stack((counts[:, 0], counts[:, 1:].sum(axis=1))) for counts in histograms]
     how: dict[str, Any] = {"smoothing": False, "tolerance": tolerance, "accelerated": True}
     fit = fit_channel(
-        slots[0] if len(slots) == 1 else StackedChannel(slots),
+        stacked(slots),
         np.concatenate([counts.ravel() for counts in present]),
         Trace(max_iterations, question.progress),
         **how,

@@ -9,6 +9,7 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.estimator import every, of_mechanisms
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.key_values.key_value import (
     answer_keys,
@@ -193,14 +194,7 @@ def privkvm(question: Question) -> Estimate:
     )
 
 
-def check_privkv_em(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that every mechanism is PrivKV or a round of PrivKVM.
-
-    Raises:
-        ValueError: if one is not.
-    """
-    check_key_value(attribute, services)
-    attribute.mechanisms_of(services, PrivKV, "is not PrivKV; use pckv_em, or key_value")
+check_privkv_em = every(check_key_value, of_mechanisms(PrivKV, "is not PrivKV; use pckv_em, or key_value"))
 
 
 def check_privkv_mle(attribute: Attribute, services: Sequence[str]) -> None:
