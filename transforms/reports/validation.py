@@ -155,8 +155,8 @@ class Validation:
         """Sort the reports of a decoded batch into batches of one channel, and dead letters."""
         batches: list[pa.RecordBatch] = []
         received: list[Received] = []
-        by_attribute = _rows_by(batch, "attribute", list(self.study.attributes))
-        by_service = _rows_by(batch, "service", self.services)
+        by_attribute = rows_by(batch, "attribute", list(self.study.attributes))
+        by_service = rows_by(batch, "service", self.services)
         reasons = self._common_reasons(batch, by_attribute, by_service)
         metadata = batch.schema.metadata or {}
         stamp = {key: metadata[key.encode()].decode() for key in STAMP_KEYS if key.encode() in metadata}
@@ -310,7 +310,7 @@ def _is_longer(batch: pa.RecordBatch, name: str, most: int) -> NDArray[np.bool_]
     return longer
 
 
-def _rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
+def rows_by(batch: pa.RecordBatch, name: str, known: Sequence[str]) -> _RowsBy:
     """A mask of rows for each known value of a column, or of the constant that replaces the column.
 
     Rows without a value are under None. Rows with an unknown value are under the empty text, which is no

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.event_times import problems
+from ldpbeam.transforms.reports.validation import rows_by
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import OpenWindow
 from ldpbeam.windows import Windows
@@ -33,8 +33,10 @@ def opened_windows(
     """
     for batch in arrived.batches:
         # By the study's attributes: a batch may name as many others as it has reports.
-        for attribute in attributes:
-            times = _plausible_times(_of(attribute, batch))
+        for attribute, rows in rows_by(batch, "attribute", list(attributes)).items():
+            if not attribute:
+                continue
+            times = _plausible_times(batch.select(["event_time"]).filter(pa.array(rows)))
             times = times[~windows.implausible(times, now)]
             for step in np.unique(times // windows.step).tolist():
                 for window in windows.windows_of(step * windows.step):
@@ -47,11 +49,3 @@ def _plausible_times(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """The event times that validation accepts."""
     times = batch.column("event_time").drop_null().to_numpy()
     return np.asarray(times[problems(times) == 0])
-
-
-def _of(attribute: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The reports of a batch that are of an attribute."""
-    if "attribute" in batch.schema.names:
-        return batch.filter(pc.equal(batch.column("attribute"), attribute))
-    constant = (batch.schema.metadata or {}).get(b"attribute")
-    return batch if constant == attribute.encode() else batch.slice(0, 0)
