@@ -196,7 +196,8 @@ attributes:
 """
 
 
-def test_perturb_needs_a_device_key_file_and_gives_each_user_a_key(
+# Where it needs the file, and where not: tests/pipelines/test_refusals.
+def test_perturb_gives_each_user_a_key_of_the_device_key_file(
     tmp_path: Path, command: Callable[..., Any]
 ) -> None:
     (tmp_path / "study.yaml").write_text(PERTURB)
@@ -210,15 +211,6 @@ def test_perturb_needs_a_device_key_file_and_gives_each_user_a_key(
             "--input", str(tmp_path / "people.csv"), "--output", str(tmp_path / output),
             "--user-column", "who", *more,
         )  # fmt: skip
-
-    refused = run("none")
-    assert refused.code == 2 and "--services app: its clients remember their noise" in refused.err
-    assert "add --device-key-file FILE" in refused.err and not (tmp_path / "none").exists()
-    unneeded = run("none", "--services", "fresh", "--device-key-file", str(tmp_path / "key"))
-    assert unneeded.code == 2 and "no service has a lifetime_epsilon" in unneeded.err
-    (tmp_path / "short").write_bytes(KEY[:15])
-    short = run("none", "--services", "app", "--device-key-file", str(tmp_path / "short"))
-    assert short.code == 2 and "a key has 16 bytes or more, found 15" in short.err
 
     def reports(output: str) -> dict[str, str]:
         ran = run(
