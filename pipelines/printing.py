@@ -84,7 +84,7 @@ def document(value: Any) -> bool:
     """Print a value as one line of JSON, if ``--json`` asks for it.
 
     Returns:
-        Whether it was printed. If not, the command prints for people.
+        Whether it was printed. What the command then prints for people goes nowhere.
     """
     stream = _asked[-1].json
     if stream is None:

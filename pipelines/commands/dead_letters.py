@@ -85,14 +85,13 @@ def dead_letters_command(options: argparse.Namespace) -> int:
     reasons = by_reason(read_results(options.folder), options.examples)
     if options.reason is not None:
         reasons = _only(reasons, options.reason.replace(" ", "_"), options.folder)
-    if document(
+    document(
         {
             "folder": options.folder,
             "dead_letters": sum(reason.reports for reason in reasons),
             "reasons": [_as_json(reason) for reason in reasons],
         }
-    ):
-        return DONE
+    )
     if not reasons:
         print("there are no dead letters")
     for reason in reasons:

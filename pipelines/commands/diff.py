@@ -38,8 +38,7 @@ def diff_command(options: argparse.Namespace) -> int:
         for sentence in between.sentences:
             note(sentence)
     code = DIFFERS if comparison.differs else DONE
-    if document(_as_json(comparison, between)):
-        return code
+    document(_as_json(comparison, between))
     _print(comparison, folders, between)
     return code
 

@@ -69,8 +69,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
     _write_table(folder / "table.csv", rows)
     figures = [] if options.no_figures else draw_figures(rows, folder)
     written = ["trials.jsonl", "table.csv", *(path.name for path in figures)]
-    if document({"output": options.output, "trials": len(wanted.cases), "files": written, "errors": rows}):
-        return DONE
+    document({"output": options.output, "trials": len(wanted.cases), "files": written, "errors": rows})
     _print(rows)
     count = len(wanted.cases)
     print(f"{count:,} trial{'s' if count > 1 else ''}; {', '.join(written)} are in {shown(options.output)}")

@@ -57,8 +57,7 @@ def init_command(options: argparse.Namespace) -> int:
     if draft.exposure:
         warn(draft.exposure)
     following = list(_following(path, draft, options.data, column))
-    if document({"study": str(path), "schema": str(schema), "next": following}):
-        return DONE
+    document({"study": str(path), "schema": str(schema), "next": following})
     print(f"{shown(str(path))} is written; change it as you like. Next:")
     for command in following:
         print(f"  {shown(command)}")

@@ -50,8 +50,7 @@ def ledger_command(options: argparse.Namespace) -> int:
     if code == WITH_CARE:
         warn(f"{share:.2%} of the input is bad, more than {MAX_BAD_FRACTION:g}, and in no sum")
     periods = {"periods": [fields_of(entry) for entry in entries]}
-    if document(periods if accounting is None else {**periods, "accounting": accounting}):
-        return code
+    document(periods if accounting is None else {**periods, "accounting": accounting})
     print_periods(entries)
     if not entries:
         print("no user sent a report that the ledger counts")

@@ -23,8 +23,7 @@ def mechanisms_command(_: argparse.Namespace) -> int:
         {"name": name, "perturbs": KINDS[mechanism.domain_type], "summary": mechanism.summary}
         for name, mechanism in known.items()
     ]
-    if document(listed):
-        return DONE
+    document(listed)
     for name, mechanism in known.items():
         print(f"{name:<22}{KINDS[mechanism.domain_type]:<18}{mechanism.summary}")
     return DONE
@@ -33,8 +32,7 @@ def mechanisms_command(_: argparse.Namespace) -> int:
 def estimators_command(_: argparse.Namespace) -> int:
     """Print a line for each estimator: its name and a summary."""
     known = registered_estimators()
-    if document([{"name": name, "summary": estimator.summary} for name, estimator in known.items()]):
-        return DONE
+    document([{"name": name, "summary": estimator.summary} for name, estimator in known.items()])
     for name, estimator in known.items():
         print(f"{name:<22}{estimator.summary}")
     return DONE
@@ -50,8 +48,7 @@ def explain_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam explain`` and return its exit code."""
     study = study_of(options.study)
     sentences = explain(study)
-    if document({"study": study.name, "sentences": sentences}):
-        return DONE
+    document({"study": study.name, "sentences": sentences})
     for number, sentence in enumerate(sentences, 1):
         print(f"{number}. {shown(sentence)}")
     return DONE

@@ -56,8 +56,7 @@ def plan_command(options: argparse.Namespace) -> int:
         replace(line, readers=claims[attribute_of(line.attribute)], readers_of_period=of_period)
         for line in planned
     ]
-    if document([asdict(line) for line in planned]):
-        return DONE
+    document([asdict(line) for line in planned])
     if planned:
         _print(planned, options.error)
     for sentence in (*_notes(study, wanted, planned, options, users), *plan_sentences(study, claims)):

@@ -28,10 +28,10 @@ def report_command(options: argparse.Namespace) -> int:
     if options.export is not None:
         with step("exporting"):
             images = write_images(options.export, outputs, people)
-    if not document({"page": options.output, "bytes": size, "images": images}):
-        print(f"{shown(options.output)}: {size / 1e6:.1f} MB, opens in any browser")
-        if images is not None:
-            print(f"{images} images are in {shown(options.export)}")
+    document({"page": options.output, "bytes": size, "images": images})
+    print(f"{shown(options.output)}: {size / 1e6:.1f} MB, opens in any browser")
+    if images is not None:
+        print(f"{images} images are in {shown(options.export)}")
     return DONE
 
 

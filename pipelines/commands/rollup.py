@@ -78,7 +78,7 @@ def rollup_command(options: argparse.Namespace) -> int:
     for sentence in (*not_joined(study, rolled.snapshots), *warnings_of(study, left)):
         warn(sentence)
     done = WITH_CARE if left.get(WINDOWS_BEYOND) else DONE
-    if document(
+    document(
         {
             "output": options.output,
             "merged": rolled.merged,
@@ -88,9 +88,7 @@ def rollup_command(options: argparse.Namespace) -> int:
             "incomplete": rolled.incomplete,
             "estimates": [json_fields(record) for record in estimates],
         }
-    ):
-        print_fit(study, tests, 0)
-        return done
+    )
     tables.print_estimates(console, estimates)
     print_fit(study, tests, 0)
     repeated = f"; {rolled.repeated:,} more were repeated or of earlier panes" if rolled.repeated else ""

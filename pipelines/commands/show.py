@@ -40,8 +40,7 @@ def show_command(options: argparse.Namespace) -> int:
         for part in csv_of(options.csv, results.estimates):
             sys.stdout.write(part)
         return DONE
-    if document(_as_json(results)):
-        return DONE
+    document(_as_json(results))
     console = Console()
     print(shown(_title(results)))
     if results.estimates:
