@@ -6,6 +6,7 @@ import builtins
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from ldpbeam.nearest import did_you_mean
 
@@ -108,3 +109,13 @@ def naming(path: str) -> Iterator[None]:
         raise UserError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def check_charts(what: str, otherwise: str = "") -> None:
+    """Check that the libraries that draw charts are installed.
+
+    Raises:
+        UserError: if they are not: what needs them, how to install them, and what to do otherwise.
+    """
+    if find_spec("altair") is None or find_spec("vl_convert") is None:
+        raise UserError(f"{what} the extra [report]: pip install 'ldpbeam[report]'{otherwise}")

@@ -22,7 +22,7 @@ from ldpbeam.pipelines.commands.options import (
     refuse_all_outside,
     warn_of_rows,
 )
-from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.errors import DONE, UserError, check_charts
 from ldpbeam.pipelines.estimates.people import People, read_people
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.printing import document, progress_bar
@@ -54,7 +54,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
     people = _people(options, study, name)
     populations = _populations(study, name, options.population, people)
     if not options.no_figures:
-        check_figures()
+        check_charts("figures need", ", or give --no-figures")
     seeds = range(options.seed, options.seed + options.trials)
     wanted = evaluation(text, name, populations, people, options.epsilon, options.users, seeds)
     folder = output_folder(options.output)
@@ -152,21 +152,6 @@ TITLES = {
     "variance": "absolute error of the variance",
     "quantiles": "mean absolute error of the quantiles",
 }
-
-
-def check_figures() -> None:
-    """Check that figures can be drawn, before anything is computed.
-
-    Raises:
-        UserError: if the extra ``report`` is not installed; it says how to install it.
-    """
-    try:
-        import altair  # noqa: F401
-        import vl_convert  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            f"figures need {error.name}: pip install 'ldpbeam[report]', or give --no-figures"
-        ) from None
 
 
 def draw_figures(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 from ldpbeam.pipelines.commands.estimate_options import truth_of
 from ldpbeam.pipelines.commands.options import check_attribute, check_people
-from ldpbeam.pipelines.errors import DONE, UserError
+from ldpbeam.pipelines.errors import DONE, UserError, check_charts
 from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.estimates.results import Results
-from ldpbeam.pipelines.pages.write import check_extra, write_images, write_page
+from ldpbeam.pipelines.pages.write import write_images, write_page
 from ldpbeam.pipelines.printing import document, step
 from ldpbeam.untrusted import shown
 
 
 def report_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam report`` and return its exit code."""
-    check_extra()
+    check_charts("the page needs")
     with step("reading"):
         outputs = [read_results(output) for output in options.outputs]
     people = _people(options, outputs)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from apache_beam.io.filesystem import BeamIOError
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, check_charts
 from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.read import read_results
@@ -104,16 +103,6 @@ def _contents(
     ]
 
 
-def check_extra() -> None:
-    """Check that the libraries of the page are installed.
-
-    Raises:
-        UserError: if they are not.
-    """
-    if find_spec("altair") is None or find_spec("vl_convert") is None:
-        raise UserError("the page needs the extra [report]: pip install 'ldpbeam[report]'")
-
-
 #: Seconds between two looks at the output folder, and so the least between two pages.
 LOOK_SECONDS = 5.0
 #: Seconds after which an open page loads itself again while the stream runs.
@@ -136,7 +125,7 @@ def kept_current(path: str | None, output: str) -> Iterator[None]:
     if path is None:
         yield
         return
-    check_extra()
+    check_charts("the page needs")
     write_page(path, [read_results(output)], {}, reload=RELOAD_SECONDS)
     done = threading.Event()
     writer = threading.Thread(target=_write_until, args=(path, output, done), daemon=True)
