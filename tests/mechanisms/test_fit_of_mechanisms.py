@@ -7,7 +7,7 @@ import pytest
 from cases import CASES, Case, some_values
 
 from ldpbeam import Attribute, ServiceVersion
-from ldpbeam.domains import Vector
+from ldpbeam.domains import Vector, greatest_divisor
 from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.mechanisms import Mechanism, NumericMechanism
 from ldpbeam.statistics import Answers, tally
@@ -62,11 +62,11 @@ def test_another_epsilon_is_seen_where_it_can_be(case: Case, sent: float, read: 
 )
 @pytest.mark.parametrize(("buckets", "cells"), [(960, 240), (512, 256), (50, 50)])
 def test_the_cell_of_a_bucket_is_the_cell_of_its_reports(case: Case, buckets: int, cells: int) -> None:
-    from ldpbeam.fit.histograms import _cells, _pooling
+    from ldpbeam.fit.histograms import CELLS, _pooling
 
     mechanism = case.at(1.0)
     assert isinstance(mechanism, NumericMechanism)
     reports = mechanism.perturb(some_values(mechanism, 2000), np.random.default_rng(1))
-    assert _cells(buckets) == cells
+    assert greatest_divisor(buckets, CELLS) == cells
     pooled = _pooling(mechanism, buckets, cells)[mechanism.bucketise(reports, buckets)]
     assert np.array_equal(pooled, mechanism.bucketise(reports, cells))
