@@ -23,7 +23,6 @@ from ldpbeam.transforms.outputs.received import WriteReceived
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 
 KEY = b"k" * 32
-#: Seconds that a test waits for what must come true.
 
 
 def stream_in(folder: Path) -> StreamJob:

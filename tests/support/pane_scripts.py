@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
-from support.pane_reports import NOT_TO_JOIN, SECOND, TO_JOIN, Report, batches_of, study_text, times_of
+from support.pane_reports import SECOND, Report, batches_of, study_text, times_of
 
 
 class Step(NamedTuple):
@@ -89,8 +89,6 @@ class Scenario(NamedTuple):
         panes: the reports of each pane of each window, by the window's first second.
         counts: reports by what became of them.
         windows: of the study.
-        more: lines of the study.
-        estimates: of the study.
         partitions: of users.
         marked: whether batches carry the watermark of their source.
     """
@@ -99,15 +97,13 @@ class Scenario(NamedTuple):
     panes: dict[int, list[tuple[str, int]]]
     counts: dict[str, int]
     windows: str = "size: 10s, allowed_lateness: 20s"
-    more: str = ""
-    estimates: str = TO_JOIN
     partitions: int = 3
     marked: bool = True
 
     @property
     def study(self) -> Study:
         """Of two services."""
-        return parse_study(study_text(estimates=self.estimates, windows=self.windows, more=self.more))
+        return parse_study(study_text(windows=self.windows))
 
 
 def at(second: float, *reports: Report) -> Step:
@@ -120,11 +116,6 @@ def _of(user: str, second: float, **others: Any) -> Report:
 
 
 SCENARIOS = {
-    "out of order, in time": Scenario(
-        [at(0, _of("ann", 7), _of("bob", 3)), at(9, _of("cho", 1), _of("dee", 12)), at(12, _of("eve", 14))],
-        {0: [("on_time", 3)], 10: [("on_time", 2)]},
-        {"used": 5},
-    ),
     "late, within what is allowed": Scenario(
         [at(0, _of("ann", 7)), at(11, _of("bob", 3)), at(29.999, _of("cho", 9.999))],
         {0: [("on_time", 1), ("late", 2), ("late", 3)]},
@@ -134,12 +125,6 @@ SCENARIOS = {
         [at(0, _of("ann", 7)), at(29, _of("bob", 3)), at(30, _of("cho", 9.999)), at(99, _of("dee", 2))],
         {0: [("on_time", 1), ("late", 2)]},
         {"used": 2, "late": 2},
-    ),
-    "no lateness is allowed": Scenario(
-        [at(0, _of("ann", 7)), at(9.999, _of("bob", 3)), at(10, _of("cho", 9.999))],
-        {0: [("on_time", 2)]},
-        {"used": 2, "late": 1},
-        windows="size: 10s",
     ),
     "the first of a window comes late": Scenario(
         [at(15, _of("ann", 7)), at(16, _of("bob", 8))],
@@ -162,18 +147,6 @@ SCENARIOS = {
         {0: [("on_time", 1)], 10: [("on_time", 1)]},
         {"used": 2, "duplicates": 1},
     ),
-    "redelivered where duplicates are kept": Scenario(
-        [at(0, _of("ann", 7, report_id="r")), at(5, _of("ann", 7, report_id="r")), at(11, _of("ann", 7))],
-        {0: [("on_time", 2), ("late", 3)]},
-        {"used": 3},
-        more="duplicates: keep",
-        estimates=NOT_TO_JOIN,
-    ),
-    "a window without reports": Scenario(
-        [at(0, _of("ann", 7)), at(25, _of("bob", 31)), at(45, _of("cho", 62))],
-        {0: [("on_time", 1)], 30: [("on_time", 1)], 60: [("on_time", 1)]},
-        {"used": 3},
-    ),
     "a user's services in different panes": Scenario(
         [
             at(0, _of("ann", 7), _of("bob", 6)),
@@ -188,26 +161,10 @@ SCENARIOS = {
         {0: [("on_time", 2), ("late", 2)]},
         {"used": 2, "duplicates": 1},
     ),
-    "a group loses its only report": Scenario(
-        [
-            at(0, _of("ann", 7, group="north"), _of("bob", 1, group="south")),
-            at(11, _of("ann", 2, group="south")),
-        ],
-        {0: [("on_time", 2), ("late", 2)]},
-        {"used": 2, "duplicates": 1},
-        more="groups: {field: region}",
-    ),
     "still open at the end": Scenario(
         [at(0, _of("ann", 7), _of("bob", 25)), at(12, _of("cho", 8))],
         {0: [("on_time", 1), ("late", 2)], 20: [("on_time", 1)]},
         {"used": 3},
-    ),
-    "windows that slide": Scenario(
-        # Second 7 lies in [0, 10) and [5, 15); at 31 the first is closed, at 35 both are.
-        [at(0, _of("ann", 7)), at(31, _of("bob", 7)), at(35, _of("cho", 7), _of("dee", 12))],
-        {0: [("on_time", 1)], 5: [("on_time", 1), ("late", 2)], 10: [("on_time", 1)]},
-        {"used": 3, "used_in_windows": 4, "late": 1, "late_in_windows": 4},
-        windows="size: 10s, period: 5s, allowed_lateness: 20s",
     ),
     "early panes": Scenario(
         # The engine of this process holds no watermark for timers, so it has to move slowly past the end.
