@@ -8,7 +8,7 @@ TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range
 _BITS = {I16: 16, I32: 32, I64: 64}
 #: The highest cost of a whole struct: a struct or an item of a list costs 4, a field 1.
 MOST_COST = 2**20
-#: The deepest nesting of structs.
+#: The deepest nesting of structs, lists and maps.
 _MOST_DEPTH = 20
 #: Fields with higher numbers are skipped.
 _MOST_FIELD = 15
@@ -49,8 +49,6 @@ class _Reader:
 
     def struct(self, depth: int) -> Struct:
         """The struct at the current position."""
-        if depth > _MOST_DEPTH:
-            raise ValueError("its structs are too deep")
         self._pay(4)
         result: Struct = {}
         number, data = 0, self.data
@@ -70,6 +68,8 @@ class _Reader:
 
     def _value(self, kind: int, depth: int) -> Any:
         """The value at the current position; booleans of fields have no bytes and are not read here."""
+        if depth > _MOST_DEPTH:
+            raise ValueError("its values are nested too deep")
         if kind in _BITS:
             return self._integer(_BITS[kind])
         if kind == BINARY:
@@ -77,9 +77,9 @@ class _Reader:
         if kind == STRUCT:
             return self.struct(depth + 1)
         if kind in (LIST, SET):
-            return self._list(depth)
+            return self._list(depth + 1)
         if kind == MAP:
-            return self._map(depth)
+            return self._map(depth + 1)
         if kind in (BYTE, DOUBLE):
             self._bytes(1 if kind == BYTE else 8)
             return None
@@ -95,7 +95,7 @@ class _Reader:
         size = self._varint() if size == 15 else size
         self._pay(4 * size)
         if kind == STRUCT:
-            return [self.struct(depth + 1) for _ in range(size)]
+            return [self.struct(depth) for _ in range(size)]
         for _ in range(size):
             self._item(kind, depth)
         return None

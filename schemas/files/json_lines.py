@@ -136,8 +136,10 @@ def decode_lines(
         groups: the offset in the text at which each group of lines begins, ascending from 0.
     """
     starts, ends = _lines(text)
-    if position == 0 and text.startswith(BYTE_ORDER_MARK) and len(starts):
+    if position == 0 and text.startswith(BYTE_ORDER_MARK):
         starts[0] += len(BYTE_ORDER_MARK)
+        filled = ends > starts
+        starts, ends = starts[filled], ends[filled]
     if not len(starts):
         return
     junk = _look_like_no_object(text, starts, ends)

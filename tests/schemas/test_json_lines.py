@@ -155,6 +155,7 @@ def test_line_ends_blank_lines_and_a_missing_last_one_change_nothing() -> None:
 def test_a_byte_order_mark_at_the_start_of_a_file_is_no_part_of_a_line() -> None:
     found = read(b"\xef\xbb\xbf" + LINE + b"\n" + LINE)
     assert (list(found.rows.values()), found.bad) == ([ANN, ANN], {})
+    assert read(b"\xef\xbb\xbf") == read(b"\xef\xbb\xbf\n\n") == ({}, {})
 
 
 BAD_LINES = {

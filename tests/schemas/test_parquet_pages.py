@@ -65,6 +65,8 @@ def test_an_encrypted_file_is_said_to_be_one() -> None:
         (b"\x15\xff\xff\xff\xff\x1f\0", "more than 32 bits"),
         (b"\x1d\0", "unknown type 13"),
         (b"\x1c" * 100, "too deep"),
+        (b"\x19" * 5000, "too deep"),
+        (b"\x1b" + b"\1\xbb" * 5000, "too deep"),
         (b"\x19\xf5\xff\xff\xff\x7f\0", "too many parts"),
     ],
 )
