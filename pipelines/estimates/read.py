@@ -49,7 +49,7 @@ def read_results(folder: str) -> Results:
 
     Raises:
         UserError: if it is no output folder, no run has finished there, a newer version wrote it, or one of
-            its files is damaged; one sentence that names the file.
+            its files is not in its format; one sentence that names the file. Values are not checked.
     """
     about = _about(folder)
     results = _alone(folder, about) if about.kind is None else _shared(folder, about, about.kind)

@@ -152,18 +152,20 @@ def engine_of(
         UserError: if the engine does not exist, cannot be reached, or lacks an option.
     """
     only_for_flink(asked, "workers", "pool", "savepoint")
+    # Workers of another environment, such as containers, may not have this machine's files.
+    spill = None if any(option.startswith("--environment_type") for option in given) else str(folder)
     try:
         if asked.runner == DIRECT:
             if streaming:
                 return _local_stream(asked)
-            return Engine(direct.runner(), _passed_on(asked), here=True, spill=str(folder))
+            return Engine(direct.runner(), _passed_on(asked), here=True, spill=spill)
         if asked.runner == PRISM:
             engine = _prism(asked, streaming)
             if engine is None:
                 raise ValueError(f"it is not here; {prism.HOW}")
-            return replace(engine, spill=str(folder))
+            return replace(engine, spill=spill)
         if asked.runner == FLINK:
-            return _flink(asked, folder, streaming)
+            return _flink(asked, spill, streaming)
         if asked.runner == DATAFLOW:
             return _dataflow(asked, folder, streaming, given)
         return _named(asked, streaming, given)
@@ -215,7 +217,7 @@ def _prism(asked: EngineRequest, streaming: bool) -> Engine | None:
     return Engine(prism.runner(binary), tuple(prism.options(streaming=streaming)), here=True)
 
 
-def _flink(asked: EngineRequest, folder: Path, streaming: bool) -> Engine:
+def _flink(asked: EngineRequest, spill: str | None, streaming: bool) -> Engine:
     master = asked.flink_master or flink.LOCAL
     if streaming and master == flink.LOCAL:
         raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
@@ -238,7 +240,7 @@ def _flink(asked: EngineRequest, folder: Path, streaming: bool) -> Engine:
         ended_when_past=streaming,
         readers=READERS_OF_A_SUBTASK * subtasks if subtasks > 1 else 1,
         here=(workers or flink.default_workers(master)) == "loopback",
-        spill=str(folder) if flink.shares_disk(master, workers) else None,
+        spill=spill if flink.shares_disk(master, workers) else None,
     )
 
 

@@ -85,12 +85,14 @@ def _imported(name: str) -> ModuleType:
     quarter of the time of a small run.
     """
     if name not in sys.modules:
+        collecting = gc.isenabled()
         gc.disable()
         try:
             import_module(name)
         finally:
             gc.freeze()
-            gc.enable()
+            if collecting:
+                gc.enable()
     return sys.modules[name]
 
 

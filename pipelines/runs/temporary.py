@@ -35,7 +35,7 @@ def temporary_folder() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _delete(folder)
             os.close(lock)
 
 
@@ -61,6 +61,14 @@ def _delete_unless_held(folder: Path) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(lock).st_uid == os.geteuid():
-                shutil.rmtree(folder, ignore_errors=True)
+                _delete(folder)
         finally:
             os.close(lock)
+
+
+def _delete(folder: Path) -> None:
+    """Delete a folder, as far as this account can; a worker that still runs finds no folder of this name."""
+    gone = folder.with_name(f"{folder.name}-gone")
+    with contextlib.suppress(OSError):
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)

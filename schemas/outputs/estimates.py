@@ -52,7 +52,7 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         answer: the estimator's result.
 
     Raises:
-        ValueError: if a number of it is NaN or infinite.
+        ValueError: if a number of it is NaN or infinite, or it has other categories or keys than the study.
     """
     attribute, summary = study.attribute(snapshot.attribute), study.described(snapshot.attribute).summary
     start, end = window_fields(snapshot.window).values()
@@ -113,6 +113,7 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     if isinstance(domain, KeyValues):
         if answer.frequencies is None:
             return {}
+        _check_shares(answer.frequencies, domain.keys)
         return {
             "keys": domain.keys,
             "frequencies": answer.frequencies.tolist(),
@@ -123,6 +124,7 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
         return {}
     shares = answer.distribution.tolist()
     if isinstance(domain, Categories):
+        _check_shares(answer.distribution, domain.names)
         top = _top(domain.names, answer.distribution, summary.top)
         return {"categories": domain.names, "frequencies": shares, "top": top}
     assert isinstance(domain, Numeric)
@@ -137,6 +139,11 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
             for low, high in summary.ranges
         )
     return parts
+
+
+def _check_shares(shares: Floats, names: Sequence[str]) -> None:
+    if len(shares) != len(names):
+        raise ValueError(f"the estimator gave {len(shares)} shares for {len(names)} names")
 
 
 def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> tuple[Frequent, ...] | None:

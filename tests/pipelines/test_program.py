@@ -43,6 +43,8 @@ def test_the_garbage_collector_leaves_what_a_command_imported_and_no_more() -> N
         "for _ in range(2):\n"
         "    assert main(['estimators']) == 0 and gc.isenabled()\n"
         "    counts.append(gc.get_freeze_count())\n"
+        "gc.disable()\n"
+        "assert main(['mechanisms']) == 0 and not gc.isenabled()\n"
         "print(*counts, file=sys.stderr)\n"
     )
     ran = run(sys.executable, "-c", code)

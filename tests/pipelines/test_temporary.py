@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import stat
 import subprocess
@@ -51,6 +52,25 @@ def test_it_is_private_and_is_deleted_after_an_error_too(below: Path) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         (folder / "spilled").write_bytes(b"user ids")
         raise ValueError("the run failed")
+    assert not list(below.iterdir())
+
+
+def test_a_worker_that_still_runs_finds_no_folder_to_write_to(
+    below: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted = []
+
+    def delete(gone: Path, **how: bool) -> None:
+        deleted.append(gone)
+        with pytest.raises(FileNotFoundError):
+            (folder / "spilled late").write_bytes(b"user ids")
+        rmtree(gone, **how)
+
+    rmtree = shutil.rmtree
+    monkeypatch.setattr("shutil.rmtree", delete)
+    with temporary_folder() as folder:
+        (folder / "spilled").write_bytes(b"user ids")
+    assert len(deleted) == 1
     assert not list(below.iterdir())
 
 

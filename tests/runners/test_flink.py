@@ -217,6 +217,8 @@ def test_workers_that_this_account_runs_on_this_machine_share_its_disk(
         assert engine_of(EngineRequest(FLINK, flink_master=master), tmp_path).spill == str(tmp_path)
     elsewhere = EngineRequest(FLINK, flink_master=rest_server(answers()), allow_open_ports=True)
     assert engine_of(elsewhere, tmp_path).spill is None
+    in_containers = ("--environment_type=DOCKER",)
+    assert engine_of(EngineRequest(FLINK, flink_master=ours), tmp_path, given=in_containers).spill is None
     # A pool may run in a container, even beside a cluster of ours.
     assert not flink.shares_disk(ours, "pool")
 

@@ -316,6 +316,16 @@ def test_no_estimate_has_a_number_that_json_does_not_have(number: float) -> None
             estimate_record(study_of(NUMBERS), snapshot(NUMBERS), "mean", answer)
 
 
+def test_no_estimate_has_shares_of_other_names_than_the_study() -> None:
+    short = np.array([0.5])
+    for attribute, answer in (
+        (COLOURS, replace(FREQUENCIES, distribution=short)),
+        (KEYS, replace(KEY_MEANS, frequencies=short)),
+    ):
+        with pytest.raises(ValueError, match="1 shares for"):
+            estimate_record(study_of(attribute), snapshot(attribute), "shares", answer)
+
+
 def test_an_estimate_holds_a_number_in_eight_bytes() -> None:
     shares = ESTIMATES[0].distribution
     assert memoryview(shares).nbytes == 8 * len(shares)
