@@ -67,9 +67,8 @@ def drawn(attribute: Attribute, tied: list[Any], batches_of: Callable[[list[Any]
     """Which of a user's tied reports stands: the one that does when nobody sent anything else."""
     if len(tied) == 1:
         return tied[0]
-    joined = join(attribute, batches_of(in_order(tied), len(tied)))
-    assert (joined.used, joined.duplicates) == (1, len(tied) - 1)
-    (users,) = joined.users
+    (users,), used = join(attribute, batches_of(in_order(tied), len(tied)))
+    assert used == 1
     (answer,) = users.answers
     stood = users.group, answer.version, answer.payloads.tobytes()
     (one, *_) = [r for r in tied if (r.group, r.version, _bytes_of(r.payload)) == stood]
