@@ -212,5 +212,5 @@ def bucket_midpoints(buckets: int) -> Floats:
 
 
 def greatest_divisor(buckets: int, most: int) -> int:
-    """Into how many groups of equally many buckets these can be put together, ``most`` at the most."""
+    """The greatest divisor of ``buckets`` up to ``most``: so many groups of equally many buckets."""
     return next(n for n in range(min(buckets, most), 0, -1) if buckets % n == 0)

@@ -6,7 +6,6 @@ import builtins
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 from ldpbeam.nearest import did_you_mean
 
@@ -36,7 +35,7 @@ def end_of(error: Exception) -> str:
 
 
 def meant_or_known(name: str, known: Iterable[str], most: int | None = None) -> str:
-    """The end of a sentence on an unknown name: which one is probably meant, else ``most`` of those known."""
+    """The end of a sentence on an unknown name: the one probably meant, else the first ``most`` known."""
     names = list(known)
     listed = ", ".join([*names[:most], *(["..."] if most is not None and len(names) > most else [])])
     return did_you_mean(name, names, f"there are: {listed or 'none'}")
@@ -117,5 +116,8 @@ def check_charts(what: str, otherwise: str = "") -> None:
     Raises:
         UserError: if they are not: what needs them, how to install them, and what to do otherwise.
     """
-    if find_spec("altair") is None or find_spec("vl_convert") is None:
-        raise UserError(f"{what} the extra [report]: pip install 'ldpbeam[report]'{otherwise}")
+    try:
+        import altair  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError:
+        raise UserError(f"{what} the extra [report]: pip install 'ldpbeam[report]'{otherwise}") from None

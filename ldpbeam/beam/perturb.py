@@ -94,7 +94,7 @@ class Perturb(beam.PTransform):
 
 @dataclass(eq=False)
 class _Perturb(beam.DoFn):
-    """The fields are named as the arguments of :class:`Perturb`, which makes the client of each worker."""
+    """The fields are those of :class:`Perturb`; ``client()`` makes the client of a worker."""
 
     client: Callable[[], Client]
     value: str

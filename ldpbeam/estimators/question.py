@@ -69,7 +69,7 @@ class Question:
 
     @property
     def composite_services(self) -> dict[str, str]:
-        """The same of the reports of one user to several services."""
+        """What a likelihood takes for independent among the reports of one user to several services."""
         services = {self.attribute.versions[index].service for index in self.versions}
         several = "composite: reports of one user to several services as independent"
         return {"likelihood": several} if len(services) > 1 else {}

@@ -95,15 +95,17 @@ def agreement(version: ServiceVersion) -> Agreement:
     return Agreement(p, q, same - first, of_other - always, first, always, steps, collision)
 
 
-#: By kind, an upper bound of the probability of reports that agree so little, or so much.
+#: By kind, an upper bound of the probability of reports that agree so little, or so much, if the study is
+#: right.
 PValues = dict[Literal["remembered_noise", "fresh_noise"], float]
 
 
 def memory(version: ServiceVersion, joined: JoinedSupports) -> tuple[int, PValues] | None:
     """(how many users have two reports or more, p-values); None of too few users.
 
-    ``remembered_noise``: reports agree as much as remembered noise makes them; only of services with a
-    lifetime epsilon. ``fresh_noise``: they differ as much as noise that is drawn anew in each window does.
+    ``remembered_noise`` tests whether reports agree as much as remembered noise makes them; only of services
+    with a lifetime epsilon. ``fresh_noise`` tests whether they differ as much as noise that is drawn anew in
+    each window does.
 
     Args:
         version: the service.

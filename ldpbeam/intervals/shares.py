@@ -37,6 +37,8 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
         variance = variance + part**2 * noise / channel.reports
     joined = question.statistic.joined
     if isinstance(joined, JoinedSupports):
+        (channel,) = channels
+        mechanism = cast(CategoricalMechanism, channel.mechanism)
         p, q = mechanism.support_probabilities or (1.0, 0.0)
         by_user: Floats = joined.variances / (joined.reports * (p - q)) ** 2
         variance = np.maximum(variance, by_user * mechanism.collisions)

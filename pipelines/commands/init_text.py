@@ -59,7 +59,9 @@ class Draft:
             f"  {_inline(self.attribute)}:",
         ]
         if self.exposure:
-            exposure = textwrap.wrap(self.exposure, 96, break_long_words=False, break_on_hyphens=False)
+            # YAML has more line ends than textwrap, which all are space in Python.
+            words = " ".join(self.exposure.split())
+            exposure = textwrap.wrap(words, 96, break_long_words=False, break_on_hyphens=False)
             lines += [f"    # {line}" for line in exposure]
         if self.range:
             lines += [

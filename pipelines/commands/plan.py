@@ -72,8 +72,6 @@ def _compare(study: Study, wanted: set[str], options: argparse.Namespace) -> int
         raise UserError("--designs: it compares what windows of one size reveal: give windows.size alone")
     users = options.users
     lines = [line for name in study.attributes if name in wanted for line in designs(study, name, users)]
-    if document([asdict(line) for line in lines]):
-        return DONE
     if not lines:
         raise UserError(
             "--designs: there is nothing to compare: it is for numbers and categories, in windows of at most "

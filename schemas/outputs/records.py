@@ -1,8 +1,8 @@
-"""The records of an output folder, as they are read from its files: the type of every field is checked.
+"""The records of an output folder, as they are read from its files: every field is checked by itself.
 
-Who can write to the folder is trusted (``docs/security.md``), so nothing else is checked. A field that a
-later version added is left out, and one that an earlier version did not have takes the value that was true
-then.
+Who can write to the folder is trusted (``docs/security.md``), so no field is compared with another. A field
+that a later version added is left out, and one that an earlier version did not have takes the value that was
+true then.
 """
 
 from __future__ import annotations
@@ -12,13 +12,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, PlainSerializer, WrapValidator
+from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer, WrapValidator
 from pydantic.dataclasses import dataclass
 
 from ldpbeam.times import milliseconds, rfc3339
-from ldpbeam.windows import Bounds
+from ldpbeam.windows import FAR, Bounds
 
 _CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+def _time(text: str) -> str:
+    try:
+        if abs(milliseconds(text)) < FAR:
+            return text
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError("a time is RFC 3339 text with a zone")
+
+
+def _level(text: str) -> str:
+    try:
+        if 0 < float(text) < 1:
+            return text
+    except ValueError:
+        pass
+    raise ValueError("the level of a quantile lies between 0 and 1")
 
 
 def _compact(numbers: Any, checked: Callable[[Any], Sequence[float]]) -> Sequence[float]:
@@ -28,9 +46,9 @@ def _compact(numbers: Any, checked: Callable[[Any], Sequence[float]]) -> Sequenc
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 #: RFC 3339 text in UTC.
-Time = str
+Time = Annotated[str, AfterValidator(_time)]
 #: The level of a quantile, as text.
-Level = str
+Level = Annotated[str, AfterValidator(_level)]
 Numbers = Annotated[Sequence[float], WrapValidator(_compact), PlainSerializer(list)]
 Names = tuple[str, ...]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pytest
 from support.output_folders import stream_folder
 from support.studies import SMALL
 
-from ldpbeam.pipelines import errors
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.pipelines.pages import write
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -102,7 +102,7 @@ def test_totals_of_groups_are_compared_with_everybody(
 def test_without_the_extra_the_message_names_it(
     small: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errors, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     ran = command("report", small / "output")
     assert (ran.code, ran.err) == (
         2,

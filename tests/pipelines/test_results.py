@@ -167,6 +167,8 @@ def test_files_that_somebody_spoilt(name: str, text: bytes, copied: Callable[[st
     [
         ("reports", -1, "reports: .*found -1"),
         ("mean", "12", 'mean: .*found "12"'),
+        ("window_start", "2026-11-20T10:00:00", "window_start: a time is RFC 3339 text with a zone"),
+        ("quantiles", {"5": 1.0}, "the level of a quantile lies between 0 and 1"),
     ],
 )
 def test_a_line_that_somebody_edited(

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.keyed_state import END, Key, SeenStop, StreamByHand
-from support.pane_reports import STUDIES, Report, batches_of, people_report, study_of, study_text
+from support.pane_reports import (
+    STUDIES,
+    Report,
+    batches_of,
+    people_report,
+    study_of,
+    study_text,
+    times_of,
+)
 from support.pane_runs import Streamed, check_order, in_windows
 from support.pane_scripts import Step, in_time, reports_in
 
@@ -241,6 +249,13 @@ def test_any_schedule_ends_with_what_came_in_time(
     if study.windows and study.windows.slides:
         standing = sum(own.statistic.reports for pane in found.last.values() for own in pane)
         assert found.counts["used_in_windows"] == standing
+        assert found.counts["late_in_windows"] == sum(
+            end + study.windows.allowed_lateness <= watermark
+            for watermark, batches in script
+            for batch in batches
+            for time in times_of(batch)
+            for _, end in study.windows.windows_of(time)
+        )
     kept = {name for key in (*stream.joins.values(), *stream.windows.values()) for name in key.kept}
     assert "due" not in kept
     assert stops or not kept

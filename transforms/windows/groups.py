@@ -18,9 +18,10 @@ class GroupStatistics(dict[GroupKey, Statistic]):
     """Statistics by attribute and group; it is a class of its own so that Beam finds its coder."""
 
 
+#: So many partial statistics are merged together.
+SIDE_BY_SIDE = 16
 #: Partial statistics that are not merged yet, fewer than SIDE_BY_SIDE.
 Accumulator = list[GroupStatistics]
-SIDE_BY_SIDE = 16
 
 
 def added_up(parts: Accumulator) -> GroupStatistics:
@@ -33,7 +34,7 @@ def added_up(parts: Accumulator) -> GroupStatistics:
 
 
 def with_added(accumulator: Accumulator, statistics: GroupStatistics) -> Accumulator:
-    """The accumulator with further statistics; merged when there are :data:`SIDE_BY_SIDE`."""
+    """The accumulator, changed or merged (at :data:`SIDE_BY_SIDE`), with further statistics."""
     accumulator.append(statistics)
     return [added_up(accumulator)] if len(accumulator) >= SIDE_BY_SIDE else accumulator
 
