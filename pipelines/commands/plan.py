@@ -77,6 +77,7 @@ def _compare(study: Study, wanted: set[str], options: argparse.Namespace) -> int
             "--designs: there is nothing to compare: it is for numbers and categories, in windows of at most "
             f"{MONTH} days"
         )
+    document([asdict(line) for line in lines])
     keys = ("attribute", "service", "design")
     rows = [
         {

@@ -121,3 +121,8 @@ def test_the_command_prints_them_beside_each_other(command: Callable[..., Any], 
     said = command(*asked).out
     assert "epsilon 1 in one window of 24" in said
     assert "what a month reveals of one user" in said
+    (tmp_path / "study.yaml").write_text(STUDY.replace("size: 1h", "size: 31d"))
+    for options in ((), ("--json",)):
+        ran = command(*asked, *options)
+        assert ran.code == 2
+        assert "there is nothing to compare" in ran.err
