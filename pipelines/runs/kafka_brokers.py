@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of, passes
 
 #: Seconds to wait for brokers that do not answer.
 BROKER_SECONDS = 10.0
@@ -95,8 +95,10 @@ class Brokers:
             try:
                 return any(each.offset >= 0 for each in self._result(answer).topic_partitions)
             except self._kafka.KafkaException as error:
-                if not _of_starting(error.args[0]) or time.monotonic() > end:
-                    raise UserError(self._sentence(error.args[0], group)) from None
+                (refusal,) = error.args
+                # A broker that has just started does not know its groups yet, and librdkafka asks it once.
+                if refusal.code() < 0 or not passes(refusal) or time.monotonic() > end:
+                    raise UserError(self._sentence(refusal, group)) from None
             time.sleep(0.2)
 
     def cleanup_policy(self) -> str:
@@ -183,12 +185,6 @@ class Brokers:
             f"{self._named()}: this user may not {self.right.lower()} it at {self.topic.brokers}; give it "
             f"the rights Describe and {self.right} on the topic"
         )
-
-
-def _of_starting(error: Any) -> bool:
-    """Whether a broker that has just started does not know its groups yet; librdkafka asks it once."""
-    names = "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"
-    return error.code() in [getattr(error, name) for name in names]
 
 
 def _of_tls(error: Any) -> bool:
