@@ -71,7 +71,7 @@ def _most_likely(products: Products, counts: Floats, start: Floats, sparse: bool
 
 
 def _p_value(channel: Channel, weights: Floats, counts: Floats, missing: float, check: bool = True) -> float:
-    """That of the misfit under given weights, whose deviance is at most ``missing`` above the least one."""
+    """The p-value of counts under given weights, whose deviance is up to ``missing`` above the least one."""
     probabilities = np.maximum(channel.matvec(weights), 0.0)
     probabilities = probabilities / probabilities.sum()
     observed = max(deviance(counts, probabilities) - missing, 0.0)

@@ -59,7 +59,7 @@ class Draft:
             f"  {_inline(self.attribute)}:",
         ]
         if self.exposure:
-            # YAML has more line ends than textwrap, which all are space in Python.
+            # textwrap keeps some characters that end a line in YAML; Python takes them for space.
             words = " ".join(self.exposure.split())
             exposure = textwrap.wrap(words, 96, break_long_words=False, break_on_hyphens=False)
             lines += [f"    # {line}" for line in exposure]

@@ -65,7 +65,11 @@ def _part(title: str, sides: tuple[str, str], between: Between) -> Iterator[Part
     shown = sorted(differences, key=lambda difference: not difference.beyond)[:MOST_ROWS]
     left_out = len(differences) - len(shown)
     # Two groups beside each other are named by their columns.
-    with_group = any(row.key[3:] == row.other_key[3:] and (row.key.group or row.key.rest) for row in shown)
+    with_group = any(
+        (row.key.group, row.key.rest) == (row.other_key.group, row.other_key.rest)
+        and (row.key.group or row.key.rest)
+        for row in shown
+    )
     names = [
         "estimate",
         *(["group"] if with_group else []),

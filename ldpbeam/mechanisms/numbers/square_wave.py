@@ -90,5 +90,15 @@ class SquareWave(NumericMechanism):
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(cell | value bucket): a band of half width b around the value."""
-        band = Band(*self.report_range, 1.0, 0.0, self.half_width, *self.densities)
+        low, high = self.report_range
+        inside, outside = self.densities
+        band = Band(
+            low=low,
+            high=high,
+            slope=1.0,
+            offset=0.0,
+            half_width=self.half_width,
+            inside=inside,
+            outside=outside,
+        )
         return BandChannel(value_buckets, self.cells(resolution), band)
