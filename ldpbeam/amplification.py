@@ -55,7 +55,7 @@ def together(mechanisms: Sequence[Mechanism]) -> tuple[float, float]:
     """
     for mechanism in mechanisms:
         if mechanism.delta:
-            raise ValueError(f"{mechanism.name} has a delta of its own")
+            raise ValueError(f"{mechanism.name} has a delta of its own, for which this bound does not hold")
     epsilon = math.fsum(mechanism.epsilon for mechanism in mechanisms)
     apart = 1.0 - math.prod(1.0 - mechanism.total_variation for mechanism in mechanisms)
     return epsilon, min(apart, largest_variation(epsilon))

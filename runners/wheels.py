@@ -110,7 +110,9 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
         if ".." not in file.parts and "__pycache__" not in file.parts and file.name not in _NOT_IN_WHEELS
     ]
     if not any(name.endswith(".py") for name, _ in files) or any(name.endswith(".pth") for name, _ in files):
-        raise ValueError(f"{installed.name}: an editable install; install it, or {_NAME_IT}")
+        raise ValueError(
+            f"{installed.name}: it was installed as editable; install it without -e, or {_NAME_IT}"
+        )
     # The wheel is named as its metadata folder is: the package may spell its own name otherwise.
     information = about[0].parent
     pythons = ".".join(sorted(tag[0] for tag in tags))

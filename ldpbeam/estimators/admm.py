@@ -192,7 +192,9 @@ def check_hierarchy(attribute: Attribute, services: Sequence[str]) -> None:
         ValueError: if a channel is not a hierarchy, or the trees differ.
     """
     trees: dict[tuple[int, int], str] = {}
-    problem = "reports no nodes of a tree; it is for mechanism hierarchy, others take ems, em or norm_sub"
+    problem = (
+        "does not report nodes of a tree, which admm is for; use ems, em or norm_sub, or mechanism hierarchy"
+    )
     mechanisms = attribute.mechanisms_of(services, Hierarchy, problem)
     for index, mechanism in zip(attribute.versions_of(services), mechanisms, strict=True):
         trees.setdefault((mechanism.branching, mechanism.leaves), attribute.versions[index].label)

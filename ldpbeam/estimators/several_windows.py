@@ -37,8 +37,8 @@ def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
     fewest = max(math.ceil(question.reports_of(index) / question.windows) for index in remembering)
     sentence = (
         f"clients of {names} remember their noise, and the reports of {question.windows:,} windows were not "
-        f"brought together by user: errors and intervals are those of the fewest users, {fewest:,}, each "
-        "with one value in all windows"
+        f"brought together by user: errors and intervals are for the fewest users who can have sent "
+        f"them, {fewest:,}, each with one value in all windows"
     )
     error = estimate.standard_error
     if error is not None:

@@ -13,8 +13,8 @@ _MISFITS = {
         "Its clients may use another mechanism, epsilon or domain, or some may send something else",
     ),
     "tails": (
-        "the {reports:,} reports to {services} do not reach as far as the noise of {mechanism}, or reach "
-        "further",
+        "the {reports:,} reports to {services} lie further beyond the ends of the domain, or less far, than "
+        "the noise of {mechanism} puts reports",
         "Some are false, or of another epsilon or domain; docs/fake_users.md says what these can do",
     ),
     "same_people": (
@@ -22,14 +22,14 @@ _MISFITS = {
         "A user id may mean different people there, or one of the two may report another value, unit or sign",
     ),
     "remembered_noise": (
-        "the reports of {reports:,} users to {services} in several windows agree less than remembered noise "
-        "makes them",
+        "the reports of {reports:,} users to {services} in several windows agree less than they would if "
+        "clients remembered their noise",
         "Its clients may draw fresh noise for each report, which reveals more than the study's "
         "lifetime_epsilon: correct the clients, or the study",
     ),
     "fresh_noise": (
-        "the reports of {reports:,} users to {services} in several windows agree more than noise that is "
-        "drawn for each window lets them",
+        "the reports of {reports:,} users to {services} in several windows agree more than they would if "
+        "clients drew noise for each window",
         "Its clients may repeat reports, or remember noise that the study takes for fresh: correct the "
         "clients, or the study (lifetime_epsilon)",
     ),

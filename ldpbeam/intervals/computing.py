@@ -43,8 +43,8 @@ SURELY = 1e-6
 #: What a refuting test says of the reports to its services.
 MISFITS = {
     "reports": "reports to {} do not fit its mechanism and epsilon: some are false, or of another epsilon",
-    "tails": "reports to {} lie where noise hardly takes any, or too few do: some are false, or of another "
-    "epsilon or domain",
+    "tails": "reports to {} lie further beyond the ends of the domain, or less far, than their noise puts "
+    "reports: some are false, or of another epsilon or domain",
     "same_people": "the reports of the same users to {} do not go together",
 }
 
@@ -62,7 +62,7 @@ def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
         kinds = explain_keys(attribute)
     else:
         kinds = explain_numbers(attribute)
-    together = ", so wide that all shares lie in theirs at once" if wanted.simultaneous else ""
+    together = ", wide enough to hold all shares at once" if wanted.simultaneous else ""
     return (
         f"Estimates of {attribute.name!r} have {100.0 * wanted.level:g}% intervals{together}: of {kinds}. "
         "They are for the people whose reports are used, and do not depend on the estimator."
@@ -104,7 +104,11 @@ class StatisticIntervals:
         if asked not in self._known:
             self._known[asked] = _parts(question, wanted, only_mean=only_mean)
         parts = self._known[asked]
-        how = f"; as of the fewest users in {question.repeats:,} windows" if question.repeats > 1 else ""
+        how = (
+            f"; for the fewest users who can have reported in {question.repeats:,} windows"
+            if question.repeats > 1
+            else ""
+        )
         how = BY_USER if question.statistic.joined is not None else how
         held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
         made = Intervals(

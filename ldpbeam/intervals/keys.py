@@ -20,7 +20,7 @@ from ldpbeam.mechanisms.key_values.mechanism import KeySums
 #: How the intervals are computed, in words.
 FREQUENCIES = "unbiased frequencies and their variance, within [0, 1]"
 MEANS = "Fieller's interval of a ratio of unbiased numbers, within the domain"
-BIASED = "the sign of a missing key is no fair coin in later rounds"
+BIASED = "in later rounds the sign of a missing key is not a fair coin"
 #: More than this share of keys whose frequency is not clearly above zero is flagged.
 MOST_RARE = 0.9
 

@@ -116,7 +116,7 @@ class Draft:
         """A service whose clients remember their noise, and what its keys mean."""
         mechanism = "square_wave" if self.range else "grr"
         more = (
-            "memo_buckets: to so many they round a number, a multiple of the attribute's buckets."
+            "memo_buckets: how many values they round numbers to, a multiple of the attribute's buckets."
             if self.range
             else "as_published: true is for clients with the published constants of L-GRR and LOLOHA."
         )

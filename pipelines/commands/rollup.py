@@ -93,7 +93,7 @@ def rollup_command(options: argparse.Namespace) -> int:
     print_fit(study, tests, 0)
     repeated = f"; {rolled.repeated:,} more were repeated or of earlier panes" if rolled.repeated else ""
     merged = "1 snapshot" if rolled.merged == 1 else f"{rolled.merged:,} snapshots"
-    held = f"; {rolled.held:,} more hold reports of these" if rolled.held else ""
+    held = f"; {rolled.held:,} more were left out, as others hold their reports" if rolled.held else ""
     print(f"{merged} merged into {len(rolled.snapshots):,}{repeated}{held}")
     print(f"estimates and statistics are in {shown(options.output)}")
     return done

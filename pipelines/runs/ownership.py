@@ -114,14 +114,14 @@ def _holds(mark: Mapping[str, Any], job: Output, sharing: Sharing) -> str:
     """What a folder with this ``run.json`` holds, and what the user can do about it."""
     study = f"of study {mark.get('study')!r}"
     if sharing is STREAMS:
-        return f"other outputs ({study}, or another version of this one); name another folder"
+        return f"outputs of another kind of run, study or version ({study}); name another folder"
     if mark.get("kind") != SCHEDULED_RUNS.kind:
         unlike = ", which was not a scheduled one" if sharing is SCHEDULED_RUNS else ""
         return f"the outputs of another run ({study}){unlike}{_OTHERWISE}"
     if sharing is not SCHEDULED_RUNS:
         unlike = ", and this run is not one of them: it has no windows, --from or --to"
         return f"the scheduled runs {study}{unlike}{_OTHERWISE}"
-    changed = " as it was before it was changed" if mark.get("study") == job.study.name else ""
+    changed = " from before that study was changed" if mark.get("study") == job.study.name else ""
     return f"the scheduled runs {study}{changed}{_OTHERWISE}"
 
 

@@ -43,7 +43,7 @@ _LOST_HERE = (
     "ended before it could stop: reports in open windows that were acknowledged are lost, and the next run "
     "into this folder marks those windows incomplete"
 )
-_LOST_ELSEWHERE = "the job has been asked to stop, and does so without this command, which has ended"
+_LOST_ELSEWHERE = "this command has ended; the job has been asked to stop, and will stop by itself"
 
 
 def submit(pipeline: beam.Pipeline) -> str | None:

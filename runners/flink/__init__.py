@@ -127,11 +127,11 @@ def open_ports(master: str, workers: str | None = None) -> str | None:
     """
     if not _is_ours(master):
         return (
-            f"the cluster at {master}, and Beam's job server for it on this machine, run what anybody sends "
-            "who reaches their ports"
+            f"the cluster at {master}, and Beam's job server for it on this machine, let anybody who reaches "
+            "their ports run programs"
         )
     if workers == "pool":
-        return "a worker pool of Beam runs what anybody sends who reaches its port"
+        return "a worker pool of Beam lets anybody who reaches its port run programs"
     return None
 
 
@@ -164,7 +164,9 @@ def _ask(master: str) -> tuple[str, list[int]]:
     version = ".".join(rest.version().split(".")[:2])
     known = FlinkRunnerOptions.PUBLISHED_FLINK_VERSIONS
     if version not in known:
-        raise FlinkError(f"{master}: the cluster is Flink {version}, this Beam knows {', '.join(known)}")
+        raise FlinkError(
+            f"{master}: the cluster is Flink {version}, and this Beam is for Flink {', '.join(known)}"
+        )
     return version, rest.slots()
 
 

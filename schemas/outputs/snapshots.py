@@ -271,11 +271,11 @@ def _record(header: Header, block: Block) -> Any:
     data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
     contents, given = data[:-_HASH_BYTES], data[-_HASH_BYTES:]
     if block.reports != 1 or given != _HASH_START + _hash(header.writer_schema, contents):
-        raise ValueError("its hash does not fit")
+        raise ValueError("its hash is not that of its contents")
     try:
         return fastavro.schemaless_reader(io.BytesIO(data), header.writer_schema, schema("statistic"))
     except fastavro.read.SchemaResolutionError as error:
-        raise ValueError(f"its fields are others: {error}") from None
+        raise ValueError(f"its fields are not those of a snapshot: {error}") from None
 
 
 def _snapshot(record: Mapping[str, Any]) -> Snapshot:

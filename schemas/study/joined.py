@@ -45,12 +45,12 @@ def _problem(attribute: Attribute, windows: int, groups: int) -> str:
     """Why the windows of an attribute's users cannot be joined, and what to do; empty if they can."""
     if isinstance(attribute.domain, KeyValues | Vector):
         what = "keys with values" if isinstance(attribute.domain, KeyValues) else "a vector"
-        return f"is {what}, whose windows cannot be joined: windows are joined of numbers and of categories"
+        return f"is {what}, whose windows cannot be joined: joined is for numbers and categories"
     if len(attribute.versions) > 1:
         labels = ", ".join(version.label for version in attribute.versions)
         return (
-            f"has several services or versions ({labels}), and windows are joined of one: make an attribute "
-            "of each, or leave out joined"
+            f"has several services or versions ({labels}), and joined is for one: make an attribute of "
+            "each, or leave out joined"
         )
     if attribute.joint_services:
         return "has an estimate that joins services by user (ule, privkv_em): choose another estimator"
@@ -59,7 +59,7 @@ def _problem(attribute: Attribute, windows: int, groups: int) -> str:
         if not (isinstance(mechanism, CategoricalMechanism) and mechanism.tells_supports):
             return (
                 f"has the mechanism {mechanism.name}, whose reports do not say which categories they "
-                "support: windows are joined of grr, oue, sue, olh and hadamard"
+                "support: joined is for grr, oue, sue, olh and hadamard"
             )
     elif mechanism.composite or has_tail(mechanism):
         return (

@@ -133,7 +133,7 @@ def test_where_no_bit_is_set_everybody_may_have_anything(mechanism: FrequencyMec
         assert one.converged
     for name in ("em", "mr", "norm_sub", "norm_mul", *(["mle"] if unary else [])):
         np.testing.assert_allclose(answer[name].distribution, 0.2, atol=1e-12)
-    assert answer["em"].warnings[0].startswith("this is nearly the start, the uniform distribution")
+    assert answer["em"].warnings[0].startswith("the estimate is nearly uniform, as it started")
     for name in ("norm_cut", "base_cut", "threshold"):
         np.testing.assert_array_equal(answer[name].distribution, np.zeros(5))
     if unary:
@@ -208,7 +208,7 @@ def test_an_end_that_is_nearly_the_start_is_said() -> None:
     mechanism = RandomisedResponse(1.0, size=4)
     attribute, (p, q) = asked.of_categories(mechanism), mechanism.support_probabilities
     sentence = (
-        "this is nearly the start, the uniform distribution: gains fell below the tolerance (1e-09) at once"
+        "the estimate is nearly uniform, as it started: the first gains were below the tolerance (1e-09)"
     )
     # Weights within 5% of a quarter, and just not.
     for off, near in ((0.048, True), (0.052, False), (0.0, True)):

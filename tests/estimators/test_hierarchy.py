@@ -219,12 +219,12 @@ def test_services_of_other_mechanisms_or_trees_are_refused() -> None:
     check_hierarchy(asked(tree, Hierarchy(2.0, 4, 64, "grr")), ["s0", "s1"])
     mixed = asked(tree, Piecewise(1.0))
     check_hierarchy(mixed, ["s0"])
-    with pytest.raises(ValueError, match=r"s1 \(piecewise\) reports no nodes of a tree"):
+    with pytest.raises(ValueError, match=r"s1 \(piecewise\) does not report nodes of a tree"):
         check_hierarchy(mixed, ["s0", "s1"])
     with pytest.raises(ValueError, match=r"trees differ \(s0 branching 4 and leaves 64, s1 branching 2 "):
         check_hierarchy(asked(tree, Hierarchy(1.0, 2, 64)), ["s0", "s1"])
     with pytest.raises(ValueError, match="trees differ"):
         check_hierarchy(asked(tree, Hierarchy(1.0, 4, 256)), ["s0", "s1"])
     build = build_mechanism("binned", DOMAIN, 1.0)
-    with pytest.raises(ValueError, match=r"s0 \(binned\) reports no nodes"):
+    with pytest.raises(ValueError, match=r"s0 \(binned\) does not report nodes"):
         check_hierarchy(asked(build), ["s0"])

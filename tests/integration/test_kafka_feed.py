@@ -115,7 +115,7 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
         take(reading, 10)
         make_anew(kafka.address, topic)
         # Whichever is seen first: its id, or that it has no message at this offset.
-        with pytest.raises(OSError, match=r"another topic has its name now|partition 0: .* at offset 10 "):
+        with pytest.raises(OSError, match=r"another topic has this name now|partition 0: .* at offset 10 "):
             wait_until(lambda: reading.take() is not None)
 
 

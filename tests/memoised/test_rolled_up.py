@@ -61,7 +61,7 @@ def test_a_day_of_memoised_hours_says_that_its_users_were_not_brought_together(
     assert "24 windows were not brought together" in answer.warnings[-1]
     assert answer.intervals is not None and hour.intervals is not None
     assert {text.rpartition("; ")[2] for text in answer.intervals.methods.values()} == {
-        "as of the fewest users in 24 windows"
+        "for the fewest users who can have reported in 24 windows"
     }
     if answer.standard_error is not None:
         factor = study.attribute("x").versions[0].lifetime.chain.factor(WINDOWS)

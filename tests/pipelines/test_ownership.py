@@ -20,7 +20,7 @@ ANOTHER = f"the outputs of another run (of study 'small'){REPLACE}"
 NOT_SCHEDULED = f"the outputs of another run (of study 'small'), which was not a scheduled one{REPLACE}"
 SCHEDULED = "the scheduled runs of study 'small'"
 NOT_ONE = f"{SCHEDULED}, and this run is not one of them: it has no windows, --from or --to{REPLACE}"
-STREAMED = "other outputs (of study 'small', or another version of this one); name another folder"
+STREAMED = "outputs of another kind of run, study or version (of study 'small'); name another folder"
 
 
 def take(job: Output, sharing: Sharing, overwrite: bool = False) -> None:
@@ -61,7 +61,7 @@ def test_which_run_may_follow_which(
     ("sharing", "said"),
     [
         (NOBODY, None),  # the name of a run is a hash of its study
-        (SCHEDULED_RUNS, f"{SCHEDULED} as it was before it was changed{REPLACE}"),
+        (SCHEDULED_RUNS, f"{SCHEDULED} from before that study was changed{REPLACE}"),
         (STREAMS, STREAMED),
     ],
 )

@@ -94,14 +94,19 @@ def test_a_plugin_that_the_person_stages_is_not_staged_twice(packages: list[str]
             "--output out: workers on Dataflow cannot",
         ),
         ({"region": None}, "--runner dataflow needs --region"),
-        ({}, "--runner dataflow: dice: an editable install; install it, or name a wheel of it"),
+        (
+            {},
+            "--runner dataflow: dice: it was installed as editable; install it without -e, or name",
+        ),
     ],
 )
 def test_what_workers_could_not_have_is_refused(
     change: dict[str, Any], said: str, packages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(package: SimpleNamespace, folder: Path) -> Path:
-        raise ValueError(f"{package.name}: an editable install; install it, or name a wheel of it")
+        raise ValueError(
+            f"{package.name}: it was installed as editable; install it without -e, or name a wheel of it"
+        )
 
     packages.append("dice")
     monkeypatch.setattr(dataflow, "wheel_of", refuse)

@@ -259,7 +259,7 @@ def test_what_cannot_be_staged_is_said(command: Any, monkeypatch: pytest.MonkeyP
 
     def wheel_of(plugin: SimpleNamespace, folder: Path) -> Path:
         if plugin.name == "dice":
-            raise ValueError("dice: an editable install; install it")
+            raise ValueError("dice: it was installed as editable; install it without -e")
         return folder / f"{plugin.name}.whl"
 
     monkeypatch.setattr(doctor, "ours", ours)
@@ -269,4 +269,7 @@ def test_what_cannot_be_staged_is_said(command: Any, monkeypatch: pytest.MonkeyP
     assert ran.code == 2
     assert "MISSING  what workers install\n         setup.py: workers need a source package" in ran.out
     assert "ok       plugin coin: coin.whl\n" in ran.out
-    assert "MISSING  plugin dice\n         dice: an editable install; install it\n" in ran.out
+    assert (
+        "MISSING  plugin dice\n         dice: it was installed as editable; install it without -e\n"
+        in ran.out
+    )

@@ -132,7 +132,7 @@ def test_a_cluster_of_ours_takes_the_small_job_server(own_cluster: Any, small_jo
 
 def test_another_cluster_takes_beams_own_job_server(rest_server: Any, small_job_server: Path) -> None:
     address = rest_server(answers("1.20.1", (2, 4)))
-    assert "run what anybody sends" in str(flink.open_ports(address))
+    assert "let anybody who reaches their ports run programs" in str(flink.open_ports(address))
     found = flink.options(address)
     own = PipelineOptions(found).view_as(FlinkRunnerOptions)
     assert own.flink_job_server_jar is None
@@ -178,7 +178,7 @@ def test_who_listens_where_a_cluster_was_gets_no_key(own_cluster: Any, tmp_path:
     address = own_cluster()
     assert processes.end(tmp_path / "own") == 3
     assert keys.keys_at(address) is None
-    assert "run what anybody sends" in str(flink.open_ports(address))
+    assert "let anybody who reaches their ports run programs" in str(flink.open_ports(address))
 
 
 def test_a_cluster_that_lost_a_task_manager_takes_no_jobs(own_cluster: Any, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_workers_that_this_account_runs_on_this_machine_share_its_disk(
 
 
 def test_a_pool_of_beam_is_open_to_all(own_cluster: Any) -> None:
-    assert "worker pool of Beam runs what anybody" in str(flink.open_ports(own_cluster(), "pool"))
+    assert "worker pool of Beam lets anybody" in str(flink.open_ports(own_cluster(), "pool"))
     assert flink.open_ports(flink.LOCAL) is None
 
 
@@ -302,7 +302,7 @@ def test_a_worker_that_is_not_installed(rest_server: Any, tmp_path: Path) -> Non
 
 
 def test_a_version_that_beam_does_not_know(rest_server: Any) -> None:
-    with pytest.raises(FlinkError, match=r"the cluster is Flink 1\.7, this Beam knows 1\.19"):
+    with pytest.raises(FlinkError, match=r"the cluster is Flink 1\.7, and this Beam is for Flink 1\.19"):
         flink.options(rest_server(answers("1.7.2")))
 
 

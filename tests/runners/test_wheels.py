@@ -138,7 +138,10 @@ def test_the_same_files_are_the_same_wheel(
 def test_an_editable_install_is_refused(
     installed: Callable[..., Distribution], folder: Path, files: dict[str, str]
 ) -> None:
-    with pytest.raises(ValueError, match="fair-coin: an editable install; install it, or name a wheel"):
+    with pytest.raises(
+        ValueError,
+        match="fair-coin: it was installed as editable; install it without -e, or name a wheel",
+    ):
         wheels.wheel_of(installed(files), folder)
     assert not list(folder.iterdir())
 

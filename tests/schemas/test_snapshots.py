@@ -189,7 +189,7 @@ def test_a_file_without_what_a_statistic_needs_is_refused(
     attribute: Attribute, snapshots: list[Snapshot]
 ) -> None:
     data = rewritten(written(snapshots, attribute), without("joint_counts"))
-    with pytest.raises(ValueError, match=r"its fields are others: .*joint_counts"):
+    with pytest.raises(ValueError, match=r"its fields are not those of a snapshot: .*joint_counts"):
         read(data)
 
 

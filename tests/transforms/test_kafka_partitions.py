@@ -185,7 +185,7 @@ def test_nothing_is_taken_once_another_topic_has_the_name(
     assert topic.assigned == {0: 0, 1: 0}
     monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "another id")
     reading._find()
-    with pytest.raises(OSError, match="t at localhost:1: another topic has its name now"):
+    with pytest.raises(OSError, match="t at localhost:1: another topic has this name now"):
         reading.take()
 
 

@@ -298,7 +298,10 @@ class _Consumed(OpenFeed):
         name = self.feed.topic.name
         listed = self._consumer.list_topics(name, timeout=ANSWER_SECONDS).topics[name]
         if listed.error is None and identity_of(self._admin, name, ANSWER_SECONDS) != self.feed.identity:
-            self._problem = "another topic has its name now: it was made anew; read that into another folder"
+            self._problem = (
+                "another topic has this name now, as the first was deleted; "
+                "read the new one into another folder"
+            )
         elif listed.error is None:
             self._assign(set(listed.partitions))
         elif not passes(listed.error):
