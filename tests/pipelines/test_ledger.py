@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from support.tallied import tallied
 
 import ldpbeam as ldp
+from ldpbeam.pipelines.commands.ledger import ledger_command
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.ledger_files import write_ledger
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.checked import fields_of
@@ -88,3 +91,23 @@ def test_the_coordinates_of_a_vector_share_an_entry(tmp_path: Path) -> None:
 
 def test_where_no_report_is_joined_to_a_user_the_ledger_is_empty(tmp_path: Path) -> None:
     assert ledger(tmp_path, TEXT + "duplicates: keep\n", [{"user_id": "u1"} | B]) == []
+
+
+@pytest.mark.parametrize(
+    ("folders", "study", "files", "said"),
+    [
+        ([], False, None, "^name output folders, or --study and --input$"),
+        (["out"], True, ["reports"], "^name output folders, or --study and --input$"),
+        ([], False, ["reports"], "^name output folders, or --study and --input$"),
+        ([], True, ["reports"], r"study\.yaml: the study keeps no ledger over periods"),
+    ],
+    ids=["nothing", "folders and reports", "reports without a study", "a study without a ledger"],
+)
+def test_the_command_adds_up_folders_or_reports_of_a_study_with_a_ledger(
+    folders: list[str], study: bool, files: list[str] | None, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(TEXT)
+    options = Namespace(folders=folders, study=str(path) if study else None, input=files, attribute=None)
+    with pytest.raises(UserError, match=said):
+        ledger_command(options)

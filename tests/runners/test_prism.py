@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -166,14 +167,23 @@ def test_an_engine_of_one_process_needs_no_word(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().err == ""
 
 
-def test_a_wheel_installs_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    binary = program(tmp_path / "built", CLOSED).read_bytes()
+def test_wheels_of_one_binary_are_the_same_bytes_and_say_which_platforms_they_are_for(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         folder.mkdir()
-    packed = wheels.pack(binary, one)
-    assert packed.read_bytes() == wheels.pack(binary, two).read_bytes()
-    assert packed.name.startswith(f"ldpbeam_prism-{build.BEAM}-py3-none-")
+    packed = wheels.pack(b"prism", one)
+    assert packed.read_bytes() == wheels.pack(b"prism", two).read_bytes()
+    name, release, python, interface, platforms = packed.stem.split("-")
+    assert (name, release, python, interface) == ("ldpbeam_prism", build.BEAM, "py3", "none")
+    with zipfile.ZipFile(packed) as archive:
+        said = archive.read(f"ldpbeam_prism-{build.BEAM}.dist-info/WHEEL").decode()
+    tags = [line.removeprefix("Tag: ") for line in said.splitlines() if line.startswith("Tag: ")]
+    assert tags == [f"py3-none-{platform}" for platform in platforms.split(".")]
+
+
+def test_a_wheel_installs_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    binary = program(tmp_path / "built", CLOSED).read_bytes()
+    packed = wheels.pack(binary, tmp_path)
     installed = tmp_path / "installed"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*pip, "--target", str(installed), str(packed)], check=True)
