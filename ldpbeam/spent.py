@@ -299,7 +299,7 @@ def spent(rows: UserReports, costs: Costs) -> dict[int, PeriodSpent]:
 
 
 def added(totals: Mapping[int, PeriodSpent], more: Mapping[int, PeriodSpent]) -> dict[int, PeriodSpent]:
-    """What two sets of users spent, of which none is in both."""
+    """What two sets of users without a common user spent."""
     result = dict(totals)
     for start, addition in more.items():
         before = result.get(start)

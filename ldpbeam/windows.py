@@ -107,7 +107,7 @@ class Windows:
 
     def settles(self, window: Bounds) -> int:
         """The event time at which a window has expired, and all that it emitted has been written."""
-        # Its state fires a millisecond after the last time of a report; the panes that this changes follow.
+        # The window expires one millisecond after its last possible report, and its last pane is one later.
         return window[1] + self.allowed_lateness + 2
 
     @property

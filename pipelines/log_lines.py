@@ -15,7 +15,7 @@ from ldpbeam.untrusted import cut_short
 
 #: The attribute of a log record that holds the fields of its line.
 FIELDS = "fields"
-#: A line that has so many characters and no end becomes an object, and what follows is another line.
+#: A line of this many characters without an end becomes an object, and its rest is another line.
 LONGEST = 2**16
 #: What sentences for people begin with.
 _PREFIXES = ("ldpbeam: ", "warning: ")

@@ -25,7 +25,7 @@ DRAWS, STEPS = 240, 4
 #: Draws are spread over priors by this power of their weights. No prior is right for a real population, and
 #: the second best ones may be nearer to it than the evidence says (docs/decisions/45-one-density.md).
 TEMPER = 0.25
-#: An ellipse is cut at most so often; then the draw stays where it is.
+#: The most cuts of an ellipse; after them the draw stays where it is.
 MOST_CUTS = 12
 
 

@@ -24,9 +24,9 @@ def slots_p_value(slots: SlotChannel, counts: Floats, reports: int) -> float:
     """
     table = counts.reshape(slots.size, -1)
     rows = np.column_stack((slots.own, slots.other))
-    # A count may be below that of nobody or everybody, or above both.
+    # A count may lie outside of both expectations: with nobody having the key, and with everybody.
     low, high = rows.min(axis=1), rows.max(axis=1)
-    # The probabilities of at most and of at least so many reports; scipy.stats takes a second to import.
+    # The probabilities of at most and of at least each count; scipy.stats takes a second to import.
     below = np.where(table < reports, betainc(np.maximum(reports - table, 1.0), table + 1.0, 1.0 - low), 1.0)
     above = np.where(table > 0.0, betainc(np.maximum(table, 1.0), reports - table + 1.0, high), 1.0)
     each = min(1.0, 2.0 * table.size * float(min(below.min(), above.min())))

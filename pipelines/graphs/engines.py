@@ -128,7 +128,7 @@ def only_for_flink(asked: EngineRequest, *names: str) -> None:
             raise UserError(f"--{dashed}: it is for --runner flink, and this is {asked.runner}")
 
 
-#: Flink gives each reader to the subtask of its hash, so there are some more, lest a subtask have none.
+#: Readers for each subtask: Flink assigns readers by hash, so with fewer, a subtask might have none.
 READERS_OF_A_SUBTASK = 4
 _OPTIONS_OF = {
     FLINK: ("flink_master", "parallelism"),

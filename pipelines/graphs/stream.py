@@ -146,7 +146,8 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             counted=job.of_run(COUNTED),
         )
         read = pipeline | "Read" >> ReadStream(reading, job.disclosure)
-        # Where readers stay, the state may be in a savepoint; of several, the first to stop is not the last.
+        # A stop ends all windows. It does not where readers stay, because a savepoint may hold windows, nor
+        # with several readers, because the others go on when the first one stops.
         if job.readers == 1 and not job.stays:
             stop = Stop(job.output, job.run)
     again = job.replay is not None

@@ -19,7 +19,7 @@ from ldpbeam.spent import UserReports, counted, negative, summed
 from ldpbeam.study import Study
 from ldpbeam.transforms.storage import make_folder, open_raw, replacing
 
-#: The hash of a user does not shrink, so a file of sums has at most a row for each of so many bytes.
+#: The hash of a user does not compress, so a file of sums has at most one row for this many bytes.
 ROW_BYTES = 16
 #: If more than this share of all reports would be read for what a run changes, all of them are read.
 MOST_READ = 0.5

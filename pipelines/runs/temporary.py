@@ -50,7 +50,7 @@ def _held() -> tuple[Path, int]:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.exists():
                 return folder, lock
-            # Another run took it for left behind, before it was held.
+            # Another run deleted the folder before this process had the lock: it seemed abandoned.
             os.close(lock)
 
 

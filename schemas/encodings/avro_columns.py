@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.schemas.files.avro_headers import write_block
 
-#: A block ends with the record that brings it to so many plain bytes.
+#: A block ends with the record that brings it to this many bytes before compression.
 BLOCK_BYTES = 16_000
 _NOTHING = pa.scalar(b"", pa.large_binary())
 

@@ -68,7 +68,7 @@ _NO_LEDGER = "this is not a file of a ledger, or it is damaged"
 
 
 def bits_for(rows: int) -> int:
-    """How many bits of users tell the batches of a file of so many rows apart."""
+    """How many leading bits of a user's hash name the batch of a row, in a file of this many rows."""
     return min(MOST_BITS, (max(rows - 1, 0) // BATCH_ROWS).bit_length())
 
 

@@ -213,7 +213,7 @@ class _AddUp(beam.DoFn):
             if reached is not None:
                 recounting.settle(now, reached)
             following = min(map(recounting.windows.settles, now.open), default=None)
-            # After a stop, windows are left whose time has come.
+            # After a stop, windows may be open whose time has passed: a timer for them would fire at once.
             if due is not None and following is not None and (reached is None or following > reached):
                 due.set(min(LAST, timestamp(following)))
             write_bytes(recounting.path, now.final_only().to_json() + b"\n")

@@ -77,7 +77,7 @@ class WritePaneStatistics(beam.DoFn):
         if snapshots[0].pane_timing == EARLY and window[0] > time.time() * 1000:
             return
         if self.again and stopped_at(self.output, self.run) == NEVER:
-            # It was stopped amid what it read again: an earlier process wrote more.
+            # The run was stopped while it read messages again: an earlier process's pane has more reports.
             return
         snapshots = self._judged(attribute, snapshots)
         folder = FileSystems.join(self.output, STATISTICS)

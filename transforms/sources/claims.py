@@ -34,10 +34,10 @@ class Claims(NamedTuple):
     idle: int = 0
 
 
-#: What a reader says that was asked to stop: it holds up nobody.
+#: The claims of a reader that was asked to stop: it holds up no other reader.
 STOPPED = Claims(waits=False)
-#: What a reader says that has ended because nothing arrived at any reader: all of them end. It holds for the
-#: whole run, also after an engine has gone back to a checkpoint: all that was read by then was committed.
+#: The claims of a reader that ended because nothing arrived at any reader, so that all of them end. They hold
+#: for the whole run, even if the engine goes back to a checkpoint: everything read by then was committed.
 ENDED = Claims(waits=False, idle=FAR)
 
 
@@ -50,7 +50,7 @@ def tell(folder: str, reader: int, claims: Claims) -> None:
         claims: what its partitions say.
     """
     make_folder(folder)
-    # Whoever reads on after a power failure tells it anew.
+    # Not durable: after a power failure, the next process of this reader writes the file again.
     with replacing(_path(folder, reader), durable=False) as stream:
         stream.write(json.dumps(claims._asdict()).encode() + b"\n")
 

@@ -21,17 +21,17 @@ from ldpbeam.transforms.storage import literal, make_folder, read_json, replacin
 #: The reason of the dead letter of a message that crashed the process alone.
 DEFEATED = "defeated_decoder"
 PROBLEM = "the process that decoded this message ended before it had finished"
-#: So many processes that ended while they decoded a message alone prove that it was the message.
+#: A message is at fault if this many processes ended while they decoded it alone.
 ENDS = 2
-#: The most messages that are decoded together of those that were on record with more than so many.
+#: Messages that were on record with more than this many are decoded again in groups of at most this many.
 TOGETHER = 100
 _NAME = "decoding-{}.json"
 
 
 def left_on_record(folder: str) -> dict[str, int]:
-    """The ids of messages whose decoding did not finish, and with how many each was then, itself included.
+    """The ids of messages whose decoding did not finish, with the least number decoded together with each.
 
-    The number is 0 of a message with which :data:`ENDS` processes ended alone.
+    The number includes the message. It is 0 for one with which :data:`ENDS` processes ended alone.
 
     Args:
         folder: the folder of a run, or a Beam pattern that matches the folders of several runs.
@@ -74,7 +74,7 @@ class Record:
         self._path = FileSystems.join(folder, _NAME.format(uuid.uuid4().hex))
 
     def clear(self, messages: Iterable[str]) -> None:
-        """Suspect messages no more that were decoded, and delete the run's records of which none is left."""
+        """Stop suspecting messages that were decoded, and delete the records that have no other message."""
         cleared = self.suspects.keys() & set(messages)
         for message in cleared:
             del self.suspects[message]
@@ -88,7 +88,7 @@ class Record:
     def of(self, messages: Sequence[str]) -> Iterator[None]:
         """Keep message ids on record during the block; at its end they are off it, also after an error."""
         make_folder(self._folder)
-        # It says what ended a process, and not what ended the machine.
+        # Not durable: the record is for a process that ends, and not for a machine that does.
         with replacing(self._path, private=True, durable=False) as stream:
             stream.write(json.dumps({"messages": list(messages)}).encode() + b"\n")
         try:

@@ -141,7 +141,7 @@ class Journal:
             stream.write(json.dumps({"partition": partition, "steps": steps}).encode() + b"\n")
         with self._lock:
             if partition not in self._positions:
-                # Of a partition that is new, nothing is committed.
+                # A new partition has no committed offset: its position is where its first batch begins.
                 self._positions[partition] = steps[0].offset
                 self._write(self._windows)
 

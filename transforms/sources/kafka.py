@@ -108,7 +108,7 @@ class _Consumed(OpenFeed):
             "enable.partition.eof": True,
             "error_cb": self._remember_error,
             "on_commit": self._warn_of_refusal,
-            # So long librdkafka waits for the coordinator of the group, also before it lets the process end.
+            # librdkafka waits this long for the coordinator of the group, even when the process ends.
             "session.timeout.ms": 5_000,
         }
         self._consumer = client(confluent_kafka.Consumer, feed.topic, settings)
@@ -117,7 +117,8 @@ class _Consumed(OpenFeed):
         self._cuts = dict(feed.cuts)
         #: The offset after the last message that was taken, by partition.
         self._afters: dict[int, int] = {}
-        #: The same; at the end of a partition that of the end, before which there may be no message.
+        #: The offset to read next, by partition. At the end of a partition it may be greater than in _afters,
+        #: because offsets before the end may have no message.
         self._positions: dict[int, int] = {}
         #: The offset at which librdkafka last came to the end, by partition. It says so once for each end.
         self._reached: dict[int, int] = {}
@@ -197,7 +198,7 @@ class _Consumed(OpenFeed):
         return batch._replace(receipts=[f"{partition}:{after}"], offsets=Offsets(partition, first, after))
 
     def _longest(self) -> tuple[int, deque[Received]]:
-        """The partition of which most messages wait, and these."""
+        """The partition with the most waiting messages, and these messages."""
         with self._lock:
             return max(self._waiting.items(), key=lambda item: len(item[1]), default=(0, deque()))
 
@@ -215,7 +216,7 @@ class _Consumed(OpenFeed):
                     self._reached[partition] = message.offset()
                     self._pass_end(partition)
             elif message.topic() is None:
-                # Of the group, for which a user may have no right: nothing is read from it.
+                # An error of the group, to which the user may have no right. Nothing is read from the group.
                 self._remember_error(error)
             elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
                 self._out_of_range.add(partition)
@@ -225,7 +226,7 @@ class _Consumed(OpenFeed):
                 self._remember_error(error)
 
     def _pass_end(self, partition: int) -> None:
-        """Go to the end of a partition of which no message waits: offsets before it may have no message."""
+        """Go to the end of a partition without a waiting message: offsets before it may have no message."""
         if not self._waiting[partition]:
             end = self._reached.get(partition, 0)
             self._positions[partition] = max(self._positions[partition], end)
@@ -260,7 +261,7 @@ class _Consumed(OpenFeed):
                 if not self._closing.is_set():
                     ask()
             except self._kafka.KafkaException as error:
-                # Others may have a leader. Brokers may come back, and keep their messages until then.
+                # The other partitions may have a leader. Brokers that come back have kept their messages.
                 why = self._error or error.args[0].str()
         return why
 
@@ -314,7 +315,8 @@ class _Consumed(OpenFeed):
 
     @property
     def silences(self) -> Mapping[int, int | None]:
-        # A partition need not be empty: whoever fills it as fast as it is read would hold up all others.
+        # A partition counts even if it is not empty: else a client that fills one as fast as it is read would
+        # hold up all others.
         with self._lock:
             return {each: ends.passed(self._positions[each]) for each, ends in self._ends.items()}
 

@@ -150,7 +150,7 @@ def _messages(errors: Any, consumer: Any, offsets: Offsets, problems: list[str])
                     if message.offset() + 1 == offsets.after:
                         return
             elif message.topic() is None:
-                # Of the group, for which a user may have no right: nothing is read from it.
+                # An error of the group, to which the user may have no right. Nothing is read from the group.
                 problems.append(error.str())
             elif error.code() in (errors._AUTO_OFFSET_RESET, errors.OFFSET_OUT_OF_RANGE):
                 raise OSError(f"retention has removed offsets from {offsets.first:,} on while the run read")

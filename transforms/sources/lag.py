@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-#: The most looks at the end of a partition that are remembered; of more, every second is forgotten.
+#: The most looks at the end of a partition that are remembered. Beyond it, every second look is forgotten.
 MOST = 1_000
 
 
@@ -21,10 +21,10 @@ class Lag(NamedTuple):
 
 
 class Ends:
-    """The end of a partition, looked at again and again: offsets are the server's, and no publish time is.
+    """Looks at the end of a partition, because the server tells its offset and not when it was published.
 
     Args:
-        began: when the reader began; of what was there then, nobody knows when it was published.
+        began: when the reader began. Messages from before then have no known publish time.
     """
 
     def __init__(self, began: int) -> None:
@@ -41,12 +41,12 @@ class Ends:
             del self._looks[1:-1:2]
 
     def passed(self, position: int) -> int | None:
-        """When the last look was begun whose end a reader has come to that has taken all before a position.
+        """When the last look began that found an end at or before a position; None if there is no such look.
 
-        None if it has come to none. Everything that was published before that time was taken.
+        A reader that has taken everything before the position has taken all that was published by then.
         """
         taken = [when for when, end in self._looks if end <= position]
-        # Whoever reads on needs no older look again.
+        # Positions only grow, so older looks are not needed again.
         del self._looks[: max(0, len(taken) - 1)]
         return taken[-1] if taken else None
 

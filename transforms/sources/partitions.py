@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 from ldpbeam.transforms.sources.claims import ENDED, Claims
 from ldpbeam.transforms.sources.watermark import Watermark
 
-#: Medians are remembered for so many milliseconds; a partition that is read further behind does not count as
-#: any.
+#: Medians are remembered for this many milliseconds. A partition that is read further behind than this counts
+#: as its own claim.
 REMEMBERED = 120_000
 
 
 @dataclass
 class _Claim:
-    """One partition: its watermark, until when all there is taken, and what it counts as at least."""
+    """One partition: its watermark, the time up to which it was read, and the least that it counts as."""
 
     watermark: Watermark
     silent: int | None = None

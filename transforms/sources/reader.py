@@ -169,7 +169,7 @@ class Reader(UnboundedReader):
         if self.shared.retry():
             _forget_ended(self.shared)
         if self._asked_to_stop():
-            # Amid what is read again no window is whole.
+            # While messages are read again, every window lacks some of its reports.
             self.shared.journal.stop(None if self.shared.reads_again else self._watermark())
             self._finish(stopped=True)
             return False

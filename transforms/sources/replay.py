@@ -17,7 +17,7 @@ from ldpbeam.transforms.reports.counts import of_batch
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.windows import Windows
 
-#: The clock of a step is renewed after so many milliseconds.
+#: A new step begins when the clock is this many milliseconds past that of the last step.
 CLOCK = 60_000
 
 

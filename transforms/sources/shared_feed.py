@@ -29,7 +29,7 @@ from ldpbeam.transforms.storage import read_json
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: Seconds between two attempts to acknowledge batches after a failure.
 RETRY_SECONDS = 1.0
-#: So many times as long as readers last spoke to each other, each reads before they do it again.
+#: Readers exchange claims again after at least this many times as long as the last exchange took.
 READING_TIMES = 10
 #: Seconds between two warnings that acknowledgements fail.
 WARNING_SECONDS = 60.0
@@ -90,7 +90,7 @@ class SharedFeed:
         replay = reading.replay or Replay()
         before = [time for time in (replay.watermark, replay.settled) if time is not None]
         self._watermarks = Watermarks(reading.disorder, elapsed(), max(before, default=None))
-        # Others that are not heard yet hold the watermark.
+        # Other readers hold back the watermark until their first claims are read.
         self._watermarks.hear([Claims()] * (reading.readers - 1))
         #: How batches came; None if no other process reads the feed again.
         self._arrivals = None if reading.replay is None else Arrivals(replay, reading.windows)
@@ -182,7 +182,7 @@ class SharedFeed:
             self._tell(claims)
             others = heard(self.journal.folder, self.key[1], self._reading.readers)
         except Exception as error:  # each file system has errors of its own
-            # What they said last is too early, if anything.
+            # Their last claims still hold: they can only be too early.
             if begun - self._complained >= WARNING_SECONDS:
                 self._complained = begun
                 FEEDS.warning(

@@ -18,7 +18,7 @@ class GroupStatistics(dict[GroupKey, Statistic]):
     """Statistics by attribute and group; it is a class of its own so that Beam finds its coder."""
 
 
-#: So many partial statistics are merged together.
+#: The number of partial statistics that are merged at once.
 SIDE_BY_SIDE = 16
 #: Partial statistics that are not merged yet, fewer than SIDE_BY_SIDE.
 Accumulator = list[GroupStatistics]

@@ -29,7 +29,7 @@ from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.keys import PieceKey
 from ldpbeam.transforms.windows.split import Cut
 
-#: Small pieces are written together in so many bytes.
+#: Small pieces are gathered in a buffer of this many bytes, and written together.
 _BUFFER_BYTES = 2**20
 
 

@@ -101,9 +101,9 @@ class Split(beam.DoFn):
         watermark = self.pieces.watermark
         for key, parts in self.pieces.taken():
             piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-            # The timestamp is the earliest event time: it holds the watermark, so that no window of the piece
-            # expires before the piece is processed. It holds it no further back than where no report of the
-            # piece was late. Without windows event times are not checked.
+            # The timestamp holds the watermark, so that no window of the piece expires before the piece is
+            # processed: it is the earliest event time, or the watermark at which no report of the piece was
+            # late, if that is later. Without windows event times are not checked.
             earliest = 0 if self.pieces.windows is None else int(piece.column("event_time").to_numpy().min())
             yield timestamp(max(earliest, watermark)), key, piece
 
