@@ -13,6 +13,7 @@ from support.asked import attribute_of, question_of
 from ldpbeam import Attribute, Numeric
 from ldpbeam.domains import KeyValuePairs, KeyValues
 from ldpbeam.estimators import estimate
+from ldpbeam.estimators.auto.dispatch import auto
 from ldpbeam.estimators.auto.keys import (
     CENTRES,
     SPREADS,
@@ -143,5 +144,5 @@ def test_services_of_several_kinds_are_joined_and_rounds_are_not() -> None:
     truth = np.bincount(people.keys, minlength=4) / 20_000
     assert found.estimator == "auto"
     np.testing.assert_allclose(found.frequencies, truth, atol=0.04)
-    rounds = auto_keys(question_of(asked(4, PrivKVM(2.0, 4)), people, 5))
-    assert rounds.details["chosen"] == "privkvm"
+    rounds = auto(question_of(asked(4, PrivKVM(2.0, 4)), people, 5))
+    assert (rounds.estimator, rounds.details["chosen"]) == ("auto", "privkvm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, KeyValues, Numeric
@@ -19,14 +20,15 @@ def auto(question: Question) -> Estimate:
     """The best estimate that is known for the attribute, without options.
 
     It uses the joint histogram if the attribute has one of all the services. The estimate's detail ``chosen``
-    is a sentence about what was chosen and why.
+    is a sentence about what was chosen and why, or the name of another estimator whose answer it is.
     """
     domain = question.attribute.domain
     if isinstance(domain, Numeric):
-        return auto_numbers(question)
-    if isinstance(domain, KeyValues):
-        return auto_keys(question)
-    return auto_shares(question)
+        estimate = auto_numbers(question)
+    else:
+        estimate = auto_keys(question) if isinstance(domain, KeyValues) else auto_shares(question)
+    details = {"chosen": estimate.estimator, **estimate.details}
+    return replace(estimate, estimator="auto", details=details)
 
 
 def check_auto(attribute: Attribute, services: Sequence[str]) -> None:

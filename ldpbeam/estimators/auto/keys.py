@@ -52,43 +52,28 @@ def auto_keys(question: Question) -> Estimate:
     """The frequencies and the means of keys.
 
     Rounds are estimated by :func:`~ldpbeam.estimators.key_values.privkv.privkvm`, because later ones depend
-    on the means of earlier ones.
+    on the means of earlier ones. If some are missing, each mechanism's own estimates are taken.
     """
     mechanisms = question.mechanisms
     if any(mechanism.round for mechanism in mechanisms):
-        return _by_rounds(question)
+        try:
+            check_privkvm(question.attribute, question.services)
+        except ValueError:
+            return key_value(question)
+        return privkvm(question)
     parts = [key_reports(key_sums) for key_sums in sums_of(question)]
     frequencies, steps = frequencies_of(parts)
     padded = [mechanism for mechanism in mechanisms if isinstance(mechanism, PaddedKeyValueMechanism)]
-    values = [mechanism.padding for mechanism in padded if mechanism.piecewise is not None]
-    if len(values) == len(mechanisms) and len(set(values)) == 1:
+    paddings = [mechanism.padding for mechanism in padded if mechanism.piecewise is not None]
+    if len(paddings) == len(mechanisms) and len(set(paddings)) == 1:
         # The shape of a key's piecewise reports tells more of its mean than their sum does.
         estimate = pckv_em(question)
         chosen = "empirical Bayes over the frequencies of all keys, and pckv_em for the means"
-        return dataclasses.replace(
-            estimate,
-            estimator="auto",
-            frequencies=frequencies,
-            details={"chosen": chosen, **estimate.details},
-        )
+        details = {"chosen": chosen, **estimate.details}
+        return dataclasses.replace(estimate, frequencies=frequencies, details=details)
     means = means_of(parts, frequencies)
-    details = {"chosen": "empirical Bayes over the frequencies and over the means of all keys"}
-    return answer_keys(
-        question, "auto", frequencies, (1.0 + means) / 2.0, n_iterations=steps, details=details
-    )
-
-
-def _by_rounds(question: Question) -> Estimate:
-    """The estimate of all rounds; each mechanism's own one if some are missing."""
-    try:
-        check_privkvm(question.attribute, question.services)
-    except ValueError:
-        estimate = key_value(question)
-    else:
-        estimate = privkvm(question)
-    return dataclasses.replace(
-        estimate, estimator="auto", details={"chosen": estimate.estimator, **estimate.details}
-    )
+    told = {"chosen": "empirical Bayes over the frequencies and over the means of all keys"}
+    return answer_keys(question, "auto", frequencies, (1.0 + means) / 2.0, n_iterations=steps, details=told)
 
 
 def key_reports(key_sums: KeySums) -> KeyReports:

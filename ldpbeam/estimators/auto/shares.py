@@ -8,7 +8,6 @@ curves of several deviations are averaged, each weighted by its evidence.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -124,8 +123,7 @@ def auto_shares(question: Question) -> Estimate:
     If a mechanism gives no unbiased shares, this is :func:`~ldpbeam.estimators.em.em`.
     """
     if not all(isinstance(mechanism, CategoricalMechanism) for mechanism in question.mechanisms):
-        estimate = em(question)
-        return dataclasses.replace(estimate, estimator="auto", details={"chosen": "em", **estimate.details})
+        return em(question)
     belief = share_belief(question)
     details = {"chosen": chosen(belief), "weight_of_order": belief.weight}
     return question.answer_distribution(
