@@ -95,11 +95,7 @@ class StatisticIntervals:
         question = Question(self.attribute, self.statistic, estimate.services, windows=self.windows)
         if not question.versions:
             return Intervals(wanted.level, wanted.simultaneous)
-        only_mean = (
-            isinstance(self.attribute.domain, Numeric)
-            and estimate.distribution is None
-            and has_sums(question)
-        )
+        only_mean = estimate.distribution is None and has_sums(question)
         asked = (estimate.services, wanted, only_mean)
         if asked not in self._known:
             self._known[asked] = _parts(question, wanted, only_mean=only_mean)

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from ldpbeam.domains import Floats, Numeric
+from ldpbeam.domains import Numeric
 from ldpbeam.estimators.channel_means import channel_mean
 from ldpbeam.estimators.means import far_outside
 from ldpbeam.estimators.question import Question
@@ -22,31 +22,7 @@ UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 
 def has_sums(question: Question) -> bool:
     """Whether every channel in use has unbiased reports of numbers, whose sums the statistic has."""
-    return isinstance(question.attribute.domain, Numeric) and all(
-        isinstance(mechanism, NumericMechanism) for mechanism in question.mechanisms
-    )
-
-
-def noise_variances(question: Question) -> tuple[Floats, Floats, float]:
-    """(each channel's mean report, its noise variance, the variance of people's values), on [0, 1].
-
-    The mean of the reports' squares gives the mean of x squared, unless a report's square is the same for
-    every x (SR). The channels then share what the others say; if none says anything, the mean of x squared is
-    taken to be that of one value, for which the noise is largest.
-    """
-    channels = [channel_mean(question, index) for index in question.versions]
-    squared = [(channel.square, channel.square_weight) for channel in channels if channel.square is not None]
-    means = np.array([channel.first for channel in channels])
-    precisions = np.array(
-        [channel.reports / max(channel.noise(0.5, 1.0 / 3.0), 1e-12) for channel in channels]
-    )
-    mean = float(np.clip(precisions @ means / precisions.sum(), 0.0, 1.0))
-    squares, weights = np.array(squared).reshape(-1, 2).T
-    square = float(np.average(squares, weights=weights)) if squared else mean**2
-    square = float(np.clip(square, mean**2, mean))
-    noise = np.array([channel.noise(mean, square) for channel in channels])
-    noise *= [question.noise_factor(index) for index in question.versions]
-    return means, noise, square - mean**2
+    return all(isinstance(mechanism, NumericMechanism) for mechanism in question.mechanisms)
 
 
 def mean_interval(question: Question, level: float) -> Parts:
@@ -54,12 +30,25 @@ def mean_interval(question: Question, level: float) -> Parts:
 
     It has a flag if noise does not explain why the mean of the reports lies outside.
 
-    Services are weighted by the inverse of their noise variance. If they asked different people, the variance
-    of people's values is added to it, and a weight that is not a service's share of the people adds a
-    sampling error. Where windows are joined by user, the variance is that by user.
+    Services are weighted by the inverse of their noise variance. The mean of the reports' squares gives the
+    mean of x squared, unless a report's square is the same for every x (SR). The channels then share what the
+    others say; if none says anything, the mean of x squared is taken to be that of one value, for which the
+    noise is largest. If services asked different people, the variance of people's values is added to the
+    noise, and a weight that is not a service's share of the people adds a sampling error. Where windows are
+    joined by user, the variance is that by user.
     """
-    means, noise, spread = noise_variances(question)
-    counts = np.array([question.reports_of(index) for index in question.versions], dtype=np.float64)
+    channels = [channel_mean(question, index) for index in question.versions]
+    means = np.array([channel.first for channel in channels])
+    precisions = np.array([channel.reports / channel.noise(0.5, 1.0 / 3.0) for channel in channels])
+    mean = float(np.clip(precisions @ means / precisions.sum(), 0.0, 1.0))
+    squared = [(channel.square, channel.square_weight) for channel in channels if channel.square is not None]
+    squares, square_weights = np.array(squared).reshape(-1, 2).T
+    square = float(np.average(squares, weights=square_weights)) if squared else mean**2
+    square = float(np.clip(square, mean**2, mean))
+    noise = np.array([channel.noise(mean, square) for channel in channels])
+    noise *= [question.noise_factor(index) for index in question.versions]
+    spread = square - mean**2
+    counts = np.array([channel.reports for channel in channels], dtype=np.float64)
     weights = counts / (noise + question.apart * spread)
     parts, people = weights / weights.sum(), counts / counts.sum()
     variance = (parts**2 * noise / counts).sum()
@@ -69,7 +58,7 @@ def mean_interval(question: Question, level: float) -> Parts:
     mean, error = float(parts @ means), float(np.sqrt(variance))
     ((low, high),) = within_one([mean], [error], level)
     # What remains of the bias of channels whose noise has a tail.
-    bias = float(parts @ [channel_mean(question, index).bias for index in question.versions])
+    bias = float(parts @ [channel.bias for channel in channels])
     low, high = max(low - bias, 0.0), min(high + bias, 1.0)
     domain = cast(Numeric, question.attribute.domain)
     ends = float(domain.from_unit(low)), float(domain.from_unit(high))
