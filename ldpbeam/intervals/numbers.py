@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import gammaincc, ndtri
 
 from ldpbeam import metrics
@@ -128,19 +127,20 @@ def explain_numbers(attribute: Attribute) -> str:
 
 def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     """The intervals of a number's distribution, and of its mean and variance."""
-    domain = cast(Numeric, question.attribute.domain)
+    domain, level = cast(Numeric, question.attribute.domain), wanted.level
+    of_sums = mean_interval(question, level) if has_sums(question) else Parts({}, {}, {})
     people = people_of(question)
     if people is None:
         nothing = {"distribution": "the counts have no likelihood of whole reports, so it has no intervals"}
-        of_sums = mean_interval(question, wanted.level) if has_sums(question) else Parts({}, {}, {})
         return of_sums._replace(flags=of_sums.flags | nothing)
-    shares, level = people.shares, wanted.level
+    shares = people.shares
     x = bucket_midpoints(shares.shape[1])
     means = shares @ x
     variances = shares @ x**2 - means**2
+    of_mean, of_variance = ends(np.column_stack((means, variances)), level)
     intervals: dict[str, Any] = {"distribution": share_ends(people.buckets, level, wanted.simultaneous)}
-    intervals["mean"] = _pair(domain.from_unit(np.clip(ends(means[:, None], level), 0.0, 1.0)))
-    intervals["variance"] = _pair(np.clip(ends(variances[:, None], level), 0.0, 0.25) * domain.width**2)
+    intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
+    intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
         quantiles = ends(
@@ -151,25 +151,15 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         edges = domain.edges(shares.shape[1])
         inside = [[metrics.range_share(draw, edges, *of) for of in wanted.ranges] for draw in shares]
         intervals["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
-    methods = dict.fromkeys(intervals, SMOOTH)
-    false = ""
-    if has_sums(question):
-        of_sums = mean_interval(question, level)
-        false = of_sums.flags.get("mean", "")
-        intervals |= of_sums.ends
-        methods |= of_sums.methods
-        variance = variance_interval(question, people.centre, level)
-        if variance is not None:
-            intervals["variance"], methods["variance"] = variance, UNBIASED_SUMS
+    intervals |= of_sums.ends
+    methods = dict.fromkeys(intervals, SMOOTH) | of_sums.methods
+    variance = variance_interval(question, people.centre, level) if of_sums.ends else None
+    if variance is not None:
+        intervals["variance"], methods["variance"] = variance, UNBIASED_SUMS
     flags = {name: people.flag for name, method in methods.items() if people.flag and method == SMOOTH}
-    if false:
-        flags |= dict.fromkeys(methods, false)
+    if of_sums.flags:
+        flags = dict.fromkeys(methods, of_sums.flags["mean"])
     return Parts(intervals, methods, flags)
-
-
-def _pair(two: ArrayLike) -> tuple[float, float]:
-    low, high = np.ravel(two)
-    return float(low), float(high)
 
 
 def ends(draws: Floats, level: float) -> Floats:
