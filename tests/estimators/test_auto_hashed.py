@@ -27,7 +27,7 @@ def told(likelihood: Likelihood) -> tuple[NDArray[np.float64], NDArray[np.float6
     """(the shares that the first service's supports tell, their variances)."""
     part = likelihood.parts[0]
     assert isinstance(part, Supports)
-    shares = (part.supports / part.reports - part.q) / (part.p - part.q)
+    shares = (part.supports[:, 0] / part.reports - part.q) / (part.p - part.q)
     return shares, 1.0 / part.information(SHARES)
 
 

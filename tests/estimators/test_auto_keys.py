@@ -59,7 +59,7 @@ def test_sums_are_unbiased_and_have_their_variances(mechanism: KeyValueMechanism
         parts = key_reports(mechanism.key_sums(question.statistic.histograms[0], 1_000))
         found.append([parts.sums, parts.variances])
         own = parts.present
-        present.append(own.supports / np.asarray(own.reports) - own.q)
+        present.append((own.supports / own.reports)[:, 0] - own.q)
     sums, variances = np.array(found).transpose(1, 0, 2)
     error = sums.std(axis=0, ddof=1) / math.sqrt(60)
     assert (np.abs(sums.mean(axis=0) - frequencies * MEANS) < 3.5 * error).all()
@@ -73,7 +73,7 @@ def test_sums_are_unbiased_and_have_their_variances(mechanism: KeyValueMechanism
 def test_means_are_the_average_over_all_centres_and_spreads() -> None:
     sums, variances = np.array([0.3, -0.1, 0.05]), np.array([0.01, 0.02, np.inf])
     frequencies = np.array([0.5, 0.4, 0.1])
-    parts = [KeyReports(Supports(np.ones(3), 10.0, 0.6, 0.2), sums, variances)]
+    parts = [KeyReports(Supports(np.ones((3, 1)), 10.0, 0.6, 0.2), sums, variances)]
     total, means = 0.0, np.zeros(3)
     for centre in CENTRES:
         for spread in SPREADS:
@@ -92,11 +92,11 @@ def test_means_are_the_average_over_all_centres_and_spreads() -> None:
 def test_frequencies_of_many_reports_are_the_unbiased_ones_and_of_none_the_others() -> None:
     truth = np.array([0.05, 0.3, 0.32, 0.6])
     chances = 0.2 + 0.5 * truth
-    many = Supports(1e7 * chances, 1e7, 0.7, 0.2)
+    many = Supports(1e7 * chances[:, None], 1e7, 0.7, 0.2)
     found, _ = frequencies_of([KeyReports(many, truth, truth)])
     np.testing.assert_allclose(found, truth, atol=3e-3)
-    known = np.array([1e5, 1e5, 1e5, 0.0])
-    fewer = Supports(known * chances, known, 0.7, 0.2)
+    known = np.array([[1e5], [1e5], [1e5], [0.0]])
+    fewer = Supports(known * chances[:, None], known, 0.7, 0.2)
     found, _ = frequencies_of([KeyReports(fewer, truth, truth)])
     np.testing.assert_allclose(found[:3], truth[:3], atol=0.02)
     assert truth[:3].min() < found[3] < 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -43,7 +44,7 @@ def zipf(size: int, exponent: float) -> Floats:
 
 
 def told(shares: Floats, variance: float) -> Likelihood:
-    return Likelihood(len(shares), shares, (Normal(shares, variance),))
+    return Likelihood(shares, (Normal(shares[:, None], variance),), np.arange(len(shares)))
 
 
 @pytest.mark.parametrize(
@@ -73,10 +74,10 @@ def test_the_likelihood_of_grr_is_its_binomial_one() -> None:
     counts, (p, q) = question.statistic.histograms[0], mechanism.support_probabilities
     atoms = np.array([0.0, 0.1, 0.5])
     exact = np.array([[stats.binom.logpmf(c, 1000, q + (p - q) * f) for f in atoms] for c in counts])
-    table = likelihood.table(atoms)
+    table = likelihood.log_likelihoods(atoms)
     # Up to the constant of the counts; the shares of GRR sum to one, so that four of five are news.
     np.testing.assert_allclose(table - table[:, :1], 0.8 * (exact - exact[:, :1]), rtol=1e-9)
-    np.testing.assert_allclose(likelihood.log_likelihood(np.full(5, 0.1)), table[:, 1])
+    np.testing.assert_allclose(likelihood.log_likelihoods(np.full((5, 1), 0.1))[:, 0], table[:, 1])
 
 
 def test_services_add_up() -> None:
@@ -89,9 +90,9 @@ def test_services_add_up() -> None:
     both = likelihood_of(question_of(attribute_of(categories(6), *kinds), values, 3))
     assert [type(part) for part in both.parts] == [Supports, Supports, Normal]
     assert both.scale == 1.0
-    at = np.linspace(0.05, 0.3, 6)
-    alone = [Likelihood(6, both.shares, (part,)).log_likelihood(at) for part in both.parts]
-    np.testing.assert_allclose(both.log_likelihood(at), sum(alone))
+    at = np.linspace(0.05, 0.3, 6)[:, None]
+    alone = [dataclasses.replace(both, parts=(part,)).values(at) for part in both.parts]
+    np.testing.assert_allclose(both.values(at), sum(alone))
     np.testing.assert_allclose(both.information(at), sum(part.information(at) for part in both.parts))
 
 
@@ -149,8 +150,8 @@ def test_shares_that_sum_to_one_have_the_least_expected_absolute_error() -> None
     edges = np.append(0.0, np.append((atoms[1:] + atoms[:-1]) / 2, 1.0))
     weights = rng.dirichlet(np.full(41, 0.3), 3)
     sizes = np.array([1.0, 2.0, 1.0])
-    found = Posterior(edges, atoms, weights, 0.0, 0)
-    shares = found.quantiles(sizes)
+    found = Posterior(edges, atoms, weights, sizes, 0.0, 0)
+    shares = found.quantiles()
     assert sizes @ shares == pytest.approx(1.0, abs=1e-9)
     # Each cell's mass is spread evenly: many points per cell.
     fine = (np.arange(200) + 0.5) / 200
@@ -171,7 +172,7 @@ def test_means_given_the_sum_are_those_of_every_combination() -> None:
     atoms = np.arange(4) / 24.0
     weights = np.array([[0.5, 0.2, 0.2, 0.1], [0.1, 0.3, 0.2, 0.4]])
     sizes = np.array([6.0, 6.0])
-    found = Posterior(np.append(atoms, 0.2), atoms, weights, 0.0, 0).means(sizes)
+    found = Posterior(np.append(atoms, 0.2), atoms, weights, sizes, 0.0, 0).means()
     assert sizes @ found == pytest.approx(1.0, abs=1e-8)
     # The number of steps of 1/24 that six categories of a group have, and of five of them: convolutions.
     six, five = (
@@ -205,7 +206,7 @@ def test_the_evidence_of_a_curve_is_the_average_likelihood_of_its_prior(
 
     def density(ratio: float, power: int) -> float:
         first = 1.0 - share(ratio)
-        told_of = float(likelihood.log_likelihood(np.array([first, 1.0 - first])).sum())
+        told_of = float(likelihood.values(np.array([[first], [1.0 - first]]))[0])
         return math.exp(told_of) * stats.norm.pdf(ratio, scale=deviation) * first**power
 
     # From -1/2 to 1/2, the midpoints of the two categories on [-1, 1].
@@ -232,7 +233,7 @@ def test_a_curve_is_the_most_probable_one(monkeypatch: pytest.MonkeyPatch) -> No
         shares = np.exp(x - x.max())
         shares /= shares.sum()
         prior = 0.01 * (second @ x) @ (second @ x) + (line @ x) ** 2 + x.sum() ** 2 / 12
-        return float(0.5 * prior - likelihood.log_likelihood(shares).sum())
+        return float(0.5 * prior - likelihood.values(shares[:, None])[0])
 
     best = optimize.minimize(depth, np.zeros(12), method="BFGS", options={"gtol": 1e-8}).x
     expected = np.exp(best) / np.exp(best).sum()

@@ -60,4 +60,4 @@ def _scored(part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> P
     noise = float((supported * (1.0 - supported)).sum()) / (part.p - part.q) ** 2
     reports = noise / float(np.trace(covariance))
     supports = reports * (part.q + (part.p - part.q) * scored)
-    return Supports(np.clip(supports, 0.0, reports), reports, part.p, part.q)
+    return Supports(np.clip(supports, 0.0, reports)[:, None], reports, part.p, part.q)

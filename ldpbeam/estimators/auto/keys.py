@@ -38,7 +38,7 @@ class KeyReports:
     """What a service's or version's reports tell of each key; arrays have the shape (keys,).
 
     Attributes:
-        present: the binomial number of reports in which the key is present, given its frequency.
+        present: the binomial number of reports in which the key is present, given its frequency, (keys, 1).
         sums: unbiased estimates of the frequency times the mean on [-1, 1].
         variances: of ``sums``.
     """
@@ -82,8 +82,8 @@ def key_reports(key_sums: KeySums) -> KeyReports:
     scale = key_sums.padding / (np.maximum(key_sums.asked, 1.0) * key_sums.own * key_sums.gain)
     squares = np.maximum(key_sums.squares, key_sums.square_by_chance)
     supports = Supports(
-        key_sums.present,
-        key_sums.asked,
+        key_sums.present[:, None],
+        key_sums.asked[:, None],
         key_sums.other + (key_sums.own - key_sums.other) / key_sums.padding,
         key_sums.other,
     )
@@ -101,13 +101,11 @@ def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
     inside = atoms.clip(1e-12, 1.0 - 1e-12)
     logs = np.zeros((len(parts[0].sums), len(atoms)))
     for part in parts:
-        present = part.present
-        known = np.broadcast_to(np.asarray(present.reports), present.supports.shape)[:, None]
-        logs += Supports(present.supports[:, None], known, present.p, present.q).log_likelihood(inside)
+        logs += part.present.log_likelihood(inside)
     table, _ = relative(logs)
     log_likelihoods = np.log(np.maximum(table @ families.T, np.finfo(np.float64).tiny)).sum(axis=0)
     weights = np.exp(log_likelihoods - log_likelihoods.max())
-    prior, steps = most_likely_prior(table, np.ones(len(table)), averaged(families, weights))
+    prior, steps = most_likely_prior(table, np.ones(len(table), dtype=np.int64), averaged(families, weights))
     joint = table * prior
     frequencies: Floats = (joint @ atoms) / joint.sum(axis=1)
     return frequencies, steps

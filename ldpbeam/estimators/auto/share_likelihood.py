@@ -8,7 +8,6 @@ of the others. Reports of several services multiply.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +30,7 @@ class Supports:
     """Binomial numbers of supports.
 
     Attributes:
-        supports: the number of reports that support each category, need not be whole, shape (categories,) or
-            (categories, 1).
+        supports: the number of reports that support each category, need not be whole, shape (categories, 1).
         reports: the number of reports, or fewer if a report tells less than p and q say; one number, or an
             array of the shape of ``supports``.
         p: the probability that a report supports the person's category.
@@ -43,10 +41,6 @@ class Supports:
     reports: float | Floats
     p: float
     q: float
-
-    def each(self, function: Callable[[Floats], Floats]) -> Supports:
-        """The likelihood of a function of the numbers of supports."""
-        return Supports(function(self.supports), self.reports, self.p, self.q)
 
     def log_likelihood(self, shares: Floats) -> Floats:
         """C log g + (n - C) log(1 - g) for C supports of n reports, g = q + (p - q) f."""
@@ -70,16 +64,12 @@ class Normal:
     """Unbiased shares with normal noise of one variance.
 
     Attributes:
-        shares: the unbiased shares, shape (categories,) or (categories, 1).
+        shares: the unbiased shares, shape (categories, 1).
         variance: of the noise of one share.
     """
 
     shares: Floats
     variance: float
-
-    def each(self, function: Callable[[Floats], Floats]) -> Normal:
-        """The likelihood of a function of the unbiased shares."""
-        return Normal(function(self.shares), self.variance)
 
     def log_likelihood(self, shares: Floats) -> Floats:
         """Minus half the squared difference over the variance."""
@@ -94,7 +84,7 @@ class Normal:
         return np.full(np.shape(shares), 1.0 / self.variance)
 
 
-#: The likelihood of one service's reports; shapes are (categories,) or broadcast with it.
+#: The likelihood of one service's reports. Its functions are of shares of shape (categories, n) or (n,).
 Part = Supports | Normal
 
 
@@ -102,44 +92,47 @@ Part = Supports | Normal
 class Likelihood:
     """The likelihood of the share of each category, or of each group of categories with equal reports.
 
+    It is one of densities, too (:class:`ldpbeam.density.likelihoods.Likelihood`).
+
     Attributes:
-        categories: the number of categories.
         shares: the unbiased shares, shape (groups,).
         parts: the likelihood of each service or version.
+        members: the group of each category, shape (categories,).
         scale: is multiplied to log-likelihoods: 1 - 1/categories if the unbiased shares sum to one, because
             the last one then says nothing new.
-        members: the group of each category, shape (categories,); None if each category is alone.
     """
 
-    categories: int
     shares: Floats
     parts: tuple[Part, ...]
+    members: Integers
     scale: float = 1.0
-    members: Integers | None = None
 
     @property
-    def sizes(self) -> Floats:
+    def sizes(self) -> Integers:
         """The number of categories of each group, shape (groups,)."""
-        if self.members is None:
-            return np.ones(len(self.shares))
-        return np.bincount(self.members).astype(np.float64)
+        return np.bincount(self.members)
 
-    def log_likelihood(self, shares: Floats) -> Floats:
-        """The log-likelihood of one share for each group, shape (groups,)."""
+    def log_likelihoods(self, shares: Floats) -> Floats:
+        """Those of each group's shares, shape (groups, n), or of shares that all groups have, shape (n,)."""
         return self._total([part.log_likelihood(shares) for part in self.parts])
 
-    def table(self, atoms: Floats) -> Floats:
-        """The log-likelihood of every share for every group, shape (groups, atoms)."""
-        columns = [part.each(lambda reported: reported[:, None]) for part in self.parts]
-        return self._total([column.log_likelihood(atoms) for column in columns])
+    def values(self, shares: Floats) -> Floats:
+        """The log-likelihoods of all shares together, shape (groups, n) to (n,)."""
+        # A sum over each column has smaller rounding errors than one over rows.
+        return np.array([column.sum() for column in self.log_likelihoods(shares).T])
 
-    def slope(self, shares: Floats) -> Floats:
-        """The derivative at one share for each group, shape (groups,)."""
+    def slopes(self, shares: Floats) -> Floats:
+        """The slopes by share, shape (groups, n) to (groups, n)."""
         return self._total([part.slope(shares) for part in self.parts])
 
     def information(self, shares: Floats) -> Floats:
         """The expected information at some shares, of the same shape."""
         return self._total([part.information(shares) for part in self.parts])
+
+    def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
+        """The slopes by share, shape (groups,), and the expected information along some directions."""
+        along = moves.T @ (self.information(shares)[:, None] * moves)
+        return self.slopes(shares[:, None])[:, 0], along
 
     def _total(self, of_parts: list[Floats]) -> Floats:
         total: Floats = sum(of_parts[1:], of_parts[0])
@@ -149,16 +142,15 @@ class Likelihood:
 def likelihood_of(question: Question) -> Likelihood:
     """The likelihood of the shares of a question's categories, whose mechanisms give unbiased shares."""
     shares, variance = unbiased_shares(question)
-    size = len(shares)
-    parts = tuple(_part(question, index) for index in question.versions)
+    size, scale = len(shares), 1.0
+    places: Floats | Integers = np.arange(size)
     if size > MOST_CATEGORIES:
         places = np.rint(shares / (GROUP * math.sqrt(variance)))
-        _, members = np.unique(places, return_inverse=True)
-        # Supports enter linearly, so the likelihood of a group is the average one of its categories.
-        grouped = tuple(part.each(lambda reported: _means(reported, members)) for part in parts)
-        return Likelihood(size, _means(shares, members), grouped, members=members)
-    known = abs(float(shares.sum()) - 1.0) < ROUNDING
-    return Likelihood(size, shares, parts, 1.0 - 1.0 / size if known else 1.0)
+    elif abs(float(shares.sum()) - 1.0) < ROUNDING:
+        scale = 1.0 - 1.0 / size
+    _, members = np.unique(places, return_inverse=True)
+    parts = tuple(_part(question, index, members) for index in question.versions)
+    return Likelihood(_means(shares, members), parts, members, scale)
 
 
 def _means(values: Floats, members: Integers) -> Floats:
@@ -166,16 +158,18 @@ def _means(values: Floats, members: Integers) -> Floats:
     return np.bincount(members, values) / np.bincount(members)
 
 
-def _part(question: Question, index: int) -> Part:
-    """The likelihood of one service's or version's reports."""
+def _part(question: Question, index: int, members: Integers) -> Part:
+    """The likelihood of one service's or version's reports, by group of categories."""
     mechanism: CategoricalMechanism = question.mechanism(index)
     shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], question.reports_of(index))
     reports = independent_reports(question, index, shares)
     if mechanism.support_probabilities is None:
-        return Normal(shares, mechanism.frequency_variance / reports)
+        return Normal(_means(shares, members)[:, None], mechanism.frequency_variance / reports)
     p, q = mechanism.support_probabilities
     worth = reports / mechanism.collisions
-    return Supports(np.clip(worth * (q + (p - q) * shares), 0.0, worth), worth, p, q)
+    supports = np.clip(worth * (q + (p - q) * shares), 0.0, worth)
+    # Supports enter linearly, so the likelihood of a group is the average one of its categories.
+    return Supports(_means(supports, members)[:, None], worth, p, q)
 
 
 def independent_reports(question: Question, index: int, shares: Floats) -> float:

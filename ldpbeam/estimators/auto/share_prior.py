@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammainc
 
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.auto.share_likelihood import Likelihood
 
 #: The shapes of the gamma distributions.
@@ -56,6 +56,7 @@ class Posterior:
         edges: the ends of cells of shares, ascending from 0, shape (cells + 1,).
         atoms: the share that represents each cell, shape (cells,).
         weights: the probability of each cell, for each group of categories, shape (groups, cells).
+        sizes: the number of categories of each group, shape (groups,).
         log_evidence: the log of the reports' average likelihood under the families.
         steps: the number of EM's steps.
     """
@@ -63,18 +64,16 @@ class Posterior:
     edges: Floats
     atoms: Floats
     weights: Floats
+    sizes: Integers
     log_evidence: float
     steps: int
 
-    def means(self, sizes: Floats) -> Floats:
+    def means(self) -> Floats:
         """The posterior means given that the shares sum to one, shape (groups,).
 
         Each posterior distribution is multiplied by exp(t f), for the one t that gives the sum. This is the
         saddle-point approximation of the posterior distribution given the sum. If the sum is more than
         ``FARTHEST`` standard deviations away, or no t is found, the means are scaled instead.
-
-        Args:
-            sizes: the number of categories of each group, shape (groups,).
         """
         with np.errstate(divide="ignore"):
             logs = np.log(self.weights)
@@ -85,10 +84,10 @@ class Posterior:
             tilted = np.exp(tilted - tilted.max(axis=1, keepdims=True))
             tilted /= tilted.sum(axis=1, keepdims=True)
             means: Floats = tilted @ self.atoms
-            missing = 1.0 - float(sizes @ means)
+            missing = 1.0 - float(self.sizes @ means)
             if abs(missing) < TILTED:
                 return means
-            slope = float(sizes @ (tilted @ self.atoms**2 - means**2))
+            slope = float(self.sizes @ (tilted @ self.atoms**2 - means**2))
             if slope <= 0.0 or (step == 0 and abs(missing) > FARTHEST * math.sqrt(slope)):
                 break
             low, high = (tilt, high) if missing > 0.0 else (low, tilt)
@@ -97,15 +96,12 @@ class Posterior:
                 # Newton's step left the interval: halve it, or double the step where it has no end.
                 known = math.isfinite(low) and math.isfinite(high)
                 tilt = 0.5 * (low + high) if known else 2.0 * (low if missing > 0.0 else high)
-        return plain * (1.0 / float(sizes @ plain))
+        return plain * (1.0 / float(self.sizes @ plain))
 
-    def quantiles(self, sizes: Floats) -> Floats:
+    def quantiles(self) -> Floats:
         """The quantiles of the one level, for all groups, at which the shares sum to one; shape (groups,).
 
         Of all shares with this sum, these have the least expected sum of absolute errors.
-
-        Args:
-            sizes: the number of categories of each group, shape (groups,).
         """
         # The posterior probability that a share is below each edge.
         reached = np.zeros((len(self.weights), len(self.edges)))
@@ -114,7 +110,7 @@ class Posterior:
         low, high = 0.0, 1.0
         for _ in range(40):
             level = 0.5 * (low + high)
-            if sizes @ _quantiles(reached, self.edges, level) < 1.0:
+            if self.sizes @ _quantiles(reached, self.edges, level) < 1.0:
                 low = level
             else:
                 high = level
@@ -134,14 +130,13 @@ def _quantiles(reached: Floats, edges: Floats, level: float) -> Floats:
 
 def posterior(likelihood: Likelihood) -> Posterior:
     """The posterior distributions of all shares; together they tell their prior distribution."""
-    size = likelihood.categories
+    size, sizes = len(likelihood.members), likelihood.sizes
     atoms = grid(likelihood)
     common = common_shares(likelihood, atoms)
     atoms = np.unique([*atoms, *(share * part for share in common for part in (1.0 - NEXT, 1.0, 1.0 + NEXT))])
     # The first cell is zero itself.
-    edges = np.concatenate(([0.0, 0.0], (atoms[2:] + atoms[1:-1]) / 2.0, [atoms[-1]]))
-    table, top = relative(likelihood.table(atoms))
-    sizes = likelihood.sizes
+    edges = np.append(0.0, ends_of(atoms[1:], atoms[-1]))
+    table, top = relative(likelihood.log_likelihoods(atoms))
     families, chances = families_on(atoms, size, common)
     likely = np.maximum(table @ families.T, np.finfo(np.float64).tiny)
     means = table @ (families * atoms).T / likely
@@ -154,7 +149,7 @@ def posterior(likelihood: Likelihood) -> Posterior:
     log_evidence = float(log_likelihoods.max() + math.log(weights.sum()) + sizes @ top[:, 0])
     likeliest, steps = most_likely_prior(table, sizes, averaged(families, weights))
     joint = table * likeliest
-    return Posterior(edges, atoms, joint / joint.sum(axis=1, keepdims=True), log_evidence, steps)
+    return Posterior(edges, atoms, joint / joint.sum(axis=1, keepdims=True), sizes, log_evidence, steps)
 
 
 def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
@@ -167,14 +162,14 @@ def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
         likelihood: of the reports.
         atoms: the shares that a category may have, ascending, shape (atoms,).
     """
-    size, sizes = likelihood.categories, likelihood.sizes
-    (table, top), tiny = relative(likelihood.table(atoms)), np.finfo(np.float64).tiny
+    size, sizes = len(likelihood.members), likelihood.sizes
+    (table, top), tiny = relative(likelihood.log_likelihoods(atoms)), np.finfo(np.float64).tiny
     common = [1.0 / size]
     for start in STARTS:
         share = start / size
         for _ in range(MOST_MOVES):
             more = table * _above(atoms, share, 1.0 / size, size)
-            as_common = np.exp(likelihood.table(np.array([share])) - top)[:, 0] * (1.0 - 1.0 / size)
+            as_common = np.exp(likelihood.log_likelihoods(np.array([share])) - top)[:, 0] * (1.0 - 1.0 / size)
             likely = np.maximum(more.sum(axis=1) + as_common, tiny)
             left = 1.0 - float(sizes @ (more @ atoms / likely))
             wanted = min(max(left / max(float(sizes @ (as_common / likely)), tiny), 0.0), 1.0 / size)
@@ -211,7 +206,7 @@ def averaged(families: Floats, weights: Floats) -> Floats:
     return (1.0 - ANYWHERE) * average + ANYWHERE / len(average)
 
 
-def most_likely_prior(table: Floats, sizes: Floats, start: Floats) -> tuple[Floats, int]:
+def most_likely_prior(table: Floats, sizes: Integers, start: Floats) -> tuple[Floats, int]:
     """(the prior probability of each atom, EM's steps).
 
     Args:
@@ -233,7 +228,7 @@ def most_likely_prior(table: Floats, sizes: Floats, start: Floats) -> tuple[Floa
 
 def grid(likelihood: Likelihood) -> Floats:
     """The shares that a category may have: geometric from near zero on, and finer where categories are."""
-    size, unbiased = likelihood.categories, likelihood.shares
+    size, unbiased = len(likelihood.members), likelihood.shares
     largest = min(max(float(unbiased.max()), 2.0 / size), 1.0)
     low = np.geomspace(1e-3 / size, largest, LOW_POINTS)
     seen = np.sort(unbiased[unbiased > 0.0].clip(max=1.0))

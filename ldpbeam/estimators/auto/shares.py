@@ -15,9 +15,9 @@ import numpy as np
 
 from ldpbeam.density.averaging import Family, average, log_evidence, weigh
 from ldpbeam.density.priors import Prior
-from ldpbeam.domains import Floats, Integers
+from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.hashed_supports import with_all_counts
-from ldpbeam.estimators.auto.share_likelihood import Likelihood, likelihood_of
+from ldpbeam.estimators.auto.share_likelihood import MOST_CATEGORIES, Likelihood, likelihood_of
 from ldpbeam.estimators.auto.share_prior import Posterior, posterior
 from ldpbeam.estimators.em import em
 from ldpbeam.estimators.estimate import Estimate
@@ -32,24 +32,6 @@ SLOPES = (0.35, 2.0)
 LEAST_NAMED = 0.01
 
 
-class _OfCategories:
-    """The likelihood of all shares together, as that of a density."""
-
-    def __init__(self, likelihood: Likelihood) -> None:
-        self.sizes: Integers = np.ones(likelihood.categories, dtype=np.int64)
-        self._likelihood = likelihood
-
-    def values(self, shares: Floats) -> Floats:
-        return np.array([self._likelihood.log_likelihood(column).sum() for column in shares.T])
-
-    def slopes(self, shares: Floats) -> Floats:
-        return np.stack([self._likelihood.slope(column) for column in shares.T], axis=1)
-
-    def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
-        information = self._likelihood.information(shares)
-        return self._likelihood.slope(shares), moves.T @ (information[:, None] * moves)
-
-
 def curve(likelihood: Likelihood) -> tuple[Floats, float]:
     """(the averaged curve, shape (categories,) with sum 1; the log of the reports' average likelihood).
 
@@ -58,7 +40,7 @@ def curve(likelihood: Likelihood) -> tuple[Floats, float]:
     families = [
         Family([Prior(2, float(deviation), polynomial=slope) for deviation in DEVIATIONS]) for slope in SLOPES
     ]
-    fits = weigh(_OfCategories(likelihood), families)
+    fits = weigh(likelihood, families)
     # Priors that were not tried have no evidence.
     tried = len(fits) / (len(DEVIATIONS) * len(SLOPES))
     return average(fits), log_evidence(fits) + math.log(tried)
@@ -80,11 +62,6 @@ class ShareBelief:
     along_order: Floats | None
     weight: float
 
-    def _every(self, groups: Floats) -> Floats:
-        """A number of each category from that of its group, shape (categories,)."""
-        members = self.likelihood.members
-        return groups if members is None else groups[members]
-
     @property
     def shares(self) -> Floats:
         """The estimate: the share of each category, shape (categories,), not below zero, with sum 1.
@@ -92,8 +69,8 @@ class ShareBelief:
         For categories without an order it is the middle between the posterior means given the sum, and the
         posterior quantiles of the one level at which they sum to one.
         """
-        prior, sizes = self.without_order, self.likelihood.sizes
-        shares = self._every(0.5 * (prior.means(sizes) + prior.quantiles(sizes)))
+        of_groups = 0.5 * (self.without_order.means() + self.without_order.quantiles())
+        shares = of_groups[self.likelihood.members]
         if self.along_order is not None:
             shares = self.weight * self.along_order + (1.0 - self.weight) * shares
         scaled: Floats = shares / shares.sum()
@@ -110,7 +87,7 @@ def share_belief(question: Question) -> ShareBelief:
 
 def _belief(likelihood: Likelihood) -> ShareBelief:
     without_order = posterior(likelihood)
-    if likelihood.members is not None:
+    if len(likelihood.members) > MOST_CATEGORIES:
         return ShareBelief(likelihood, without_order, None, 0.0)
     along, evidence = curve(likelihood)
     odds = min(max(without_order.log_evidence - evidence, -700.0), 700.0)
