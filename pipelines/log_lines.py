@@ -82,12 +82,12 @@ class JsonHandler(logging.Handler):
         try:
             fields = dict[str, Any](getattr(record, FIELDS, {}))
             if record.exc_info:
-                fields["traceback"] = told_lines(*record.exc_info)
+                fields["traceback"] = traceback_text(*record.exc_info)
             log.line(record.levelname.lower(), cut_short(record.getMessage()), logger=record.name, **fields)
         except Exception:  # as every handler of Python's log does
             self.handleError(record)
 
 
-def told_lines(*raised: Any) -> str:
+def traceback_text(*raised: Any) -> str:
     """A traceback as text."""
     return "".join(traceback.format_exception(*raised))

@@ -20,7 +20,7 @@ from ldpbeam.pipelines.errors import (
     meant_or_known,
 )
 from ldpbeam.pipelines.interrupts import interrupted_once
-from ldpbeam.pipelines.log_lines import lines, told_lines
+from ldpbeam.pipelines.log_lines import lines, traceback_text
 from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS
 from ldpbeam.pipelines.options.stream import LOG_JSON
 from ldpbeam.pipelines.printing import fail
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log = lines()
             if log is None:
                 raise
-            log.line("error", f"a bug of ldpbeam: {error!r}", traceback=told_lines(error))
+            log.line("error", f"a bug of ldpbeam: {error!r}", traceback=traceback_text(error))
             return BUG
 
 

@@ -28,8 +28,8 @@ from ldpbeam.estimators.products import Products
 LARGEST_CHANGE = 1e-9
 #: And at most this share of all weight is still to be moved, as the last Newton steps say.
 LARGEST_MOVE = 3e-7
-#: The rates of convergence that are believed, and the rate before two steps tell one. Longer steps count as
-#: this long.
+#: The least and the greatest rate of convergence that are believed, the rate before two steps give one, and
+#: the longest step in estimates of the remaining move.
 FASTEST, SLOWEST, UNKNOWN, LONGEST = 0.05, 0.99, 0.5, 30.0
 #: A held weight that would grow gets the share LIFT of all weight, at most MOST_LIFTS times.
 LIFT, MOST_LIFTS = 1e-3, 5

@@ -87,8 +87,8 @@ def _unbiased(sums: KeySums) -> KeyMoments:
     of_total = second**2 * square - least**2
     of_both = first * least * (1.0 - likely)
     if not sums.sampled:
-        # Intervals are for the people who reported, so the variance of drawing people is subtracted. The part
-        # of their values stays, because how these spread is not known.
+        # Intervals are for the people who reported, so the variance of drawing people is subtracted. That of
+        # drawing their values is not known, and stays.
         of_frequency = of_frequency - has * (1.0 - has)
         of_total = of_total - least**2 * (1.0 / np.maximum(has, 1e-12) - 1.0)
         of_both = of_both - least * (1.0 - has)

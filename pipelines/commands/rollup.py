@@ -234,7 +234,7 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
 def _each_once(
     snapshots: Sequence[tuple[str, Snapshot]], window: int | None
 ) -> tuple[list[tuple[str, Snapshot]], int]:
-    """(the snapshots that count, how many do not): either windows whose users are joined, or those inside.
+    """(the snapshots that count, how many do not): a joined window counts, or the windows inside it.
 
     Raises:
         UserError: if joined windows would be merged with windows of another run that are not, or those inside

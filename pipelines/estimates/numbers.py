@@ -41,7 +41,7 @@ class Numbers:
 
 
 def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecord]:
-    """The estimates by key; of runs of a stream that share a window, that of the one which closed it."""
+    """The estimates by key. If several runs of a stream share a window, the run that closed it counts."""
     best: dict[EstimateKey, EstimateRecord] = {}
     for record in records:
         before = best.get(record.key)
@@ -51,7 +51,7 @@ def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecor
 
 
 def _closes(record: EstimateRecord) -> tuple[bool, int]:
-    """An estimate is taken before others that are less: whether its window had closed, and its reports."""
+    """What decides between estimates of one key: a closed window wins, and then more reports."""
     return record.pane_timing != "early", record.reports
 
 

@@ -71,7 +71,7 @@ def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
 
 
 def explain(study: Study) -> Iterator[str]:
-    """What the ledger over periods counts, in sentences; without one, what the study says of it in vain."""
+    """Sentences on what the ledger over periods counts; without a ledger, on settings that have no effect."""
     if study.ledger is None:
         for name, index in services_of(study):
             version = study.attribute(name).versions[index]

@@ -184,7 +184,7 @@ def _decode_text(
 def _placed(
     decode: Callable[[Any, Columns], Decoded], messages: Sequence[Message], wanted: Columns, *, single: bool
 ) -> Decoded:
-    """What is decoded with the ids of its messages: of one report each, or of one message."""
+    """Decode messages of one report each (``single``), or one message, and add the ids of the messages."""
     ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
     for item in decode(messages if single else messages[0], wanted):
         if isinstance(item, BadMessage):

@@ -81,9 +81,9 @@ class Recounting:
             return RunningAccounting.of_json(stream.read())
 
     def settle(self, total: RunningAccounting, time: int) -> None:
-        """Settle windows at an event time, but for those whose timers only the end of the stream has fired.
+        """Settle the windows that have closed by an event time; none whose timer only a stop has fired.
 
-        Past a window that had not begun at the end, a process that goes on would find every report late.
+        Windows that had not begun stay open: else the next process would find all their reports late.
         """
         begun = (window for window, counts in total.open.items() if not counts[NOT_BEGUN])
         last = max(map(self.windows.settles, begun), default=None)

@@ -50,7 +50,7 @@ def emit(
 ) -> Iterator[beam.pvalue.TaggedOutput]:
     """The outputs of a DoFn for batches of dead letters: what is disclosed, and counts by reason.
 
-    Those of a batch that an earlier process counted are nothing: it has written them.
+    A batch that an earlier process counted has no outputs, because that process wrote them.
     """
     if arrival is not None and arrival.counted:
         return

@@ -61,8 +61,8 @@ def window_starts(study: Study, times: NDArray[np.int64]) -> NDArray[np.int64]:
 def report_marks(study: Study, report_ids: pa.Array | None, times: NDArray[np.int64]) -> Unsigned | None:
     """What tells a user's reports of the same window, service and payload apart, shape (n,).
 
-    Where a user has one report in a window, nothing does (None): an equal one is a copy, and costs nothing.
-    Elsewhere a user may send equal reports: the report id does, or the event time of a report without one.
+    None where a user has one report in a window: an equal report is a copy, and costs nothing. Elsewhere a
+    user may send equal reports, which differ in their report ids, or without an id in their event times.
 
     Args:
         study: the study.

@@ -91,14 +91,14 @@ class OpenFeed(ABC):
     @property
     @abstractmethod
     def silent(self) -> int | None:
-        """When the last pull was begun that was answered empty, on the clock :func:`elapsed`.
+        """When the last pull began, if the server had no message for it, on the clock :func:`elapsed`.
 
-        None if messages wait to be taken, or if the last pull had another end.
+        None if the pull brought messages or failed, or if messages wait to be taken.
         """
 
     @property
     def silences(self) -> Mapping[int, int | None]:
-        """By partition, a time before which everything was taken that was published; None if none is known.
+        """By partition, a time by which everything published had been taken; None if none is known.
 
         It is on the clock :func:`elapsed`. A feed without partitions has one, 0, with :attr:`silent`.
         """
@@ -111,7 +111,7 @@ class OpenFeed(ABC):
 
     @property
     def lost(self) -> int | None:
-        """When messages were last found to be removed that had not been taken, in epoch milliseconds."""
+        """When the feed last found messages removed that it had not taken, in epoch milliseconds."""
         return None
 
     @property

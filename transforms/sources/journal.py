@@ -125,7 +125,7 @@ class Journal:
                 self._write({window for window in self._windows | new if window.end > passed})
 
     def begin(self, positions: Mapping[int, int]) -> None:
-        """Record the offset at which each partition begins that is not known yet, for runs that follow."""
+        """Record where partitions begin whose offset is not known yet, for the runs that follow."""
         with self._lock:
             if positions.keys() - self._positions.keys():
                 self._positions = {**positions, **self._positions}
@@ -153,7 +153,7 @@ class Journal:
                 self._write(self._windows)
 
     def forget(self, has_settled: Callable[[Bounds], bool], counted: Mapping[int, int]) -> dict[int, int]:
-        """Forget the offsets that windows needed which have settled.
+        """Forget the offsets that only settled windows needed.
 
         Args:
             has_settled: whether a window has settled.
@@ -277,7 +277,7 @@ def named_windows(output: str, run: str) -> set[OpenWindow]:
 
 
 def positions_before(output: str) -> dict[int, int]:
-    """The offsets up to which the runs into an output folder have read or were not to, by partition."""
+    """By partition, the offset before which the runs into an output folder have read or skipped all."""
     positions: dict[int, int] = {}
     pattern = FileSystems.join(literal(output), RUNS, "*", "journal-*.json")
     for entry in FileSystems.match([pattern])[0].metadata_list:
@@ -324,7 +324,7 @@ def left_by(output: str, run: str) -> Left | None:
 def lowest(
     counted: Mapping[int, int], committed: Mapping[int, int], needs: Mapping[Bounds, Mapping[int, int]]
 ) -> dict[int, int]:
-    """By partition, the lowest of the offset that is counted, that is committed, and that windows need.
+    """By partition, the lowest of three offsets: what is counted, what is committed, what windows need.
 
     Counts may be in their file before the journal names the windows of their batches.
     """

@@ -155,7 +155,7 @@ class _Consumed(OpenFeed):
             self._consumer.incremental_assign([self._at(partition) for partition in new])
 
     def _clear_before(self, partition: int, start: int) -> None:
-        """Suspect no message of a partition that is not read again."""
+        """Stop suspecting the messages of a partition before an offset: they are not read again."""
         named = f"{self.feed.topic.name}/{partition}/"
         ours = [message for message in self._record.suspects if message.startswith(named)]
         self._record.clear(message for message in ours if int(message.removeprefix(named)) < start)

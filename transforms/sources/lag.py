@@ -12,7 +12,7 @@ class Lag(NamedTuple):
     """How far a reader is behind.
 
     Attributes:
-        milliseconds: how long ago everything that was published by then had been taken.
+        milliseconds: the age of the latest time by which everything published had been taken.
         messages: how many messages were published and not taken; None if the server does not say.
     """
 

@@ -109,7 +109,7 @@ def _decode_each(
 
 
 def _suspect(feed: str, columns: Columns, message: Message, record: Record) -> FeedBatch:
-    """Decode a message that was on record when a process ended; if it was so alone, it is a dead letter."""
+    """Decode a message that was on record when a process ended; one that is at fault is a dead letter."""
     if record.suspects[message.id] == 0:
         letter = DeadLetter(feed, _number(message), None, DEFEATED, PROBLEM, 1, message.data)
         return FeedBatch([], [letter], [], 0)

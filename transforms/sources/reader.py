@@ -206,10 +206,10 @@ class Reader(UnboundedReader):
         return self._taken
 
     def get_current_timestamp(self) -> Timestamp:
-        """The oldest event time of the batch taken last, or the watermark by which its reports are judged.
+        """The oldest event time of the batch taken last, or if later the watermark that judges its reports.
 
-        The later of the two, so that no report that is not late there is late to the engine, and one that is
-        late does not hold the engine's watermark.
+        So a report that is in time by that watermark is not late to the engine, and a late report does not
+        hold the engine's watermark.
         """
         reached = self.get_current().watermark
         if self._oldest is not None:

@@ -1,4 +1,4 @@
-"""What a process that reads a feed again knows of the one before, so that every report becomes the same.
+"""What a process that reads a feed again knows of the one before, so that each report has the same fate.
 
 Whether a report is late or out of range depends on the watermark and the clock when its batch was taken. So
 these are written to the journal as *steps*: from an offset on, batches of a partition had a watermark and a
@@ -105,7 +105,7 @@ class Arrivals:
         return steps[-1].watermark, Arrival(origin, steps[-1].clock)
 
     def reads_again(self, positions: Mapping[int, int]) -> bool:
-        """Whether a partition has not come to where it was before; these are offsets that it has passed."""
+        """Whether a partition, read up to these offsets, has not come to where the earlier process was."""
         at = {**self._starts, **positions}
         return any(at.get(partition, 0) < offset for partition, offset in self._taken.items())
 

@@ -84,7 +84,7 @@ class Pulls:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the last pull was begun while messages that a failed one was sent may be on their way."""
+        """Whether messages for a failed pull may still have been on their way when the last pull began."""
         return self._doubtful_until is not None and self._begun < self._doubtful_until
 
 
@@ -141,7 +141,7 @@ class Watermark:
         self._remember(newest - times)
 
     def silent(self, elapsed: int) -> None:
-        """Everything that has arrived was taken, and a pull that was begun then was answered empty."""
+        """A pull that began at this time found no message, and everything that arrived before was taken."""
         if self._empty is not None and elapsed <= self._empty:
             return
         self._empty = elapsed
@@ -179,11 +179,11 @@ class Watermark:
         return 0 if self._empty is None else max(0, self._empty - self._active)
 
     def behind(self, elapsed: int, now: int) -> int | None:
-        """How many milliseconds ago all that was published by then had been taken; None before any pull.
+        """For how long, in milliseconds, something published may wait to be taken; None before any pull.
 
         Args:
             elapsed: the present.
-            now: the present in epoch milliseconds, by which the last batch says it while messages arrive.
+            now: the present in epoch milliseconds; while messages arrive, the newest one's age is the answer.
         """
         if self._empty is not None and self.idle:
             return elapsed - self._empty

@@ -61,7 +61,7 @@ class FoldBatch(beam.PTransform):
 
 
 def _beside(collections: Sequence[beam.PCollection], label: str) -> beam.PCollection:
-    """All collections as one. A Flatten ends a stage, and what ends a stage is not combined in it."""
+    """All collections as one. One alone is not flattened: a Flatten ends a stage before it combines."""
     return collections | label >> beam.Flatten() if len(collections) > 1 else collections[0]
 
 
