@@ -12,7 +12,7 @@ the noise.
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -107,19 +107,17 @@ class StatisticIntervals:
         )
         how = BY_USER if question.statistic.joined is not None else how
         held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
-        made = Intervals(
+        flags = {
+            **dict.fromkeys(held, self._misfit(question)),
+            **_outside(estimate, held, self.attribute.domain, wanted),
+            **parts.flags,
+        }
+        return Intervals(
             wanted.level,
             wanted.simultaneous,
             methods={name: text + how for name, text in parts.methods.items() if name in held},
+            flags={name: text for name, text in flags.items() if text and _holds(estimate, name)},
             **held,
-        )
-        flags = {
-            **dict.fromkeys(held, self._misfit(question)),
-            **_outside(estimate, made, self.attribute.domain, wanted),
-            **parts.flags,
-        }
-        return replace(
-            made, flags={name: text for name, text in flags.items() if text and _holds(estimate, name)}
         )
 
     def _misfit(self, question: Question) -> str:
@@ -155,21 +153,20 @@ def _holds(estimate: Estimate, name: str) -> bool:
     return getattr(estimate, name if name not in ("quantiles", "ranges") else "distribution") is not None
 
 
-def _outside(estimate: Estimate, made: Intervals, domain: Domain, wanted: WantedIntervals) -> dict[str, str]:
-    """Flags for estimates that lie outside of their intervals."""
-    values: dict[str, ArrayLike | None] = {
-        name: getattr(estimate, name)
-        for name in ("mean", "variance", "distribution", "frequencies", "key_means")
-    }
+def _outside(
+    estimate: Estimate, held: Mapping[str, ArrayLike], domain: Domain, wanted: WantedIntervals
+) -> dict[str, str]:
+    """Flags for estimates that lie outside of their intervals, which are ``held``."""
+    values: dict[str, ArrayLike | None] = {name: getattr(estimate, name, None) for name in held}
     shares = estimate.distribution
     if isinstance(domain, Numeric) and shares is not None and np.isfinite(shares).all():
         edges = domain.edges(len(shares))
         values["quantiles"] = metrics.quantiles(shares, edges, wanted.quantiles)
         values["ranges"] = [metrics.range_share(shares, edges, *ends) for ends in wanted.ranges]
     flags = {}
-    for name, value in values.items():
-        ends = getattr(made, name)
-        if ends is None or value is None:
+    for name, ends in held.items():
+        value = values[name]
+        if value is None:
             continue
         if name in ("distribution", "frequencies"):
             # Noise takes unbiased shares beyond zero and one, where intervals are cut: that is no bias.
