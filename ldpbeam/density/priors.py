@@ -50,8 +50,8 @@ class Prior:
         deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range.
         scale: whether the curve is the log of the ratio to the reference, or the ratio.
         polynomial: the standard deviation of each coefficient of the polynomial, of Legendre's polynomials.
-        ends: whether the density may go like a power towards each end of its support.
-        power: with ``ends``, the standard deviation of the two exponents.
+        ends: whether the density may go like a power towards each end of its support; the exponents are
+            standard normal.
         support: with ``ends``, the part of the range, [0, 1], that has anybody in it.
         spikes: the block of each spike.
     """
@@ -61,7 +61,6 @@ class Prior:
     scale: Scale = "log"
     polynomial: float = 3.0
     ends: bool = False
-    power: float = 1.0
     support: tuple[float, float] = (0.0, 1.0)
     spikes: tuple[int, ...] = ()
 
@@ -82,7 +81,7 @@ class Prior:
         # All further ones are smaller.
         terms = terms[:, : int((np.abs(terms).max(axis=0, initial=0.0) > SMALLEST).sum())]
         spikes = SPIKE * spiked(np.array(self.spikes), len(widths))
-        matrix = np.hstack((spikes, self.polynomial * polynomials, self.power * powers, terms))
+        matrix = np.hstack((spikes, self.polynomial * polynomials, powers, terms))
         return Curves(matrix, base * inside, self.scale)
 
 
