@@ -39,10 +39,7 @@ class Curves:
 
     def shares(self, coefficients: Floats) -> Floats:
         """The distributions of coefficients of shape (coefficients, n); the shape is (blocks, n)."""
-        return self.at(self.matrix @ coefficients)
-
-    def at(self, heights: Floats) -> Floats:
-        """The distributions of curves' heights, shape (blocks, n) to (blocks, n)."""
+        heights = self.matrix @ coefficients
         logs = heights if self.scale == "log" else log_softplus(heights)
         return normalised(logs + np.log(self.reference)[:, None])
 

@@ -187,7 +187,8 @@ def test_a_reference_is_what_a_flat_curve_gives() -> None:
     reference = np.random.default_rng(4).dirichlet(np.ones(32))
     for scale in SCALES:
         curves = Prior(2, 1.0, scale).curves(np.ones(32), reference)
-        np.testing.assert_allclose(curves.at(np.zeros((32, 1)))[:, 0], reference, rtol=1e-12)
+        flat = np.zeros((curves.matrix.shape[1], 1))
+        np.testing.assert_allclose(curves.shares(flat)[:, 0], reference, rtol=1e-12)
 
 
 def test_a_density_that_begins_inside_of_the_range_is_found() -> None:
