@@ -229,14 +229,14 @@ def test_kept_duplicates_count_every_report_and_no_user() -> None:
     attribute = dataclasses.replace(INCOME, joint_services=(), group_users=False)
     payloads = Laplace(0.7).perturb(np.full(10, 0.5), np.random.default_rng(8))
     # Six reports of user 0: rows are not looked at.
-    found = tally(attribute, 3, [Answers(2, np.array([0] * 6 + [1, 1, 2, 2]), payloads)])
-    assert found.users is None
+    statistic = tally(attribute, 3, [Answers(2, np.array([0] * 6 + [1, 1, 2, 2]), payloads)])
+    assert statistic.users is None
     assert empty(attribute).users is None
-    assert found.reports == 10
-    assert found.histograms[2].sum() == 10
-    assert {mask: moments.users for mask, moments in found.moments.items()} == {1 << 2: 10}
-    assert found.moments[1 << 2].sums[2] == sum(Laplace(0.7).fixed_point(payloads).tolist())
-    assert merge([found, found]).users is None
+    assert statistic.reports == 10
+    assert statistic.histograms[2].sum() == 10
+    assert {mask: moments.users for mask, moments in statistic.moments.items()} == {1 << 2: 10}
+    assert statistic.moments[1 << 2].sums[2] == sum(Laplace(0.7).fixed_point(payloads).tolist())
+    assert merge([statistic, statistic]).users is None
 
 
 def alone(attribute: Attribute) -> Attribute:

@@ -148,16 +148,16 @@ def test_a_gain_below_the_tolerance_or_a_fall_stops(likelihoods: list[float], it
 
 def test_plain_em_never_loses_likelihood_and_stops_at_the_first_small_gain() -> None:
     attribute = one_service("square_wave", [1.0], 32)
-    found = estimate("em", attribute, expected_statistic(attribute, beta(32), 1e5))
-    gains = np.diff(found.log_likelihoods)
+    answer = estimate("em", attribute, expected_statistic(attribute, beta(32), 1e5))
+    gains = np.diff(answer.log_likelihoods)
     tolerance = 1e-3 * math.e
-    assert found.converged
-    assert not found.warnings
-    assert found.n_iterations == len(found.log_likelihoods)
+    assert answer.converged
+    assert not answer.warnings
+    assert answer.n_iterations == len(answer.log_likelihoods)
     assert (gains[:-1] >= tolerance).all()
     assert 0.0 <= gains[-1] < tolerance
-    assert found.details["tolerance"] == pytest.approx(tolerance)
-    assert found.details["tolerance_per_report"] == pytest.approx(tolerance / found.reports)
+    assert answer.details["tolerance"] == pytest.approx(tolerance)
+    assert answer.details["tolerance_per_report"] == pytest.approx(tolerance / answer.reports)
 
 
 def test_running_out_of_iterations_is_said() -> None:

@@ -148,16 +148,16 @@ def test_deepest_levels_without_weight_are_split_evenly() -> None:
 def test_admm_gives_a_distribution_whatever_the_reports(epsilon: float, users: int) -> None:
     attribute = asked(Hierarchy(epsilon), buckets=512)
     statistic, _ = reported(attribute, users, seed=users)
-    found = admm_of(attribute, statistic)
-    assert found.distribution is not None
-    assert found.converged
-    assert found.warnings == ()
-    assert found.distribution.min() >= 0.0
-    assert found.distribution.sum() == pytest.approx(1.0, abs=1e-12)
+    answer = admm_of(attribute, statistic)
+    assert answer.distribution is not None
+    assert answer.converged
+    assert answer.warnings == ()
+    assert answer.distribution.min() >= 0.0
+    assert answer.distribution.sum() == pytest.approx(1.0, abs=1e-12)
     # Two buckets a leaf, alike.
-    np.testing.assert_array_equal(found.distribution[::2], found.distribution[1::2])
-    assert found.reports == users
-    assert sum(found.details["level_reports"]) == users
+    np.testing.assert_array_equal(answer.distribution[::2], answer.distribution[1::2])
+    assert answer.reports == users
+    assert sum(answer.details["level_reports"]) == users
 
 
 def test_what_did_not_converge_says_what_to_change() -> None:

@@ -164,7 +164,7 @@ def test_ivw_weighs_every_report_by_its_channels_variance(
     sent = by_user(answers, 300, versions)
     reports = sum(map(len, sent))
     # The spread of people counts for the share of reports whose people answered nothing else.
-    apart = sum(len(own) == 1 for own in sent) / reports
+    apart = sum(len(of_user) == 1 for of_user in sent) / reports
     if answering == 1.0:
         assert apart == (1.0 if services == ("sw",) else 0.0)
     else:
@@ -172,21 +172,21 @@ def test_ivw_weighs_every_report_by_its_channels_variance(
     variances = noise_and_spread(PARTIAL, answers)
     weights = {i: 1 / (variances[i][0] + apart * variances[i][1]) for i in versions}
     total, weight, variance, spread = 0.0, 0.0, 0.0, 0.0
-    for own in sent:
-        for index, report in own.items():
+    for of_user in sent:
+        for index, report in of_user.items():
             total += float(numbers(PARTIAL, index, np.array([report]))[0]) * weights[index]
             weight += weights[index]
             variance += weights[index] ** 2 * variances[index][0]
             spread += weights[index] * variances[index][1]
     # How far the mean of the people who reported may be, each of whom counts once.
-    counts = [sum(weights[index] for index in own) / weight for own in sent if own]
+    counts = [sum(weights[index] for index in of_user) / weight for of_user in sent if of_user]
     uneven = sum((count - 1 / len(counts)) ** 2 for count in counts)
     error = math.sqrt(variance / weight**2 + uneven * spread / weight)
-    found = estimate("ivw", PARTIAL, tally(PARTIAL, 300, answers), services)
-    assert found.mean == pytest.approx(-10 + 40 * total / weight, abs=GRID_ERROR)
-    assert found.standard_error == pytest.approx(40 * error, rel=1e-7)
-    expected = {PARTIAL.versions[i].label: own / sum(weights.values()) for i, own in weights.items()}
-    assert found.details["weights"] == pytest.approx(expected)
+    answer = estimate("ivw", PARTIAL, tally(PARTIAL, 300, answers), services)
+    assert answer.mean == pytest.approx(-10 + 40 * total / weight, abs=GRID_ERROR)
+    assert answer.standard_error == pytest.approx(40 * error, rel=1e-7)
+    expected = {PARTIAL.versions[i].label: each / sum(weights.values()) for i, each in weights.items()}
+    assert answer.details["weights"] == pytest.approx(expected)
 
 
 def test_apart_is_the_share_of_reports_of_people_who_answered_no_other_channel_in_use() -> None:

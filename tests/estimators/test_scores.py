@@ -51,18 +51,18 @@ def chances(mechanism: NumericMechanism, noise: stats.rv_continuous, x: Floats, 
 def test_scores_are_unbiased_at_every_value_and_hardly_noisier_than_reports(
     mechanism: NumericMechanism, noise: stats.rv_continuous, buckets: int
 ) -> None:
-    told = scores(mechanism, buckets)
-    assert told is not None
+    scored = scores(mechanism, buckets)
+    assert scored is not None
     x = np.linspace(0.0, 1.0, 41)
     table = chances(mechanism, noise, x, buckets)
     plain = float(mechanism.variance(0.5))
     # The channel averages over a value bucket, which is 1/512 wide, and scores are smooth in the value.
-    assert np.abs(table @ told.first.cells - x).max() < told.first.bias + 1e-4 * np.sqrt(plain)
-    squares = np.sqrt(told.second.noise.max())
-    assert np.abs(table @ told.second.cells - x**2).max() < told.second.bias + 1e-4 * squares
-    variance = table @ told.first.cells**2 - x**2
+    assert np.abs(table @ scored.first.cells - x).max() < scored.first.bias + 1e-4 * np.sqrt(plain)
+    squares = np.sqrt(scored.second.noise.max())
+    assert np.abs(table @ scored.second.cells - x**2).max() < scored.second.bias + 1e-4 * squares
+    variance = table @ scored.first.cells**2 - x**2
     assert variance.max() < (0.9 if isinstance(mechanism, Laplace) else 1.06) * plain
-    np.testing.assert_allclose(told.first.noise_at(x), variance, atol=3e-3 * plain)
+    np.testing.assert_allclose(scored.first.noise_at(x), variance, atol=3e-3 * plain)
 
 
 @pytest.mark.parametrize(("mechanism", "noise"), NOISES, ids=IDS)

@@ -61,24 +61,28 @@ def by_number(found: ldp.Differences) -> dict[tuple[str, str, str], Any]:
 
 def test_shares_are_those_of_a_loop_over_users() -> None:
     tables = sent(SAME, np.random.default_rng(1))
-    found = by_number(ldp.difference(SAME, tables, windows=(TEN, ELEVEN)))
+    differences = by_number(ldp.difference(SAME, tables, windows=(TEN, ELEVEN)))
     reports = [row for table in tables for row in table.to_pylist() if row["service"] == "grr"]
     named: dict[str, dict[int, int]] = {}
     for row in reports:
         which = int(row["event_time"].timestamp() * 1000) >= START + HOUR
         named.setdefault(row["user_id"], {})[which] = int(row["payload"])
-    n = [sum(which in own for own in named.values()) for which in (0, 1)]
+    n = [sum(which in answers for answers in named.values()) for which in (0, 1)]
     p, q = (np.exp(4) / (np.exp(4) + 2), 1 / (np.exp(4) + 2))
     for category, label in enumerate(("tea", "coffee", "water")):
-        rates = [sum(own.get(which) == category for own in named.values()) / n[which] for which in (0, 1)]
-        moved = [
-            sum((-1, 1)[which] * ((own[which] == category) - rates[which]) / n[which] for which in own)
-            for own in named.values()
+        rates = [
+            sum(answers.get(which) == category for answers in named.values()) / n[which] for which in (0, 1)
         ]
-        own = found["drink", "grr", f"share of {label}"]
-        assert (own.first, own.second) == pytest.approx([(rate - q) / (p - q) for rate in rates])
-        assert own.error == pytest.approx(np.sqrt(np.square(moved).sum()) / (p - q))
-        assert own.high - (own.second - own.first) == pytest.approx(1.959964 * own.error)
+        moved = [
+            sum(
+                (-1, 1)[which] * ((answers[which] == category) - rates[which]) / n[which] for which in answers
+            )
+            for answers in named.values()
+        ]
+        share = differences["drink", "grr", f"share of {label}"]
+        assert (share.first, share.second) == pytest.approx([(rate - q) / (p - q) for rate in rates])
+        assert share.error == pytest.approx(np.sqrt(np.square(moved).sum()) / (p - q))
+        assert share.high - (share.second - share.first) == pytest.approx(1.959964 * share.error)
 
 
 def test_the_order_of_reports_and_duplicates_do_not_matter_and_what_is_left_out_is_said() -> None:

@@ -52,22 +52,24 @@ def test_the_function_is_the_one_of_the_document_byte_by_byte() -> None:
 
 
 def test_another_input_of_the_function_draws_other_memos() -> None:
-    own = memo("olh")
-    lifetime = own.lifetime
+    original = memo("olh")
+    lifetime = original.lifetime
     named: Any = lifetime.named
     others = [
-        replace(own, study="t"),
-        replace(own, attribute="y"),
-        replace(own, service="web"),
-        replace(own, version="2"),
-        replace(own, domain="0" * 32),
+        replace(original, study="t"),
+        replace(original, attribute="y"),
+        replace(original, service="web"),
+        replace(original, version="2"),
+        replace(original, domain="0" * 32),
         # Fields are told apart by their lengths.
-        replace(own, study="sx", attribute=""),
-        replace(own, lifetime=replace(lifetime, epsilon=2.0000000001)),
-        replace(own, lifetime=replace(lifetime, named=replace(named, seeds=2048))),
-        replace(own, lifetime=replace(lifetime, named=replace(named, hashed="text"))),
-        replace(own, lifetime=replace(lifetime, named=replace(named, hashes=5))),
-        replace(own, lifetime=replace(lifetime, named=build_mechanism("grr", Categories(tuple("abcd")), 1))),
+        replace(original, study="sx", attribute=""),
+        replace(original, lifetime=replace(lifetime, epsilon=2.0000000001)),
+        replace(original, lifetime=replace(lifetime, named=replace(named, seeds=2048))),
+        replace(original, lifetime=replace(lifetime, named=replace(named, hashed="text"))),
+        replace(original, lifetime=replace(lifetime, named=replace(named, hashes=5))),
+        replace(
+            original, lifetime=replace(lifetime, named=build_mechanism("grr", Categories(tuple("abcd")), 1))
+        ),
     ]
     numbers = [
         Memo("s", "x", "app", "", "d", Lifetime(build_mechanism(name, Numeric(0, 1), 1.0), 2.0, False, many))
@@ -78,8 +80,8 @@ def test_another_input_of_the_function_draws_other_memos() -> None:
         Memo("s", "x", "app", "", "d", Lifetime(build_mechanism(name, Categories(tuple("abcde")), 1.0), 2.0))
         for name in ("oue", "sue")
     ]
-    texts = [each.text("answer", "0") for each in (own, *others, *numbers, *bits)]
-    texts += [own.text("answer", "1"), own.text("seed", ""), own.text("seed", "0")]
+    texts = [each.text("answer", "0") for each in (original, *others, *numbers, *bits)]
+    texts += [original.text("answer", "1"), original.text("seed", ""), original.text("seed", "0")]
     drawn = [tuple(draws_of(KEY, text, 4).tolist()) for text in texts]
     drawn += [tuple(draws_of(key, texts[0], 4).tolist()) for key in (KEY + b"\1", bytes(16))]
     assert len({draw for four in drawn for draw in four}) == 4 * len(drawn)

@@ -58,22 +58,22 @@ def test_the_files_of_distributions_have_a_row_per_share(kind: str, folders: dic
     rows = iter(table.to_pylist())
     for line in lines:
         shares = line.get("frequencies") or line.get("distribution") or []
-        own = list(itertools.islice(rows, len(shares)))
-        assert [row["share"] for row in own] == shares
-        assert {(row["attribute"], row["estimate"], row["group"]) for row in own} <= {
+        rows_of_line = list(itertools.islice(rows, len(shares)))
+        assert [row["share"] for row in rows_of_line] == shares
+        assert {(row["attribute"], row["estimate"], row["group"]) for row in rows_of_line} <= {
             (line["attribute"], line["name"], line["group"])
         }
         labels = line.get("categories") or line.get("keys") or [None] * len(shares)
-        assert [row["label"] for row in own] == labels
-        assert [row["place"] for row in own] == list(range(len(shares)))
+        assert [row["label"] for row in rows_of_line] == labels
+        assert [row["place"] for row in rows_of_line] == list(range(len(shares)))
         if "bucket_edges" in line:
-            edges = [row["low"] for row in own] + [own[-1]["high"]]
+            edges = [row["low"] for row in rows_of_line] + [rows_of_line[-1]["high"]]
             assert edges == line["bucket_edges"]
-            assert {row["kind"] for row in own} == {"bucket"}
-        found = line.get("intervals", {})
-        ends = found.get("frequencies") or found.get("distribution")
-        assert [row["share_low"] for row in own] == (ends["low"] if ends else [None] * len(shares))
-        assert [row["key_mean"] for row in own] == (line.get("key_means") or [None] * len(shares))
+            assert {row["kind"] for row in rows_of_line} == {"bucket"}
+        intervals = line.get("intervals", {})
+        ends = intervals.get("frequencies") or intervals.get("distribution")
+        assert [row["share_low"] for row in rows_of_line] == (ends["low"] if ends else [None] * len(shares))
+        assert [row["key_mean"] for row in rows_of_line] == (line.get("key_means") or [None] * len(shares))
     assert next(rows, None) is None
 
 

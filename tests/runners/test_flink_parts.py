@@ -58,20 +58,20 @@ def test_parts_are_fetched_once(own_cache: Path, compiled: None, monkeypatch: py
     monkeypatch.setattr(parts, "_fetch_flink", fill_flink)
     monkeypatch.setattr(parts, "_fetch_beam", fill_beam)
     said: list[str] = []
-    found = parts.fetch(said.append)
+    fetched = parts.fetch(said.append)
     assert len(said) == 2
     assert all(" MB, once)" in line and str(own_cache) in line for line in said)
-    assert found.flink.is_dir() and (found.beam / "beam.jar").is_file()
-    with zipfile.ZipFile(found.job_server) as archive:
+    assert fetched.flink.is_dir() and (fetched.beam / "beam.jar").is_file()
+    with zipfile.ZipFile(fetched.job_server) as archive:
         text = archive.read("META-INF/MANIFEST.MF").decode()
     entries = text.replace("\r\n ", "").split("Class-Path: ")[1].split()
     # Ours takes the place of a class of Beam's.
-    assert [Path(entry).name for entry in entries] == [found.closed.name, "flink.jar", "beam.jar"]
-    assert found.class_path.split(":")[0] == str(found.closed)
-    assert all((found.folder / entry).is_file() for entry in entries)
+    assert [Path(entry).name for entry in entries] == [fetched.closed.name, "flink.jar", "beam.jar"]
+    assert fetched.class_path.split(":")[0] == str(fetched.closed)
+    assert all((fetched.folder / entry).is_file() for entry in entries)
     # Of jars below such a folder Beam sends none to the cluster.
     assert all("gradle/wrapper" in entry for entry in entries)
-    assert parts.fetch(said.append) == parts.cached() == found
+    assert parts.fetch(said.append) == parts.cached() == fetched
     assert len(said) == 2
 
 

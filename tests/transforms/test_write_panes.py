@@ -236,18 +236,18 @@ def test_a_window_that_had_not_begun_when_the_run_ended_is_counted_and_not_publi
     writing: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(panes.time, "time", lambda: 5.0)
-    own = writing()
+    writer = writing()
     tomorrow = replace(PANE[0], window=SECOND_WINDOW)
     # While the run goes on, only early panes come of such a window.
-    assert list(own.statistics.process(("x", [replace(tomorrow, pane_timing="early")]))) == []
-    Journal(str(own.output), own.run, 0, 0).end(5 * SECOND)
-    (counted,) = own.statistics.process(("x", [tomorrow]))
+    assert list(writer.statistics.process(("x", [replace(tomorrow, pane_timing="early")]))) == []
+    Journal(str(writer.output), writer.run, 0, 0).end(5 * SECOND)
+    (counted,) = writer.statistics.process(("x", [tomorrow]))
     assert (counted.tag, counted.value) == (COUNTS, (NOT_BEGUN, tomorrow.statistic.reports))
-    assert own.names == set()
+    assert writer.names == set()
     # One that has begun, however little of it is over, is published.
     monkeypatch.setattr(panes.time, "time", lambda: 9.0)
-    Journal(str(own.output), own.run, 1, 0).end(10 * SECOND)
-    assert len(own.write([tomorrow])) == 2
+    Journal(str(writer.output), writer.run, 1, 0).end(10 * SECOND)
+    assert len(writer.write([tomorrow])) == 2
 
 
 def test_a_window_that_began_before_messages_were_found_to_be_lost_is_incomplete(writing: Write) -> None:
