@@ -86,7 +86,7 @@ durations: install
 BUSY   ?= 2
 ROUNDS ?= 3
 test-busy: install
-	$(BIN)/python tests/busy.py $(BUSY) $(ROUNDS) $(PARALLEL) $(TESTS)
+	$(BIN)/python tests/busy.py $(BUSY) $(ROUNDS) $(PARALLEL) --session-timeout=7200 $(TESTS)
 
 SECONDS ?= 60
 SEED    ?= 0

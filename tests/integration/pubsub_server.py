@@ -123,7 +123,7 @@ class PubSubServer:
         while self._paused:
             self._changed.wait(GLANCE)
             if not context.is_active() or context.time_remaining() == 0:
-                context.abort(grpc.StatusCode.CANCELLED, "the caller has given up")
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the caller has given up")
 
     def _create_topic(self, request: Any, context: Context) -> Any:
         _check_new(request.name, self._topics, context)

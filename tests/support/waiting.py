@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE = 240.0  # seconds until something that should come is given up; never reached when all is well
+PATIENCE = 600.0  # seconds until something that should come is given up; never reached when all is well
 
 
 def wait_until(
