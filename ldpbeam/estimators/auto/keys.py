@@ -119,19 +119,15 @@ def means_of(parts: list[KeyReports], frequencies: Floats) -> Floats:
     """
     weights = np.array([1.0 / part.variances for part in parts])
     known = weights.sum(axis=0)
-    sums = np.divide(
-        (weights * np.array([part.sums for part in parts])).sum(axis=0), known, out=np.zeros_like(known),
-        where=known > 0.0,
-    )  # fmt: skip
-    noise = np.divide(1.0, known, out=np.full_like(known, np.inf), where=known > 0.0)
+    seen = known > 0.0
+    sums = (weights * np.array([part.sums for part in parts])).sum(axis=0)[seen] / known[seen]
     centres, spreads = (grid.ravel()[:, None] for grid in np.meshgrid(CENTRES, SPREADS))
-    seen = np.isfinite(noise)
-    variances = noise[seen] + (frequencies[seen] * spreads) ** 2
-    far = sums[seen] - frequencies[seen] * centres
+    variances = 1.0 / known[seen] + (frequencies[seen] * spreads) ** 2
+    far = sums - frequencies[seen] * centres
     log_likelihoods = -0.5 * (far**2 / variances + np.log(variances)).sum(axis=1)
     chances = np.exp(log_likelihoods - log_likelihoods.max())
     chances /= chances.sum()
-    moved = np.zeros((len(chances), len(noise)))
+    moved = np.zeros((len(chances), len(known)))
     moved[:, seen] = spreads**2 * frequencies[seen] * far / variances
     means: Floats = chances @ np.clip(centres + moved, -1.0, 1.0)
     return means
