@@ -104,8 +104,6 @@ def _unbiased(sums: KeySums) -> KeyMoments:
 
 def _weighted(versions: list[KeyMoments]) -> KeyMoments:
     """Several channels' numbers, weighted by the precision of their frequencies."""
-    if len(versions) == 1:
-        return versions[0]
     weights = np.array([1.0 / version.of_frequency for version in versions])
     known = weights.sum(axis=0)
     weights = np.divide(weights, known, out=np.full(weights.shape, 1.0 / len(versions)), where=known > 0.0)
@@ -122,23 +120,19 @@ def fieller(sums: KeyMoments, level: float) -> tuple[Floats, NDArray[np.bool_]]:
     bounded on both sides, and its hull within [-1, 1] is taken.
     """
     z = float(ndtri(0.5 + 0.5 * level))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         square = sums.frequency**2 - z**2 * sums.of_frequency
         middle = sums.total * sums.frequency - z**2 * sums.of_both
         constant = sums.total**2 - z**2 * sums.of_total
         root = np.sqrt(np.maximum(middle**2 - square * constant, 0.0))
         real = middle**2 > square * constant
+        centre, reach = middle / square, root / square
+        low, high = np.sort([(middle + root) / square, (middle - root) / square], axis=0)
     clear = (square > 0.0) & (sums.frequency > 0.0)
-    safe = np.where(clear, square, 1.0)
-    centre, reach = middle / safe, root / safe
     intervals = np.tile([-1.0, 1.0], (len(square), 1))
-    if clear.any():
-        halves = within_one((1.0 + centre[clear]) / 2.0, np.maximum(reach[clear], 1e-12) / (2.0 * z), level)
-        intervals[clear] = 2.0 * halves - 1.0
+    halves = within_one((1.0 + centre[clear]) / 2.0, np.maximum(reach[clear], 1e-12) / (2.0 * z), level)
+    intervals[clear] = 2.0 * halves - 1.0
     open_ended = ~clear & real & (square < 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        upper_root, lower_root = (middle + root) / square, (middle - root) / square
-    low, high = np.minimum(upper_root, lower_root), np.maximum(upper_root, lower_root)
     # The ratios between these two are excluded.
     right = open_ended & (low < -1.0) & (high < 1.0) & (high > -1.0)
     left = open_ended & (high > 1.0) & (low > -1.0) & (low < 1.0)
