@@ -98,10 +98,8 @@ def misfit(question: Question, distribution: Floats, determined: float) -> float
     """
     tested, chi_square = 0, 0.0
     for index in question.versions:
-        factor = question.noise_factor(index)
-        expected = (
-            question.attribute.channel(index).matvec(distribution) * question.reports_of(index) / factor
-        )
+        channel, factor = question.attribute.channel(index), question.noise_factor(index)
+        expected = channel.matvec(distribution) * question.reports_of(index) / factor
         enough = expected >= FEW
         apart = question.statistic.histograms[index][enough] / factor - expected[enough]
         chi_square += float((apart**2 / expected[enough]).sum())
@@ -143,10 +141,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
-        quantiles = ends(
-            np.array([metrics.quantiles(draw, unit, wanted.quantiles) for draw in shares]), level
-        )
-        intervals["quantiles"] = domain.from_unit(whole_buckets(quantiles, shares.mean(axis=0)))
+        drawn = np.array([metrics.quantiles(draw, unit, wanted.quantiles) for draw in shares])
+        quantiles = whole_buckets(ends(drawn, level), shares.mean(axis=0))
+        intervals["quantiles"] = domain.from_unit(quantiles)
     if wanted.ranges:
         edges = domain.edges(shares.shape[1])
         inside = [[metrics.range_share(draw, edges, *of) for of in wanted.ranges] for draw in shares]
