@@ -201,9 +201,7 @@ def of_people(
 
 def freedom(fits: Sequence[Fit]) -> float:
     """How many coefficients the reports determine, in the mean over priors."""
-    total = 0.0
-    for fit in fits:
-        if fit.weight >= 0.01:
-            inverse = solve_triangular(fit.mode.root, np.eye(len(fit.mode.root)))
-            total += fit.weight * (len(inverse) - float((inverse**2).sum()))
-    return total / sum(fit.weight for fit in fits if fit.weight >= 0.01)
+    counted = [fit for fit in fits if fit.weight >= 0.01]
+    inverses = [solve_triangular(fit.mode.root, np.eye(len(fit.mode.root))) for fit in counted]
+    determined = [len(inverse) - float((inverse**2).sum()) for inverse in inverses]
+    return float(np.average(determined, weights=[fit.weight for fit in counted]))
