@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from ldpbeam.domains import Floats
@@ -31,14 +29,14 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
     sampling = question.repeats * question.apart * ((parts - people) ** 2 / counts).sum()
     variance = sampling * likely * (1.0 - likely)
     for channel, part in zip(channels, parts, strict=True):
-        mechanism = cast(CategoricalMechanism, channel.mechanism)
+        mechanism: CategoricalMechanism = question.mechanism(channel.index)
         noise = mechanism.share_variances(likely, question.statistic.histograms[channel.index])
         noise = noise * question.share_factors(channel.index, likely)
         variance = variance + part**2 * noise / channel.reports
     joined = question.statistic.joined
     if isinstance(joined, JoinedSupports):
         (channel,) = channels
-        mechanism = cast(CategoricalMechanism, channel.mechanism)
+        mechanism = question.mechanism(channel.index)
         p, q = mechanism.support_probabilities or (1.0, 0.0)
         by_user: Floats = joined.variances / (joined.reports * (p - q)) ** 2
         variance = np.maximum(variance, by_user * mechanism.collisions)
