@@ -107,7 +107,7 @@ def test_a_day_of_clients_that_remember_is_joined_by_user_or_says_whose_interval
     (line,) = (tmp_path / "rolled-up" / "estimates.jsonl").read_text().splitlines()
     found = json.loads(line)
     assert found["reports"] == 24 * 400
-    assert "the fewest users, 400, each with one value" in found["warnings"][-1]
+    assert "the fewest users who can have sent them, 400, each with one value" in found["warnings"][-1]
     hours = list(map(json.loads, (tmp_path / "run" / "estimates.jsonl").read_text().splitlines()))
     (day,) = (hour for hour in hours if hour.get("joined"))
     assert len(hours) == 25 and not any("warnings" in hour for hour in hours)

@@ -170,7 +170,7 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
         before = sentence.partition(f"({method})")[0].rpartition(")")[2]
         assert {"distribution": "value buckets"}.get(name, name) in before
     wider = explain(f"{commute_text}intervals: {{level: 0.999, simultaneous: true}}\n")
-    assert any("99.9% intervals, so wide that all" in s for s in wider)
+    assert any("99.9% intervals, wide enough to hold all" in s for s in wider)
     assert "Estimates of 'minutes' have no intervals." in explain(f"{commute_text}intervals: false\n")
 
 
@@ -179,7 +179,7 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
     [
         ("numbers", "; with discrete: posterior of a smooth density)"),
         ("categories", "of the share of every category (unbiased shares"),
-        ("privkvm", "; none with second, third, where the sign of a missing key"),
+        ("privkvm", "; none with second, third, where in later rounds the sign of a"),
     ],
 )
 def test_intervals_depend_on_what_services_send(example: str, words: str) -> None:
