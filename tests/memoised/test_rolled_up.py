@@ -57,7 +57,7 @@ def test_a_day_of_memoised_hours_says_that_its_users_were_not_brought_together(
     study, day, _ = day_of(name, tmp_path)
     (answer,) = answers(study, day).values()
     (hour,) = answers(study, replace(day, parts=())).values()
-    assert f"the fewest users, {PEOPLE}, each with one value" in answer.warnings[-1]
+    assert f"the fewest users who can have sent them, {PEOPLE}, each with one value" in answer.warnings[-1]
     assert "24 windows were not brought together" in answer.warnings[-1]
     assert answer.intervals is not None and hour.intervals is not None
     assert {text.rpartition("; ")[2] for text in answer.intervals.methods.values()} == {
