@@ -3,25 +3,32 @@
     python -m benchmarks.coverage [--runs 400] [--only WORDS] [--write docs/coverage.md]
 
 Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
-that of the people who were drawn. Results are kept line by line, and a second call goes on where one stopped.
+that of the people who were drawn. Sums over runs are kept beside this file, and a second call goes on where
+one stopped. It first makes the first run of each cell again: where it gives other widths than it did, the
+code has changed, and the cell's runs are made anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
-import json
 import math
+import multiprocessing
+import operator
+import os
 import time
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.coverage_sums import Runs, Sums, read, write
 from benchmarks.grid import populations as shapes
 from benchmarks.pages import show
 from ldpbeam.attributes import Attribute, ServiceVersion
@@ -33,10 +40,12 @@ from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.statistics import Answers, tally
 
-RESULTS = Path("build/coverage.jsonl")
+RESULTS = Path(__file__).with_suffix(".jsonl")
 LEVEL = 0.95
 #: So many runs of a cell, then the next cell.
-ROUND = 2
+ROUND = 5
+#: Widths that differ by less, relatively, are of the same code on another processor.
+SAME = 1e-3
 #: What a cell without a flag is to hold.
 LEAST, MOST = 0.92, 0.975
 #: What a cell with a flag is to hold.
@@ -184,8 +193,8 @@ def truths(cell: Cell, people: Any) -> dict[str, Floats]:
     }
 
 
-def run(cell: Cell, place: int) -> dict[str, Any]:
-    """One run: for each kind of number the share of intervals that hold the truth, and the mean width."""
+def run(cell: Cell, place: int) -> Runs:
+    """One run."""
     rng = np.random.default_rng([zlib.crc32(cell.name.encode()), place])
     people = cell.population(cell.n, rng)
     attribute, rows = cell.attribute(), np.arange(cell.n)
@@ -194,55 +203,52 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
     truth = truths(cell, people)
     started = time.process_time()
     if cell.estimator:
-        told = estimate(cell.estimator, attribute, statistic)
+        answer = estimate(cell.estimator, attribute, statistic)
     else:
         nothing: dict[str, Any] = {name: np.full(1, np.nan) for name in truth}
-        told = Estimate("", attribute.services, cell.n, cell.n, **nothing)
-    found = StatisticIntervals(attribute, statistic).of(told, WANTED)
-    taken = time.process_time() - started
-    held = {name: _held(found, name, own) for name, own in truth.items()}
-    outside = sorted(name for name, why in found.flags.items() if "outside" in why)
-    flags = sorted(set(found.flags) - set(outside))
-    return {
-        "cell": cell.name, "run": place, "seconds": taken, "held": held, "flags": flags, "outside": outside
-    }  # fmt: skip
+        answer = Estimate("", attribute.services, cell.n, cell.n, **nothing)
+    intervals = StatisticIntervals(attribute, statistic).of(answer, WANTED)
+    seconds = time.process_time() - started
+    # A flag that an estimate lies outside of its interval depends on the estimator.
+    flags = {name for name, why in intervals.flags.items() if "outside" not in why}
+    sums = {name: _held(intervals, name, own) for name, own in truth.items()}
+    clear = {name: own for name, own in sums.items() if name not in flags}
+    flagged = {name: own for name, own in sums.items() if name in flags}
+    return Runs(1, seconds, clear, flagged, sum(own.width for own in sums.values()))
 
 
-def _held(found: Intervals, name: str, truth: Floats) -> tuple[float, float]:
-    low, high = np.asarray(getattr(found, name)).reshape(-1, 2).T
+def _held(intervals: Intervals, name: str, truth: Floats) -> Sums:
+    low, high = np.asarray(getattr(intervals, name)).reshape(-1, 2).T
     known = ~np.isnan(truth)
-    inside = (low <= truth + 1e-12) & (truth <= high + 1e-12)
-    return float(inside[known].mean()), float((high - low)[known].mean())
+    held = float(((low <= truth + 1e-12) & (truth <= high + 1e-12))[known].mean())
+    return Sums(1, held, held**2, float((high - low)[known].mean()))
 
 
-def page(results: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The lines of the page."""
-    by_cell = defaultdict(list)
-    for result in results:
-        by_cell[result["cell"]].append(result)
+def page(results: Mapping[str, Runs]) -> Iterator[str]:
+    """The lines of the page, from the runs of each cell by its name."""
     verdicts, rows = {name: Counter[str]() for name in KINDS}, []
     for cell, kind in itertools.product(cells(), KINDS):
-        runs = by_cell[cell.name]
-        if not runs or kind not in runs[0]["held"]:
+        runs = results.get(cell.name, Runs())
+        clear, flagged = runs.clear.get(kind, Sums()), runs.flagged.get(kind, Sums())
+        if not clear.runs + flagged.runs:
             continue
-        clear = [result for result in runs if kind not in result["flags"]]
-        flags = 1.0 - len(clear) / len(runs)
+        flags = flagged.runs / runs.runs
         # A cell is of its runs without a flag; if most have one, of all.
-        counted = clear if flags <= 0.5 else runs
-        held, width = np.array([result["held"][kind] for result in counted]).T
-        error = max(float(held.std()), math.sqrt(LEVEL * (1.0 - LEVEL))) / math.sqrt(len(counted))
-        away = LEAST_FLAGGED - held.mean() if flags > 0.5 else max(LEAST - held.mean(), held.mean() - MOST)
+        counted = clear if flags <= 0.5 else clear + flagged
+        held = counted.held / counted.runs
+        deviation = math.sqrt(max(counted.squares / counted.runs - held**2, LEVEL * (1.0 - LEVEL)))
+        error = deviation / math.sqrt(counted.runs)
+        away = LEAST_FLAGGED - held if flags > 0.5 else max(LEAST - held, held - MOST)
         verdict = "flagged" if flags > 0.5 else "held"
         if away > 2.0 * error:
-            verdict = "**flagged, low**" if flags > 0.5 else "**low**" if held.mean() < LEAST else "**high**"
+            verdict = "**flagged, low**" if flags > 0.5 else "**low**" if held < LEAST else "**high**"
         elif away > 0.0:
             verdict = "unclear"
         verdicts[kind][verdict] += 1
-        seconds = float(np.median([result["seconds"] for result in runs]))
         row: list[str] = [
             cell.label, cell.people, f"{cell.n:,}", f"{cell.epsilon:g}", kind.replace("_", " "),
-            cell.estimator, str(len(counted)), f"{held.mean():.1%}", f"{error:.1%}",
-            f"{width.mean():.3g}", f"{flags:.0%}", f"{seconds * 1e3:.0f}",
+            cell.estimator, str(counted.runs), f"{held:.1%}", f"{error:.1%}",
+            f"{counted.width / counted.runs:.3g}", f"{flags:.0%}", f"{runs.seconds / runs.runs * 1e3:.0f}",
             verdict,
         ]  # fmt: skip
         rows.append(f"| {' | '.join(row)} |")
@@ -292,10 +298,16 @@ more or less often.
   {LEAST_FLAGGED:.0%} do. It is `unclear` if it misses that by at most two standard errors, else `low` or
   `high`.
 - `error` is the standard error of the share that was held, at least that of a single number; `width` is the
-  mean width on a domain of width one; `ms` is the median processor time of the estimate with its intervals,
+  mean width on a domain of width one; `ms` is the mean processor time of the estimate with its intervals,
   on a busy machine.
 
 """
+
+
+def more(name: str, places: range) -> tuple[str, Runs]:
+    """A cell's name, and some runs of it."""
+    (cell,) = (cell for cell in cells() if cell.name == name)
+    return name, functools.reduce(operator.add, (run(cell, place) for place in places), Runs())
 
 
 def main() -> None:
@@ -306,23 +318,28 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=400, help="runs per cell")
     parser.add_argument("--only", default="", help="the cells whose name has this text")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after about so long")
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--write", type=Path, help="where the page is written")
     given = parser.parse_args()
-    RESULTS.parent.mkdir(exist_ok=True)
-    done = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    known = {(result["cell"], result["run"]) for result in done}
-    started = time.monotonic()
-    with RESULTS.open("a") as stream:
+    # Processes that start from here have one thread of BLAS each.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    results, chosen = read(RESULTS), [cell.name for cell in cells() if given.only in cell.name]
+    end = time.monotonic() + 60.0 * given.minutes
+    with ProcessPoolExecutor(given.processes, multiprocessing.get_context("spawn")) as pool:
+        known = [name for name in chosen if name in results]
+        for name, own in pool.map(more, known, itertools.repeat(range(1))):
+            if not math.isclose(own.first, results[name].first, rel_tol=SAME):
+                print(f"made anew, since its first run has other widths: {name}", flush=True)
+                del results[name]
         # In rounds over all cells, so that a page of fewer runs has all of them.
-        for first, cell in itertools.product(range(0, given.runs, ROUND), cells()):
-            for place in range(first, min(first + ROUND, given.runs)):
-                late = time.monotonic() - started > 60.0 * given.minutes
-                if late or given.only not in cell.name or (cell.name, place) in known:
-                    continue
-                done.append(run(cell, place))
-                stream.write(json.dumps(done[-1]) + "\n")
-                stream.flush()
-    show(page(done), given.write)
+        for first in range(0, given.runs, ROUND):
+            last = min(first + ROUND, given.runs)
+            left = [name for name in chosen if first <= results.get(name, Runs()).runs < last]
+            places = [range(results.get(name, Runs()).runs, last) for name in left]
+            for name, own in pool.map(more, left, places) if time.monotonic() < end else ():
+                results[name] = results.get(name, Runs()) + own
+                write(RESULTS, results)
+    show(page(results), given.write)
 
 
 if __name__ == "__main__":
