@@ -4,8 +4,8 @@
 
 Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
 that of the people who were drawn. Sums over runs are kept beside this file, and a second call goes on where
-one stopped. It first makes the first run of each cell again: where it gives other widths than it did, the
-code has changed, and the cell's runs are made anew.
+one stopped. It first makes the first run of each cell again: where it gives other intervals or flags than it
+did, the code has changed, and the cell's runs are made anew.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ RESULTS = Path(__file__).with_suffix(".jsonl")
 LEVEL = 0.95
 #: So many runs of a cell, then the next cell.
 ROUND = 5
-#: Widths that differ by less, relatively, are of the same code on another processor.
-SAME = 1e-3
+#: Intervals that differ by less, relatively, are of the same code on another processor.
+SAME = 1e-4
 #: What a cell without a flag is to hold.
 LEAST, MOST = 0.92, 0.975
 #: What a cell with a flag is to hold.
@@ -214,7 +214,8 @@ def run(cell: Cell, place: int) -> Runs:
     sums = {name: _held(intervals, name, own) for name, own in truth.items()}
     clear = {name: own for name, own in sums.items() if name not in flags}
     flagged = {name: own for name, own in sums.items() if name in flags}
-    return Runs(1, seconds, clear, flagged, sum(own.width for own in sums.values()))
+    first = sum(own.held + own.width for own in sums.values()) + len(flagged)
+    return Runs(1, seconds, clear, flagged, first)
 
 
 def _held(intervals: Intervals, name: str, truth: Floats) -> Sums:
@@ -298,8 +299,8 @@ more or less often.
   {LEAST_FLAGGED:.0%} do. It is `unclear` if it misses that by at most two standard errors, else `low` or
   `high`.
 - `error` is the standard error of the share that was held, at least that of a single number; `width` is the
-  mean width on a domain of width one; `ms` is the mean processor time of the estimate with its intervals,
-  on a busy machine.
+  mean width on a domain of width one; `ms` is the mean processor time of the estimate with its intervals
+  over these runs, on a busy machine.
 
 """
 
@@ -329,7 +330,7 @@ def main() -> None:
         known = [name for name in chosen if name in results]
         for name, own in pool.map(more, known, itertools.repeat(range(1))):
             if not math.isclose(own.first, results[name].first, rel_tol=SAME):
-                print(f"made anew, since its first run has other widths: {name}", flush=True)
+                print(f"made anew, since its first run has other intervals or flags: {name}", flush=True)
                 del results[name]
         # In rounds over all cells, so that a page of fewer runs has all of them.
         for first in range(0, given.runs, ROUND):

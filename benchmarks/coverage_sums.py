@@ -37,7 +37,7 @@ class Runs:
         seconds: of the processor for estimates and intervals, in all.
         clear: by kind of number, of the runs whose intervals carry no flag.
         flagged: by kind of number, of the others.
-        first: the sum of the widths of the first run.
+        first: the sum of the shares held and of the widths of the first run, plus one for each flag.
     """
 
     runs: int = 0

@@ -107,7 +107,7 @@ class Windows:
 
     def settles(self, window: Bounds) -> int:
         """The event time at which a window has expired, and all that it emitted has been written."""
-        # The window expires one millisecond after its last possible report, and its last pane is one later.
+        # It expires one millisecond after its end and the allowed lateness; its last pane is one later.
         return window[1] + self.allowed_lateness + 2
 
     @property

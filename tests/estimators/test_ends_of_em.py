@@ -208,7 +208,7 @@ def test_an_end_that_is_nearly_the_start_is_said() -> None:
     mechanism = RandomisedResponse(1.0, size=4)
     attribute, (p, q) = asked.of_categories(mechanism), mechanism.support_probabilities
     sentence = (
-        "the estimate is nearly uniform, as it started: the first gains were below the tolerance (1e-09)"
+        "the estimate is nearly uniform, as it started: if the people are not, lower the tolerance (1e-09)"
     )
     # Weights within 5% of a quarter, and just not.
     for off, near in ((0.048, True), (0.052, False), (0.0, True)):
