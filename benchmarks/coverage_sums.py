@@ -64,11 +64,11 @@ def read(path: Path) -> dict[str, Runs]:
     """The runs of each cell, from a file; none if there is no file."""
     results = {}
     for line in path.read_text().splitlines() if path.exists() else []:
-        told = json.loads(line)
+        fields = json.loads(line)
         clear, flagged = (
-            {kind: Sums(*own) for kind, own in told[part].items()} for part in ("clear", "flagged")
+            {kind: Sums(*numbers) for kind, numbers in fields[part].items()} for part in ("clear", "flagged")
         )
-        results[told["cell"]] = Runs(told["runs"], told["seconds"], clear, flagged, told["first"])
+        results[fields["cell"]] = Runs(fields["runs"], fields["seconds"], clear, flagged, fields["first"])
     return results
 
 
@@ -80,8 +80,8 @@ def write(path: Path, results: Mapping[str, Runs]) -> None:
             {kind: [round(number, 6) for number in astuple(of)] for kind, of in part.items()}
             for part in (own.clear, own.flagged)
         )
-        told = {"cell": name, "runs": own.runs, "seconds": round(own.seconds, 3), "first": own.first}
-        lines.append(json.dumps(told | {"clear": clear, "flagged": flagged}) + "\n")
+        fields = {"cell": name, "runs": own.runs, "seconds": round(own.seconds, 3), "first": own.first}
+        lines.append(json.dumps(fields | {"clear": clear, "flagged": flagged}) + "\n")
     # A run that is stopped leaves the old file or the new one.
     new = path.with_suffix(".new")
     new.write_text("".join(lines))

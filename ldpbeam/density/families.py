@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ldpbeam.density.averaging import Family, Fit, average, by_evidence, tried
+from ldpbeam.density.averaging import Family, Fit, average, by_evidence, tried, weigh
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
 from ldpbeam.density.spikes import with_spikes
@@ -49,9 +49,9 @@ def numbers(likelihood: Likelihood) -> tuple[Fit, ...]:
     return by_evidence(fits)
 
 
-def near(likelihood: Likelihood) -> Floats:
+def first_answer(likelihood: Likelihood) -> Floats:
     """A distribution near the average over all priors, from one family of them, shape (blocks,)."""
-    return average(by_evidence(list(tried(likelihood, SMOOTH[1]))))
+    return average(weigh(likelihood, [SMOOTH[1]]))
 
 
 def _edges(likelihood: Likelihood) -> Iterator[Fit]:

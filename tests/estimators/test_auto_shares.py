@@ -150,8 +150,8 @@ def test_shares_that_sum_to_one_have_the_least_expected_absolute_error() -> None
     edges = np.append(0.0, np.append((atoms[1:] + atoms[:-1]) / 2, 1.0))
     weights = rng.dirichlet(np.full(41, 0.3), 3)
     sizes = np.array([1.0, 2.0, 1.0])
-    found = Posterior(edges, atoms, weights, sizes, 0.0, 0)
-    shares = found.quantiles()
+    posterior = Posterior(edges, atoms, weights, sizes, 0.0, 0)
+    shares = posterior.quantiles()
     assert sizes @ shares == pytest.approx(1.0, abs=1e-9)
     # Each cell's mass is spread evenly: many points per cell.
     fine = (np.arange(200) + 0.5) / 200
@@ -172,8 +172,8 @@ def test_means_given_the_sum_are_those_of_every_combination() -> None:
     atoms = np.arange(4) / 24.0
     weights = np.array([[0.5, 0.2, 0.2, 0.1], [0.1, 0.3, 0.2, 0.4]])
     sizes = np.array([6.0, 6.0])
-    found = Posterior(np.append(atoms, 0.2), atoms, weights, sizes, 0.0, 0).means()
-    assert sizes @ found == pytest.approx(1.0, abs=1e-8)
+    means = Posterior(np.append(atoms, 0.2), atoms, weights, sizes, 0.0, 0).means()
+    assert sizes @ means == pytest.approx(1.0, abs=1e-8)
     # The number of steps of 1/24 that six categories of a group have, and of five of them: convolutions.
     six, five = (
         [np.linalg.matrix_power(step, many)[0] for step in map(circulant_of, weights)] for many in (6, 5)
@@ -185,7 +185,7 @@ def test_means_given_the_sum_are_those_of_every_combination() -> None:
             for k in range(4)
         ]
         exact = float(np.array(chances) @ atoms / sum(chances))
-        assert found[group] == pytest.approx(exact, abs=2e-3)
+        assert means[group] == pytest.approx(exact, abs=2e-3)
 
 
 def circulant_of(steps: Floats) -> Floats:

@@ -72,8 +72,10 @@ def auto_keys(question: Question) -> Estimate:
         details = {"chosen": chosen, **estimate.details}
         return dataclasses.replace(estimate, frequencies=frequencies, details=details)
     means = means_of(parts, frequencies)
-    told = {"chosen": "empirical Bayes over the frequencies and over the means of all keys"}
-    return answer_keys(question, "auto", frequencies, (1.0 + means) / 2.0, n_iterations=steps, details=told)
+    chosen = "empirical Bayes over the frequencies and over the means of all keys"
+    return answer_keys(
+        question, "auto", frequencies, (1.0 + means) / 2.0, n_iterations=steps, details={"chosen": chosen}
+    )
 
 
 def key_reports(key_sums: KeySums) -> KeyReports:

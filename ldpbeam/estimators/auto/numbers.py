@@ -16,7 +16,7 @@ import numpy as np
 from ldpbeam.channels import stacked
 from ldpbeam.density.averaging import Fit, average
 from ldpbeam.density.curves import Scale
-from ldpbeam.density.families import near, numbers
+from ldpbeam.density.families import first_answer, numbers
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats
@@ -103,7 +103,7 @@ def _fit_joined(question: Question) -> Fitted:
     exact = joined.exact
     if exact is not None:
         return Fitted(exact, numbers(exact), joined.total, joined.people, joined.log_scale)
-    centre = near(joined.near(joined.first_centre()))
+    centre = first_answer(joined.near(joined.first_centre()))
     for _ in range(MOST_EXPANSIONS):
         likelihood = joined.near(centre)
         fits = numbers(likelihood)
