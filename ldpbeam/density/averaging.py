@@ -17,6 +17,8 @@ from ldpbeam.domains import Floats
 
 #: The evidence rises with the deviation and then falls: the search stops this far below its maximum.
 HOPELESS = 8.0
+#: Priors with a smaller share of the posterior are averaged, and otherwise left out of account.
+LEAST_WEIGHT = 0.01
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ def by_evidence(fits: Sequence[Fit]) -> tuple[Fit, ...]:
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
     return tuple(replace(fit, weight=float(weight)) for fit, weight in zip(fits, weights, strict=True))
+
+
+def noted(fits: Sequence[Fit]) -> list[Fit]:
+    """The fits that have at least the share LEAST_WEIGHT of the posterior."""
+    return [fit for fit in fits if fit.weight >= LEAST_WEIGHT]
 
 
 def average(fits: Sequence[Fit]) -> Floats:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ldpbeam.density.averaging import Fit
+from ldpbeam.density.averaging import Fit, noted
 from ldpbeam.density.curves import log_softplus, normalised
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.domains import Floats, Integers
@@ -201,7 +201,7 @@ def of_people(
 
 def freedom(fits: Sequence[Fit]) -> float:
     """How many coefficients the reports determine, in the mean over priors."""
-    counted = [fit for fit in fits if fit.weight >= 0.01]
+    counted = noted(fits)
     inverses = [solve_triangular(fit.mode.root, np.eye(len(fit.mode.root))) for fit in counted]
     determined = [len(inverse) - float((inverse**2).sum()) for inverse in inverses]
     return float(np.average(determined, weights=[fit.weight for fit in counted]))

@@ -20,7 +20,7 @@ from ldpbeam.density.priors import SPIKE, Prior, spiked
 from ldpbeam.density.spikes import _promises
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto import joined, numbers
-from ldpbeam.estimators.auto.counted import of_channel
+from ldpbeam.estimators.auto.counted import of_channels
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.metrics import wasserstein
 
@@ -305,7 +305,7 @@ def test_a_single_report_and_reports_that_are_all_alike_have_an_answer() -> None
         question = question_of(attribute, np.full(people, 0.3), 1)
         histogram = np.zeros_like(question.statistic.histograms[0])
         histogram[40] = people
-        likelihood = of_channel(attribute.channel(0), histogram)
+        likelihood = of_channels([attribute.channel(0)], [histogram.astype(np.float64)])
         assert likelihood is not None
         shares = average(weigh(likelihood))
         assert np.isfinite(shares).all()

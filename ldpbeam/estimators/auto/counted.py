@@ -5,9 +5,11 @@ Value buckets are put together into blocks if there are many; the distribution i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from ldpbeam.channels import BandChannel, Channel, StackedChannel, by_block
+from ldpbeam.channels import BandChannel, Channel, by_block
 from ldpbeam.density.likelihoods import Exact
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.linearised import block_starts, blocks_of
@@ -18,22 +20,20 @@ MOST_BLOCKS = 1_024
 MOST_ENTRIES = 2**23
 
 
-def of_channel(channel: Channel, counts: Floats) -> Exact | None:
-    """The likelihood of counts of report buckets; None if its matrix would have too many entries."""
-    _, sizes = blocks_of(channel.shape[1], min(channel.shape[1], MOST_BLOCKS))
-    observed = np.asarray(counts, dtype=np.float64)
-    parts = channel.channels if isinstance(channel, StackedChannel) else (channel,)
-    pieces = np.split(observed, np.cumsum([part.shape[0] for part in parts])[:-1])
+def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact | None:
+    """The likelihood of each channel's counts of report buckets; None if its matrix would be too large."""
+    buckets = channels[0].shape[1]
+    _, sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
     rows = sum(
-        min(int(np.count_nonzero(piece)), MOST_BLOCKS if isinstance(part, BandChannel) else part.shape[0])
-        for part, piece in zip(parts, pieces, strict=True)
+        min(int(np.count_nonzero(own)), MOST_BLOCKS if isinstance(channel, BandChannel) else channel.shape[0])
+        for channel, own in zip(channels, counts, strict=True)
     )
     if (
         rows * len(sizes) > MOST_ENTRIES
-        or max(part.shape[0] for part in parts) * len(sizes) > 4 * MOST_ENTRIES
+        or max(channel.shape[0] for channel in channels) * len(sizes) > 4 * MOST_ENTRIES
     ):
         return None
-    folded = [_folded(part, piece, sizes) for part, piece in zip(parts, pieces, strict=True)]
+    folded = [_folded(channel, own, sizes) for channel, own in zip(channels, counts, strict=True)]
     matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))
     return Exact(matrix, kept, sizes)
 

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ldpbeam.channels import stacked
-from ldpbeam.density.averaging import Fit, average
+from ldpbeam.density.averaging import LEAST_WEIGHT, Fit, average, noted
 from ldpbeam.density.curves import Scale
 from ldpbeam.density.families import first_answer, numbers
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.auto.counted import of_channel
+from ldpbeam.estimators.auto.counted import of_channels
 from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
 from ldpbeam.estimators.em import ems
 from ldpbeam.estimators.estimate import Estimate
@@ -90,7 +89,7 @@ def _fit(question: Question) -> Fitted | None:
         for index in question.versions
     ]
     histograms = [question.statistic.histograms[i] / question.noise_factor(i) for i in question.versions]
-    likelihood = of_channel(stacked(channels), np.concatenate(histograms))
+    likelihood = of_channels(channels, histograms)
     if likelihood is None:
         return None
     total = float(sum(histogram.sum() for histogram in histograms))
@@ -143,18 +142,17 @@ def label(prior: Prior) -> str:
 
 def sentence(fits: Sequence[Fit]) -> str:
     """What was chosen and why, in words."""
-    kept = [fit for fit in fits if fit.weight >= 0.01]
     by_kind: dict[str, float] = {}
     for fit in fits:
         by_kind[kind(fit.prior)] = by_kind.get(kind(fit.prior), 0.0) + fit.weight
     parts = ", ".join(
         f"{share:.0%} {name}"
         for name, share in sorted(by_kind.items(), key=lambda item: -item[1])
-        if share >= 0.01
+        if share >= LEAST_WEIGHT
     )
     return (
-        f"average of {len(kept)} smoothed distributions by how well each explains the reports (marginal "
-        f"likelihood): {parts}"
+        f"average of {len(noted(fits))} smoothed distributions by how well each explains the reports "
+        f"(marginal likelihood): {parts}"
     )
 
 
@@ -170,9 +168,7 @@ def auto_numbers(question: Question) -> Estimate:
     log_likelihood = float(fitted.likelihood.values(shares[:, None])[0]) + fitted.log_scale
     details: dict[str, object] = {
         "chosen": sentence(fitted.fits),
-        "weights": {
-            label(averaged.prior): averaged.weight for averaged in fitted.fits if averaged.weight >= 0.01
-        },
+        "weights": {label(averaged.prior): averaged.weight for averaged in noted(fitted.fits)},
     }
     warnings: tuple[str, ...] = ()
     if is_joined(question):
@@ -185,7 +181,7 @@ def auto_numbers(question: Question) -> Estimate:
     return question.answer_distribution(
         "auto",
         distribution,
-        converged=all(averaged.mode.converged for averaged in fitted.fits if averaged.weight >= 0.01),
+        converged=all(averaged.mode.converged for averaged in noted(fitted.fits)),
         n_iterations=sum(averaged.mode.steps for averaged in fitted.fits),
         log_likelihoods=np.array([log_likelihood]),
         warnings=warnings,
