@@ -80,17 +80,10 @@ def _engine_logs_shown() -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def document(value: Any) -> bool:
-    """Print a value as one line of JSON, if ``--json`` asks for it.
-
-    Returns:
-        Whether it was printed. What the command then prints for people goes nowhere.
-    """
-    stream = _asked[-1].json
-    if stream is None:
-        return False
-    print(json.dumps(value), file=stream, flush=True)
-    return True
+def document(value: Any) -> None:
+    """Print a value as one line of JSON, if ``--json`` asks for it; then what is for people goes nowhere."""
+    if (stream := _asked[-1].json) is not None:
+        print(json.dumps(value), file=stream, flush=True)
 
 
 def note(text: str, **fields: object) -> None:

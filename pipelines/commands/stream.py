@@ -176,8 +176,8 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                     )
                 return DONE
             started = {"event": "started", "run": name, "reads": feed.name, "output": job.output}
-            if not document(started):
-                print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
+            document(started)
+            print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
             with kept_current(request.page, job.output), ledger_kept_current(job):
                 run_until_stopped(pipeline, job, engine.here, watch)
     return _finished(job)
