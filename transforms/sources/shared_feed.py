@@ -215,12 +215,8 @@ class SharedFeed:
         """The oldest expected event time among the batches that are not committed, by partition."""
         oldest: dict[int, int | None] = {}
         for batch in self.pending:
-            known = oldest.get(batch.partition)
-            oldest[batch.partition] = (
-                batch.oldest if known is None or batch.oldest is None else min(known, batch.oldest)
-            )
-            if batch.oldest is None:
-                oldest[batch.partition] = known
+            times = (oldest.get(batch.partition), batch.oldest)
+            oldest[batch.partition] = min((time for time in times if time is not None), default=None)
         return oldest
 
     @property
