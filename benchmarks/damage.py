@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from benchmarks import inputs
 from benchmarks.pages import show
-from ldpbeam.pipelines.commands.rollup import read_all
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.estimates.rolled_up import read_all
 from ldpbeam.schemas.messages.binary import BadMessage, Message
 from ldpbeam.schemas.messages.decode import ARROW, decode_messages
 from ldpbeam.transforms.reports.dead_letters import DEAD as DEAD_TAG

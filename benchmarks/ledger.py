@@ -24,9 +24,9 @@ from ldpbeam.pipelines.estimates.periods import added_up
 from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output
 from ldpbeam.pipelines.runs.received import ReceivedFile
 from ldpbeam.pipelines.runs.sums import read_sums, write_sums
+from ldpbeam.received import Received
 from ldpbeam.schemas.outputs.received import About, bits_for, write_rows
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.spent import Received
 from ldpbeam.transforms.reports.received import ledger_fingerprint
 
 HOUR = 3_600_000

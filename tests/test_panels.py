@@ -16,7 +16,7 @@ import pytest
 
 import ldpbeam as ldp
 from ldpbeam.panels import Panel
-from ldpbeam.schemas.reports.columns import cast_column
+from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.turns import in_turn
 
 HOUR = 3_600_000

@@ -17,7 +17,7 @@ from ldpbeam.library.times import event_times_of
 from ldpbeam.library.values import scaled_means, scaled_values
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
 from ldpbeam.memoised import check_device_key
-from ldpbeam.schemas.reports.columns import cast_column
+from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn

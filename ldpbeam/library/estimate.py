@@ -15,9 +15,9 @@ from ldpbeam.pipelines.estimates import ledger, periods
 from ldpbeam.pipelines.estimates.child import one_blas_thread
 from ldpbeam.pipelines.estimates.published import Size, chosen, cut_windows, size_of, smallest, warnings_of
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
+from ldpbeam.received import Received, counted, distinct
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.spent import Received, counted, distinct
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.windows import FAR, Bounds, Span, whole_windows

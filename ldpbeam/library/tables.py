@@ -12,14 +12,8 @@ from numpy.typing import NDArray
 
 from ldpbeam.library.times import WRITE
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.schemas.reports.columns import (
-    ATTRIBUTE_KEY,
-    SERVICE_KEY,
-    Columns,
-    decoded,
-    is_without_zone,
-    text_of,
-)
+from ldpbeam.schemas.reports.casts import is_without_zone
+from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, text_of
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ldpbeam.received import Received
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.spent import Received
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import attribute_name

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.reports.columns import cast_column
+from ldpbeam.schemas.reports.casts import cast_column
 
 #: What times may be, and how others get a zone.
 WRITE = (

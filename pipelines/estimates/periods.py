@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ldpbeam.pipelines.estimates import readers
+from ldpbeam.received import UserReports
 from ldpbeam.schemas.outputs.records import Central, LedgerEntry, PeriodEntry, SpentAtMost
-from ldpbeam.spent import Line, PeriodSpent, UserReports, added, costs_of, services_of, spent, values_of
+from ldpbeam.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, rfc3339
 

@@ -19,6 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.pipelines.errors import UserError, naming
 from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, Output, delete, files_in
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
+from ldpbeam.received import Received, distinct
 from ldpbeam.schemas.outputs.received import (
     MOST_BITS,
     About,
@@ -27,7 +28,6 @@ from ldpbeam.schemas.outputs.received import (
     read_rows,
     write_rows,
 )
-from ldpbeam.spent import Received, distinct
 from ldpbeam.transforms.outputs.names import span_name
 from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.received import key_check, ledger_fingerprint

@@ -19,7 +19,7 @@ from ldpbeam.memoised.memos import fields_of
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.simulated.report_files import SentReports
-from ldpbeam.schemas.reports.columns import cast_column
+from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.stamps import stamp_of

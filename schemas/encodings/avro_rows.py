@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.files.avro_blocks import Block
 from ldpbeam.schemas.files.avro_headers import Header
-from ldpbeam.schemas.reports.columns import Columns, binary_of_width, decoded
+from ldpbeam.schemas.reports.casts import binary_of_width
+from ldpbeam.schemas.reports.columns import Columns, decoded
 from ldpbeam.schemas.reports.payloads import payload_column
 
 #: A batch has about this many reports, or about this many bytes if that is reached first.

@@ -14,7 +14,8 @@ import pyarrow.json
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings.compression import gzip_pieces
-from ldpbeam.schemas.reports.columns import Columns, decoded, parts_of
+from ldpbeam.schemas.reports.casts import parts_of
+from ldpbeam.schemas.reports.columns import Columns, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
 #: Text is decoded in chunks of about this many bytes, cut at the end of a line.

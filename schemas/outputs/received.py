@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from ldpbeam.spent import Rows
+from ldpbeam.received import Rows
 from ldpbeam.windows import FAR, Span
 
 #: The version of the format.

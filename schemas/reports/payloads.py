@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpbeam.schemas.reports.columns import fixed_bytes
+from ldpbeam.schemas.reports.casts import fixed_bytes
 
 
 def payload_column(payloads: np.ndarray) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.reports.columns import cast_column, is_number
+from ldpbeam.schemas.reports.casts import cast_column, is_number
 
 #: The kinds of payloads besides numbers, by the type of a value.
 _KINDS: dict[type, int] = {str: 1, bytes: 2}

@@ -14,7 +14,7 @@ import pytest
 from support.memo_vectors import NAMES, sent, vectors
 
 from ldpbeam.panels import Panel
-from ldpbeam.schemas.reports.columns import cast_column
+from ldpbeam.schemas.reports.casts import cast_column
 
 FILE = Path(__file__).parents[2] / "schemas" / "memo_vectors.json"
 

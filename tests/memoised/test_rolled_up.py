@@ -20,7 +20,7 @@ from ldpbeam.estimators.several_windows import of_several_windows
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.commands.rollup import read_all, rolled_up, write_all
+from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot

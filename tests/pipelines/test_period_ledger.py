@@ -28,10 +28,11 @@ from ldpbeam.pipelines.runs.received import (
     ledger_key,
 )
 from ldpbeam.pipelines.runs.sums import read_sums, write_sums
+from ldpbeam.received import Received, counted, distinct
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.received import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.spent import PeriodSpent, Received, counted, distinct
+from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.received import Keeping, WriteReceived

@@ -13,9 +13,9 @@ import pytest
 
 from ldpbeam.domains import Numeric
 from ldpbeam.pipelines.commands.options import study_of
-from ldpbeam.pipelines.commands.rollup import read_all
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.people import PeopleColumns, read_people
+from ldpbeam.pipelines.estimates.rolled_up import read_all
 from ldpbeam.pipelines.runs.inputs import find_input
 from ldpbeam.pipelines.runs.keys import read_key
 from ldpbeam.schemas.reports.columns import Columns

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.schemas.reports.columns import DELIVERY, binary_of_width
+from ldpbeam.schemas.reports.casts import binary_of_width
+from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.reports.payloads import payloads_in
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import mixed, version_index

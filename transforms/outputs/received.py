@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.received import Received, distinct
 from ldpbeam.schemas.outputs.received import About, bits_for, from_batch, write_rows
-from ldpbeam.spent import Received, distinct
 from ldpbeam.transforms.storage import make_folder, replacing
 
 #: A worker writes a file when it holds this many rows, or a bundle ends.

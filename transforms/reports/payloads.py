@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.mechanisms import Mechanism
-from ldpbeam.schemas.reports.columns import fixed_bytes
+from ldpbeam.schemas.reports.casts import fixed_bytes
 from ldpbeam.schemas.reports.payloads import bytes_in
 from ldpbeam.transforms.reports.batches import is_null
 from ldpbeam.transforms.reports.dead_letters import CODE

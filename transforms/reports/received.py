@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.received import Received, Unsigned
 from ldpbeam.schemas.reports.stamps import stamp_of
-from ldpbeam.spent import Received, Unsigned, services_of
+from ldpbeam.spent import services_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import is_null, mixed
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpbeam.schemas.reports.columns import as_json_values
+from ldpbeam.schemas.reports.casts import as_json_values
 
 #: Text in which JSON escapes something: quotation marks, backslashes, and all but printable ASCII.
 _ESCAPED = r'["\\]|[^ -~]'

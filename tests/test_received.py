@@ -1,10 +1,10 @@
-"""The order of a ledger's rows."""
+"""The order and the sums of the rows of received reports."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ldpbeam.spent import Received, UserReports, distinct, summed
+from ldpbeam.received import Received, UserReports, distinct, summed
 
 
 def _rows(rng: np.random.Generator) -> dict[str, np.ndarray]:
