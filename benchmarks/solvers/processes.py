@@ -1,4 +1,4 @@
-"""A run of 24 windows, 100 groups and 3 estimates: computed by one process, and by one per core.
+"""A run of two windows, 100 groups and 3 estimates: computed by one process, and by one per core.
 
 The whole of `compute_all` is timed: the estimates that the first process computes before the others start,
 their start, and the statistics and estimates that are sent. Beside it stands what the machine gives at most:
@@ -29,8 +29,8 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
 
-TITLE = "Processes: 24 windows x 100 groups x 3 estimates"
-WINDOWS, GROUPS = 24, 100
+WINDOWS, GROUPS = 2, 100
+TITLE = f"Processes: {WINDOWS} windows x {GROUPS} groups x 3 estimates"
 #: The users of each window and group, all at both services.
 USERS = 200
 HOUR = 3_600_000
@@ -74,7 +74,7 @@ def _cpu() -> float:
 
 
 #: The snapshots that processes solve which exchange nothing.
-ALONE = 100
+ALONE = 25
 
 _together: Barrier
 
