@@ -12,6 +12,8 @@ from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity
 
 #: Seconds to wait for brokers that do not answer.
 BROKER_SECONDS = 10.0
+#: Seconds after which the coordinator of a group is asked again.
+ASKING_SECONDS = 2.0
 EARLIEST, LATEST = "earliest", "latest"
 #: The rights to a topic, by the names of Kafka's access control.
 READ, WRITE = "Read", "Write"
@@ -88,18 +90,24 @@ class Brokers:
     def has_committed(self, group: str, partitions: Iterable[int]) -> bool:
         """Whether somebody has committed offsets of the topic for a group."""
         places = [self._kafka.TopicPartition(self.topic.name, each) for each in partitions]
-        asked = self._kafka.ConsumerGroupTopicPartitions(group, places)
+        # A consumer asks, because librdkafka's AdminClient ends the process with a segmentation fault if the
+        # broker does not coordinate the group, as one that has just started does not yet.
+        settings = {"group.id": group, "error_cb": self._errors.append}
+        consumer = client(self._kafka.Consumer, self.topic, settings)
         end = time.monotonic() + BROKER_SECONDS
-        while True:
-            answer = self._client.list_consumer_group_offsets([asked], **self._waiting)[group]
-            try:
-                return any(each.offset >= 0 for each in self._result(answer).topic_partitions)
-            except self._kafka.KafkaException as error:
-                (refusal,) = error.args
-                # A broker that has just started does not know its groups yet, and librdkafka asks it once.
-                if refusal.code() < 0 or not passes(refusal) or time.monotonic() > end:
-                    raise UserError(self._sentence(refusal, group)) from None
-            time.sleep(0.2)
+        try:
+            while True:
+                try:
+                    return any(each.offset >= 0 for each in consumer.committed(places, ASKING_SECONDS))
+                except self._kafka.KafkaException as error:
+                    # A refusal of the group comes as a message, and the question only finds no coordinator.
+                    message = consumer.poll(0)
+                    refusal = error.args[0] if message is None else message.error()
+                if not passes(refusal) or time.monotonic() > end:
+                    raise UserError(self._sentence(refusal, group))
+                time.sleep(0.2)
+        finally:
+            consumer.close()
 
     def cleanup_policy(self) -> str:
         """By what brokers delete messages of the topic; nothing if this user may not know."""

@@ -19,33 +19,41 @@ def test_a_broker_that_has_just_started_is_asked_for_its_groups_again(
 ) -> None:
     kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
     brokers = Brokers("--kafka", KafkaTopic("localhost:1", "t"), READ)
-    committed = types.SimpleNamespace(topic_partitions=[kafka.TopicPartition("t", 0, 7)])
 
     class Answers:
-        def __init__(self, *codes: int) -> None:
+        """A consumer whose coordinator refuses with some codes, and the group with others."""
+
+        def __init__(self, *codes: int, of_group: int | None = None) -> None:
             self.errors = [kafka.KafkaException(kafka.KafkaError(code)) for code in codes]
+            self.refused = of_group and types.SimpleNamespace(error=lambda: kafka.KafkaError(of_group))
+            self.closed = False
 
-        def poll(self, seconds: float) -> None:
-            """No error of a connection."""
-
-        def list_consumer_group_offsets(self, asked: Any, request_timeout: float) -> dict[str, Future[Any]]:
-            answer: Future[Any] = Future()
+        def committed(self, places: Any, timeout: float) -> list[Any]:
             if self.errors:
-                answer.set_exception(self.errors.pop(0))
-            else:
-                answer.set_result(committed)
-            return {"g": answer}
+                raise self.errors.pop(0)
+            return [kafka.TopicPartition("t", 0, 7)]
 
-    loading, without_right = 14, 30
-    monkeypatch.setattr(brokers, "_client", Answers(loading, loading))
-    assert brokers.has_committed("g", [0])
-    monkeypatch.setattr(brokers, "_client", Answers(loading, without_right))
-    with pytest.raises(UserError, match="--group g: this user may not commit offsets"):
-        brokers.has_committed("g", [0])
+        def poll(self, seconds: float) -> Any:
+            return self.refused
+
+        def close(self) -> None:
+            self.closed = True
+
+    def ask(answers: Answers) -> bool:
+        monkeypatch.setattr("ldpbeam.pipelines.runs.kafka_brokers.client", lambda *_: answers)
+        try:
+            return brokers.has_committed("g", [0])
+        finally:
+            assert answers.closed
+
+    loading, no_right, no_coordinator = 14, 30, kafka.KafkaError._TIMED_OUT
+    assert ask(Answers(loading, no_coordinator, loading))
+    for answers in (Answers(loading, no_right), Answers(no_coordinator, of_group=no_right)):
+        with pytest.raises(UserError, match="--group g: this user may not commit offsets"):
+            ask(answers)
     monkeypatch.setattr("ldpbeam.pipelines.runs.kafka_brokers.BROKER_SECONDS", 0.0)
-    monkeypatch.setattr(brokers, "_client", Answers(loading, loading, loading))
     with pytest.raises(UserError, match="the brokers refuse"):
-        brokers.has_committed("g", [0])
+        ask(Answers(loading, loading, loading))
 
 
 @pytest.mark.parametrize(
