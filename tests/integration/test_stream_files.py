@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 #: Files come in any order of event time.
-OPTIONS = ("--max-disorder", "1h", "--stop-when-idle", "4s")
+#: It stops after more time than a busy machine takes from one step to the next.
+OPTIONS = ("--max-disorder", "1h", "--stop-when-idle", "20s")
 KINDS = ("avro", "parquet", "jsonl")
 
 
