@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +38,9 @@ EDGE_DEVIATIONS = 2.0 ** np.array([3.0, 0.0, 6.0, 9.0])
 EDGE_CHANCE = 4.0 / (2 * len(BEGINNINGS))
 #: The search stops this far below the best evidence: then the part of the range that is left out has people.
 BEYOND = 6.0
+#: Places half way from the likeliest one to those beside it are tried while these are more than FINEST of the
+#: range away, and one of them has a log evidence that is lower by AS_LIKELY.
+AS_LIKELY, FINEST = 1.0, 1.0 / 512.0
 
 
 def numbers(likelihood: Likelihood) -> tuple[Fit, ...]:
@@ -45,7 +49,7 @@ def numbers(likelihood: Likelihood) -> tuple[Fit, ...]:
     smooth = [fit for fit in fits if fit.prior in BELOW_SPIKES]
     if smooth:
         fits += with_spikes(likelihood, max(smooth, key=lambda fit: fit.log_weight))
-    fits += _edges(likelihood)
+    fits += _edges(likelihood, max(fit.log_weight for fit in fits))
     return by_evidence(fits)
 
 
@@ -54,23 +58,55 @@ def first_answer(likelihood: Likelihood) -> Floats:
     return average(weigh(likelihood, [SMOOTH[1]]))
 
 
-def _edges(likelihood: Likelihood) -> Iterator[Fit]:
-    """Densities that begin inside of the range, and those that end there from the likeliest beginning on."""
+def _edges(likelihood: Likelihood, without: float) -> Iterator[Fit]:
+    """Densities that begin inside of the range, and those that end there from the likeliest beginning on.
+
+    Args:
+        likelihood: of the reports.
+        without: the log of chance times marginal likelihood of the likeliest density without an edge.
+    """
     support = (0.0, 1.0)
     for end in (0, 1):
-        best, likeliest = -np.inf, support
+        fits: dict[float, Fit] = {}
         for part in BEGINNINGS:
-            asked = (float(part), support[1]) if end == 0 else (support[0], float(1.0 - part))
-            (fit,) = _edge(likelihood, asked, EDGE_DEVIATIONS[:1])
-            yield fit
-            if fit.mode.log_evidence > best:
-                best, likeliest = fit.mode.log_evidence, asked
-            elif fit.mode.log_evidence < best - BEYOND:
+            fits[float(part)] = fit = _edge(likelihood, _cut(support, end, float(part)), EDGE_CHANCE)
+            if fit.mode.log_evidence < max(map(_evidence, fits.values())) - BEYOND:
                 break
-        yield from _edge(likelihood, likeliest, EDGE_DEVIATIONS[1:])
-        support = likeliest
+        likeliest, chance = max(fits.values(), key=_evidence), EDGE_CHANCE
+        while likeliest.log_weight > without and (between := _nearer(fits)):
+            chance /= 2.0
+            fits |= {part: _edge(likelihood, _cut(support, end, part), chance) for part in between}
+            likeliest = max(fits.values(), key=_evidence)
+        yield from fits.values()
+        priors = [replace(likeliest.prior, deviation=float(deviation)) for deviation in EDGE_DEVIATIONS[1:]]
+        yield from tried(likelihood, Family(priors, likeliest.chance))
+        support, without = likeliest.prior.support, max(without, likeliest.log_weight)
 
 
-def _edge(likelihood: Likelihood, support: tuple[float, float], deviations: Floats) -> Iterator[Fit]:
-    priors = [Prior(2, float(deviation), ends=True, support=support) for deviation in deviations]
-    return tried(likelihood, Family(priors, EDGE_CHANCE))
+def _nearer(fits: Mapping[float, Fit]) -> list[float]:
+    """Parts of the range half way from the likeliest one that was tried to those beside it.
+
+    None if these are near, or as likely: then the reports do not tell where the edge is.
+    """
+    parts = sorted(fits)
+    place = max(range(len(parts)), key=lambda index: _evidence(fits[parts[index]]))
+    likeliest, beside = parts[place], [*parts[max(place - 1, 0) : place], *parts[place + 1 : place + 2]]
+    if all(_evidence(fits[part]) > _evidence(fits[likeliest]) - AS_LIKELY for part in beside):
+        return []
+    around = beside if place > 0 else [0.0, *beside]
+    return [(part + likeliest) / 2.0 for part in around if abs(part - likeliest) > FINEST]
+
+
+def _evidence(fit: Fit) -> float:
+    return fit.mode.log_evidence
+
+
+def _cut(support: tuple[float, float], end: int, part: float) -> tuple[float, float]:
+    """A support without a part of the range at one of its ends."""
+    return (part, support[1]) if end == 0 else (support[0], 1.0 - part)
+
+
+def _edge(likelihood: Likelihood, support: tuple[float, float], chance: float) -> Fit:
+    prior = Prior(2, float(EDGE_DEVIATIONS[0]), ends=True, support=support)
+    (fit,) = tried(likelihood, Family([prior], chance))
+    return fit
