@@ -64,8 +64,7 @@ class Curves:
 def normalised(logs: Floats) -> Floats:
     """The distributions in proportion to the exponentials of their logarithms, shape (blocks, n)."""
     powers = np.exp(logs - logs.max(axis=0))
-    shares: Floats = powers / powers.sum(axis=0)
-    return shares
+    return np.asarray(powers / powers.sum(axis=0))
 
 
 def log_softplus(heights: Floats) -> Floats:

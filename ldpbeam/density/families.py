@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -41,6 +42,8 @@ BEYOND = 6.0
 #: Places half way from the likeliest one to those beside it are tried while these are more than FINEST of the
 #: range away, and one of them has a log evidence that is lower by AS_LIKELY.
 AS_LIKELY, FINEST = 1.0, 1.0 / 512.0
+
+_evidence = attrgetter("mode.log_evidence")
 
 
 def numbers(likelihood: Likelihood) -> tuple[Fit, ...]:
@@ -97,10 +100,6 @@ def _nearer(fits: Mapping[float, Fit]) -> list[float]:
     return [(part + likeliest) / 2.0 for part in around if abs(part - likeliest) > FINEST]
 
 
-def _evidence(fit: Fit) -> float:
-    return fit.mode.log_evidence
-
-
 def _cut(support: tuple[float, float], end: int, part: float) -> tuple[float, float]:
     """A support without a part of the range at one of its ends."""
     return (part, support[1]) if end == 0 else (support[0], 1.0 - part)
@@ -108,5 +107,4 @@ def _cut(support: tuple[float, float], end: int, part: float) -> tuple[float, fl
 
 def _edge(likelihood: Likelihood, support: tuple[float, float], chance: float) -> Fit:
     prior = Prior(2, float(EDGE_DEVIATIONS[0]), ends=True, support=support)
-    (fit,) = tried(likelihood, Family([prior], chance))
-    return fit
+    return next(tried(likelihood, Family([prior], chance)))

@@ -73,8 +73,7 @@ def within_one(estimates: ArrayLike, errors: ArrayLike, level: float) -> Floats:
     upper = centres > 0.5
     distance = np.where(upper, 1.0 - centres, centres)
     ends = np.minimum(above_zero(distance / scales, level) * scales[:, None], 1.0)
-    intervals: Floats = np.where(upper[:, None], 1.0 - ends[:, ::-1], ends)
-    return intervals
+    return np.asarray(np.where(upper[:, None], 1.0 - ends[:, ::-1], ends))
 
 
 def each_level(level: float, many: int, simultaneous: bool) -> float:

@@ -100,12 +100,11 @@ class StatisticIntervals:
         if asked not in self._known:
             self._known[asked] = _parts(question, wanted, only_mean=only_mean)
         parts = self._known[asked]
-        how = (
-            f"; for the fewest users who can have reported in {question.repeats:,} windows"
-            if question.repeats > 1
-            else ""
-        )
-        how = BY_USER if question.statistic.joined is not None else how
+        how = ""
+        if question.statistic.joined is not None:
+            how = BY_USER
+        elif question.repeats > 1:
+            how = f"; for the fewest users who can have reported in {question.repeats:,} windows"
         held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
         flags = {
             **dict.fromkeys(held, self._misfit(question)),

@@ -187,12 +187,10 @@ def share_ends(draws: Floats, level: float, simultaneous: bool) -> Floats:
 
     Simultaneous ends reach as many standard deviations from the mean as hold that part of the draws whole.
     """
+    bounds = ends(draws, level)
     if simultaneous:
         mean, error = draws.mean(axis=0), draws.std(axis=0) + 1e-300
         reach = float(np.quantile((np.abs(draws - mean) / error).max(axis=1), level))
         reach = max(reach, float(ndtri(0.5 + 0.5 * level)))
         bounds = np.column_stack((mean - reach * error, mean + reach * error))
-    else:
-        bounds = ends(draws, level)
-    clipped: Floats = np.clip(bounds, 0.0, 1.0)
-    return clipped
+    return np.clip(bounds, 0.0, 1.0)

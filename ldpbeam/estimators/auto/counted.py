@@ -28,10 +28,9 @@ def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact 
         min(int(np.count_nonzero(own)), MOST_BLOCKS if isinstance(channel, BandChannel) else channel.shape[0])
         for channel, own in zip(channels, counts, strict=True)
     )
-    if (
-        rows * len(sizes) > MOST_ENTRIES
-        or max(channel.shape[0] for channel in channels) * len(sizes) > 4 * MOST_ENTRIES
-    ):
+    # While it is put together, the rows without reports are there, too.
+    whole = max(channel.shape[0] for channel in channels)
+    if max(rows, whole / 4) * len(sizes) > MOST_ENTRIES:
         return None
     folded = [_folded(channel, own, sizes) for channel, own in zip(channels, counts, strict=True)]
     matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))

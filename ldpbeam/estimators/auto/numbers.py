@@ -123,14 +123,11 @@ def kind(prior: Prior) -> str:
     """What a prior assumes to be smooth, in words."""
     if prior.spikes:
         return "smooth log density with spikes"
-    if not prior.ends:
-        return f"{SHAPES[prior.order]} {SCALED[prior.scale]}"
-    inner = prior.support != (0.0, 1.0)
-    return (
-        "log density that begins or ends inside of the range"
-        if inner
-        else "log density with powers at its ends"
-    )
+    if prior.support != (0.0, 1.0):
+        return "log density that begins or ends inside of the range"
+    if prior.ends:
+        return "log density with powers at its ends"
+    return f"{SHAPES[prior.order]} {SCALED[prior.scale]}"
 
 
 def label(prior: Prior) -> str:
