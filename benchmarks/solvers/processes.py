@@ -1,8 +1,8 @@
 """A run of two windows, 100 groups and 3 estimates: computed by one process, and by one per core.
 
 The whole of `compute_all` is timed: the estimates that the first process computes before the others start,
-their start, and the statistics and estimates that are sent. Beside it stands what the machine gives at most:
-processes that exchange nothing, each with the same estimates.
+their start, and the statistics and estimates that are sent. Beside it stand processes that exchange nothing,
+each with the same estimates: about what the machine can give.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def section() -> str:
         most.append(many * seconds_alone(1) / seconds_alone(many))
         row = [pair + 1, f"{one:.1f}", f"{one_cpu:.1f}", f"{other:.1f}", f"{other_cpu:.1f}"]
         rows.append([*row, f"{ratios[-1]:.2f}", f"{most[-1]:.2f}", f"{os.getloadavg()[0]:.1f}"])
-    header = ["pair", "one: s", "CPU s", f"{many}: s", "CPU s", "times faster", "at most", "load"]
+    header = ["pair", "one: s", "CPU s", f"{many}: s", "CPU s", "times faster", "alone", "load"]
     notes = [
         f"{WINDOWS} windows of {GROUPS} groups, {USERS:,} users at two joined services, 256 buckets: `ule`,",
         "`ems` of both services and `ems` of one. The target on two cores is 1.8 times; here it is",
@@ -122,7 +122,7 @@ def section() -> str:
         f"{statistics.median(costs):.2f} times the CPU of one. The estimates are",
         "the same to the last bit." if equal else "NOT THE SAME.",
         f"{many} processes that exchange nothing, each with the estimates of {ALONE} groups, do",
-        f"{statistics.median(most):.2f} times the work of one in the same time: the machine gives no more.",
+        f"{statistics.median(most):.2f} times the work of one in the same time.",
         "Times are of the clock, so this section needs a machine that does nothing else; the load is that of",
         "the last minute.",
         "",
