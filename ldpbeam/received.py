@@ -153,9 +153,9 @@ def _in_order(rows: Rows, names: Sequence[str]) -> tuple[NDArray[np.int64], NDAr
 
 def differ(rows: Rows, order: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.bool_]:
     """Which rows, in an order, differ from the one before in some column, shape (n,); the first does."""
-    differ = np.zeros(len(order), dtype=np.bool_)
-    differ[:1] = True
+    differs = np.zeros(len(order), dtype=np.bool_)
+    differs[:1] = True
     for name in names:
         column = getattr(rows, name)[order]
-        differ[1:] |= column[1:] != column[:-1]
-    return differ
+        differs[1:] |= column[1:] != column[:-1]
+    return differs

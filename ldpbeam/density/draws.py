@@ -195,8 +195,7 @@ def of_people(
     held = likelihood.expanded(centre, np.diag(centre))[1]
     covariance = (np.diag(held.sum(axis=1)) - held) / (total * people)
     root = np.linalg.cholesky(covariance + 1e-13 * np.eye(len(centre)))
-    drawn: Floats = shares * likelihood.slopes(shares) / total
-    return drawn + root @ rng.standard_normal(shares.shape)
+    return np.asarray(shares * likelihood.slopes(shares) / total + root @ rng.standard_normal(shares.shape))
 
 
 def freedom(fits: Sequence[Fit]) -> float:

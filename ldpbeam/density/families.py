@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from operator import attrgetter
 
 import numpy as np
 
@@ -43,8 +42,6 @@ BEYOND = 6.0
 #: range away, and one of them has a log evidence that is lower by AS_LIKELY.
 AS_LIKELY, FINEST = 1.0, 1.0 / 512.0
 
-_evidence = attrgetter("mode.log_evidence")
-
 
 def numbers(likelihood: Likelihood) -> tuple[Fit, ...]:
     """The priors of a number that are not hopeless, by their marginal likelihoods."""
@@ -71,15 +68,15 @@ def _edges(likelihood: Likelihood, without: float) -> Iterator[Fit]:
     support = (0.0, 1.0)
     for end in (0, 1):
         fits: dict[float, Fit] = {}
-        for part in BEGINNINGS:
-            fits[float(part)] = fit = _edge(likelihood, _cut(support, end, float(part)), EDGE_CHANCE)
-            if fit.mode.log_evidence < max(map(_evidence, fits.values())) - BEYOND:
+        for part in BEGINNINGS.tolist():
+            fits[part] = fit = _edge(likelihood, _cut(support, end, part), EDGE_CHANCE)
+            if fit.mode.log_evidence < fits[_likeliest(fits)].mode.log_evidence - BEYOND:
                 break
-        likeliest, chance = max(fits.values(), key=_evidence), EDGE_CHANCE
+        likeliest, chance = fits[_likeliest(fits)], EDGE_CHANCE
         while likeliest.log_weight > without and (between := _nearer(fits)):
             chance /= 2.0
             fits |= {part: _edge(likelihood, _cut(support, end, part), chance) for part in between}
-            likeliest = max(fits.values(), key=_evidence)
+            likeliest = fits[_likeliest(fits)]
         yield from fits.values()
         priors = [replace(likeliest.prior, deviation=float(deviation)) for deviation in EDGE_DEVIATIONS[1:]]
         yield from tried(likelihood, Family(priors, likeliest.chance))
@@ -91,13 +88,18 @@ def _nearer(fits: Mapping[float, Fit]) -> list[float]:
 
     None if these are near, or as likely: then the reports do not tell where the edge is.
     """
-    parts = sorted(fits)
-    place = max(range(len(parts)), key=lambda index: _evidence(fits[parts[index]]))
-    likeliest, beside = parts[place], [*parts[max(place - 1, 0) : place], *parts[place + 1 : place + 2]]
-    if all(_evidence(fits[part]) > _evidence(fits[likeliest]) - AS_LIKELY for part in beside):
+    likeliest = _likeliest(fits)
+    below = max((part for part in fits if part < likeliest), default=0.0)
+    above = min((part for part in fits if part > likeliest), default=likeliest)
+    least = fits[likeliest].mode.log_evidence - AS_LIKELY
+    if all(fits[part].mode.log_evidence > least for part in (below, above) if part in fits):
         return []
-    around = beside if place > 0 else [0.0, *beside]
-    return [(part + likeliest) / 2.0 for part in around if abs(part - likeliest) > FINEST]
+    return [(part + likeliest) / 2.0 for part in (below, above) if abs(part - likeliest) > FINEST]
+
+
+def _likeliest(fits: Mapping[float, Fit]) -> float:
+    """The part of the range whose density without it makes the reports likeliest."""
+    return max(fits, key=lambda part: fits[part].mode.log_evidence)
 
 
 def _cut(support: tuple[float, float], end: int, part: float) -> tuple[float, float]:

@@ -90,8 +90,7 @@ class Quadratic:
         """The log-likelihoods of distributions, shape (blocks, n) to (n,)."""
         away = shares - self.centre[:, None]
         bent = np.einsum("bn,bn->n", away, self.information @ away)
-        log_likelihoods: Floats = self.value + self.rises @ away - 0.5 * bent
-        return log_likelihoods
+        return np.asarray(self.value + self.rises @ away - 0.5 * bent)
 
     def slopes(self, shares: Floats) -> Floats:
         """The slopes by share at distributions, shape (blocks, n) to (blocks, n)."""

@@ -18,6 +18,7 @@ from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.schemas.outputs.estimates import json_fields
+from ldpbeam.statistics import counted
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 from ldpbeam.untrusted import shown
 
@@ -66,8 +67,7 @@ def rollup_command(options: argparse.Namespace) -> int:
     tables.print_estimates(console, estimates)
     print_fit(study, tests, 0)
     repeated = f"; {rolled.repeated:,} more were repeated or of earlier panes" if rolled.repeated else ""
-    merged = "1 snapshot" if rolled.merged == 1 else f"{rolled.merged:,} snapshots"
     held = f"; {rolled.held:,} more were left out, as others hold their reports" if rolled.held else ""
-    print(f"{merged} merged into {len(rolled.snapshots):,}{repeated}{held}")
+    print(f"{counted(rolled.merged, 'snapshot')} merged into {len(rolled.snapshots):,}{repeated}{held}")
     print(f"estimates and statistics are in {shown(options.output)}")
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, wait
@@ -93,9 +94,8 @@ class Brokers:
         # A consumer asks, because librdkafka's AdminClient ends the process with a segmentation fault if the
         # broker does not coordinate the group, as one that has just started does not yet.
         settings = {"group.id": group, "error_cb": self._errors.append}
-        consumer = client(self._kafka.Consumer, self.topic, settings)
         end = time.monotonic() + BROKER_SECONDS
-        try:
+        with contextlib.closing(client(self._kafka.Consumer, self.topic, settings)) as consumer:
             while True:
                 try:
                     return any(each.offset >= 0 for each in consumer.committed(places, ASKING_SECONDS))
@@ -106,8 +106,6 @@ class Brokers:
                 if not passes(refusal) or time.monotonic() > end:
                     raise UserError(self._sentence(refusal, group))
                 time.sleep(0.2)
-        finally:
-            consumer.close()
 
     def cleanup_policy(self) -> str:
         """By what brokers delete messages of the topic; nothing if this user may not know."""
