@@ -12,7 +12,6 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from apache_beam.options.pipeline_options import (
     PortableOptions,
     StandardOptions,
 )
-from apache_beam.runners.runner import PipelineState
 from support.waiting import wait_until
 
 from ldpbeam.pipelines.commands.options import engine_request
@@ -31,7 +29,7 @@ from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import flink
-from ldpbeam.runners.flink import cluster, jobs, keys, parts, processes, settings
+from ldpbeam.runners.flink import cluster, keys, parts, processes, settings
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Records, Rest
 from ldpbeam.runners.names import FLINK
@@ -339,71 +337,3 @@ def test_records_and_watermarks_by_vertex(rest_server: Any) -> None:
     assert rest.watermarks("j") == {"Read": [-5]}
     rest.cancel("j")
     assert asked == ["/jobs/j?mode=cancel"]
-
-
-class FakeRest:
-    """A job whose watermarks and checkpoints follow a script; a look a step."""
-
-    def __init__(self, steps: list[tuple[int, int]]) -> None:
-        self.steps = iter(steps)
-        self.cancelled = threading.Event()
-
-    def jobs(self) -> list[dict[str, Any]]:
-        return [
-            {"jid": "x", "name": "other", "state": "RUNNING"},
-            {"jid": "j", "name": "n", "state": "RUNNING", "tasks": {"running": 1}},
-        ]
-
-    def watermarks(self, job: str) -> dict[str, list[int]]:
-        assert job == "j"
-        self.watermark, self.completed = next(self.steps)
-        if self.watermark < -1:
-            raise FlinkError("away")
-        return {"source": [], "sink": [jobs.PAST_ALL_WINDOWS + 1, self.watermark]}
-
-    def checkpoints(self, _: str) -> dict[str, Any]:
-        latest = {"id": self.completed} if self.completed else None
-        return {"counts": {"total": 4}, "latest": {"completed": latest}}
-
-    def cancel(self, job: str) -> None:
-        assert next(self.steps, None) is None
-        self.cancelled.set()
-
-
-class FakeResult:
-    """Beam's result, which raises as Beam does when the job is cancelled."""
-
-    def __init__(self, cancelled: threading.Event) -> None:
-        self.cancelled = cancelled
-        self.state = PipelineState.CANCELLED
-
-    def wait_until_finish(self, _: int | None) -> None:
-        assert self.cancelled.wait(20)
-        raise RuntimeError("JobCancellationException")
-
-    def metrics(self) -> str:
-        return "metrics"
-
-
-def test_a_stream_is_done_when_a_checkpoint_has_begun_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
-    end = jobs.PAST_ALL_WINDOWS + 1
-    # Not at the end, away, at the end; then the checkpoints of before, then the one that counts.
-    rest = FakeRest([(0, 4), (-9, 4), (end, 0), (end, 0), (end, 4), (end, 5)])
-    stopped: list[str] = []
-    server: Any = SimpleNamespace(stop=lambda: stopped.append("stopped"))
-    result = jobs.StreamResult(FakeResult(rest.cancelled), server, rest, "n")  # type: ignore[arg-type]
-    assert result.wait_until_finish() == PipelineState.DONE
-    assert result.state == PipelineState.DONE
-    assert stopped == ["stopped"]
-    assert result.metrics() == "metrics"
-
-
-def test_a_stream_that_somebody_else_cancelled_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
-    rest = FakeRest([(0, 4)] * 10_000)
-    rest.cancelled.set()
-    result = jobs.StreamResult(FakeResult(rest.cancelled), None, rest, "n")  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="Cancellation"):
-        result.wait_until_finish()
-    assert result.state == PipelineState.CANCELLED

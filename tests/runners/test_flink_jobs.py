@@ -1,0 +1,81 @@
+"""When the job of a stream on Flink is done; no cluster needed."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from apache_beam.runners.runner import PipelineState
+
+from ldpbeam.runners.flink import jobs
+from ldpbeam.runners.flink.parts import FlinkError
+
+
+class FakeRest:
+    """A job whose watermarks and checkpoints follow a script; a look a step."""
+
+    def __init__(self, steps: list[tuple[int, int]]) -> None:
+        self.steps = iter(steps)
+        self.cancelled = threading.Event()
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return [
+            {"jid": "x", "name": "other", "state": "RUNNING"},
+            {"jid": "j", "name": "n", "state": "RUNNING", "tasks": {"running": 1}},
+        ]
+
+    def watermarks(self, job: str) -> dict[str, list[int]]:
+        assert job == "j"
+        self.watermark, self.completed = next(self.steps)
+        if self.watermark < -1:
+            raise FlinkError("away")
+        return {"source": [], "sink": [jobs.PAST_ALL_WINDOWS + 1, self.watermark]}
+
+    def checkpoints(self, _: str) -> dict[str, Any]:
+        latest = {"id": self.completed} if self.completed else None
+        return {"counts": {"total": 4}, "latest": {"completed": latest}}
+
+    def cancel(self, job: str) -> None:
+        assert next(self.steps, None) is None
+        self.cancelled.set()
+
+
+class FakeResult:
+    """Beam's result, which raises as Beam does when the job is cancelled."""
+
+    def __init__(self, cancelled: threading.Event) -> None:
+        self.cancelled = cancelled
+        self.state = PipelineState.CANCELLED
+
+    def wait_until_finish(self, _: int | None) -> None:
+        assert self.cancelled.wait(20)
+        raise RuntimeError("JobCancellationException")
+
+    def metrics(self) -> str:
+        return "metrics"
+
+
+def test_a_stream_is_done_when_a_checkpoint_has_begun_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
+    end = jobs.PAST_ALL_WINDOWS + 1
+    # Not at the end, away, at the end; then the checkpoints of before, then the one that counts.
+    rest = FakeRest([(0, 4), (-9, 4), (end, 0), (end, 0), (end, 4), (end, 5)])
+    stopped: list[str] = []
+    server: Any = SimpleNamespace(stop=lambda: stopped.append("stopped"))
+    result = jobs.StreamResult(FakeResult(rest.cancelled), server, rest, "n")  # type: ignore[arg-type]
+    assert result.wait_until_finish() == PipelineState.DONE
+    assert result.state == PipelineState.DONE
+    assert stopped == ["stopped"]
+    assert result.metrics() == "metrics"
+
+
+def test_a_stream_that_somebody_else_cancelled_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
+    rest = FakeRest([(0, 4)] * 10_000)
+    rest.cancelled.set()
+    result = jobs.StreamResult(FakeResult(rest.cancelled), None, rest, "n")  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="Cancellation"):
+        result.wait_until_finish()
+    assert result.state == PipelineState.CANCELLED
