@@ -45,8 +45,8 @@ distributed as right reports of other people, no test tells them apart, however 
 there are.
 
 - **Noisier reports of `grr`**, also if clients perturb twice, are right reports of people who are
-  spread more evenly. The same holds for `stochastic_rounding`, `haar` of two leaves, `privkv` and
-  `pckv_grr`: an even population sends reports at random.
+  spread more evenly. The same holds for `haar` of two leaves, `privkv`, `pckv_grr`, and clients that
+  perturb twice for `stochastic_rounding` (its reports of another epsilon are dead letters).
 - **Clients that perturb a number twice** send right reports of another value: of their first report,
   brought into the domain. (Reports of `olh` and `hadamard` are no values. Clients that perturb these
   again send reports of a smaller epsilon, which is seen.)
@@ -57,8 +57,8 @@ there are.
 - **Fake users who perturb a value of their choice** are people who have it. [Fake
   users](fake_users.md) says how far they move an estimate.
 - **Clients that remember no noise though the study says so**, if people are spread evenly over the
-  categories: they look like people who change their values. (Noise that is remembered, or reports that are
-  repeated, against what the study says look like people who keep theirs, if these change theirs often.)
+  categories: they look like people who change their values. (Clients that remember
+  noise or repeat reports, though the study says that noise is fresh, look like people who keep their values.)
   [Memory](memory.md) says which fleets are seen."""
 
 Key = tuple[str, str, int, int]
@@ -118,7 +118,7 @@ def page(found: dict[Key, tuple[bool, float]]) -> str:
         "# What the tests of fit see",
         "",
         "Written by `python -m benchmarks.fit --write docs/fit.md`, which can be stopped and started again.",
-        "Epsilon is 1, and numbers have 256 buckets. A run is all tests of one statistic. As in",
+        "Epsilon is 1, and numbers have 256 buckets. A run on this page is all tests of one statistic. As in",
         "`ldpbeam estimate`, a run has a warning if a test is significant at "
         f"{FALSE_ALARMS:.0%} after Holm's correction,",
         "or if it has reports that the mechanism cannot send. It is then flagged.",

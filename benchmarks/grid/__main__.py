@@ -10,9 +10,9 @@ mean absolute error of the 5% and the 95% quantile, and the mean squared error o
 Losses are relative to the best fixed method of the cell, which is chosen with the truth, by the mean loss
 over seeds. `auto` is tuned on one half of the populations, and the page tells of the other
 (`benchmarks/grid/populations.py`). "Beyond noise" counts the cells that are above 1.20 by more than two
-standard errors. `threshold` returns shares that need not add up to one: where reports say nearly nothing it
-returns zeros, and on a long tail no distribution has so small a mean absolute error
-(docs/decisions/34-auto-shares.md).
+standard errors, which a cell of one seed does not have. `threshold` returns shares that need not add up to
+one: where reports say nearly nothing it returns zeros, and on a long tail no distribution has so small a mean
+absolute error (docs/decisions/34-auto-shares.md).
 
 Results are appended to a file as they come; what is there already is not computed again. Those of `auto`
 are of one version of the estimators' code.

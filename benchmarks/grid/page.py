@@ -10,7 +10,7 @@ from benchmarks.grid.cells import Result
 from benchmarks.grid.compare import BEYOND, Compared, geometric_mean
 from benchmarks.grid.methods import AUTO, MECHANISMS
 
-#: The largest loss of `auto` in any cell, relative to the best fixed method's.
+#: Cells in which `auto`'s loss, relative to the best fixed method's, is above this are counted.
 LIMIT = 1.20
 WORST = 15
 
