@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from support.asked import attribute_of, categories, question_of
 
-from ldpbeam.estimators import Question
+from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto.hashed_supports import with_all_counts
 from ldpbeam.estimators.auto.share_likelihood import Likelihood, Supports, likelihood_of
 from ldpbeam.mechanisms import LocalHashing, Mechanism, RandomisedResponse
@@ -53,6 +53,14 @@ def test_one_step_is_unbiased_and_as_exact_as_it_says_and_more_exact_than_suppor
     # In pairs, because both have the same reports: at least 3% nearer by far more than chance.
     gains = ((np.array(plain) - SHARES) ** 2).sum(axis=1) - squared
     assert gains.mean() - 4.0 * gains.std(ddof=1) / math.sqrt(RUNS) > 0.03 * squared.mean()
+
+
+@pytest.mark.parametrize(("size", "seeds"), [(60, 1), (3, 1), (20, 1)])
+def test_few_seeds_that_do_not_tell_categories_apart_have_an_answer(size: int, seeds: int) -> None:
+    attribute = attribute_of(categories(size), LocalHashing(5.0, size=size, seeds=seeds))
+    question = question_of(attribute, np.arange(600) % size, 1)
+    found = estimate("auto", attribute, question.statistic).distribution
+    assert found is not None and found.sum() == pytest.approx(1.0)
 
 
 def test_only_services_with_counts_by_seed_and_hash_change() -> None:

@@ -48,9 +48,14 @@ def _is_small(mechanism: CategoricalMechanism) -> bool:
 
 
 def _scored(part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> Part:
-    """Supports that say as much as one step of Fisher's scoring from ``shares``, with sum 1."""
+    """Supports that say as much as one step of Fisher's scoring from ``shares``, with sum 1.
+
+    They stay as they are if the counts do not tell all categories apart: some have the same hashes.
+    """
     chances = matrix @ shares
     information = counts.sum() * (matrix.T @ (matrix / chances[:, None]))
+    if np.linalg.matrix_rank(information, hermitian=True) < len(shares):
+        return part
     inverse = np.linalg.inv(information)
     across = inverse.sum(axis=1)
     covariance = inverse - np.outer(across, across) / across.sum()
