@@ -94,11 +94,12 @@ def test_frequencies_of_many_reports_are_the_unbiased_ones_and_of_none_the_other
     chances = 0.2 + 0.5 * truth
     many = Supports(1e7 * chances[:, None], 1e7, 0.7, 0.2)
     found, _ = frequencies_of([KeyReports(many, truth, truth)])
-    np.testing.assert_allclose(found, truth, atol=3e-3)
+    # Four standard errors of 10^7 reports.
+    np.testing.assert_allclose(found, truth, atol=4.0 * math.sqrt(0.25 / 1e7) / 0.5)
     known = np.array([[1e5], [1e5], [1e5], [0.0]])
     fewer = Supports(known * chances[:, None], known, 0.7, 0.2)
     found, _ = frequencies_of([KeyReports(fewer, truth, truth)])
-    np.testing.assert_allclose(found[:3], truth[:3], atol=0.02)
+    np.testing.assert_allclose(found[:3], truth[:3], atol=4.0 * math.sqrt(0.25 / 1e5) / 0.5)
     assert truth[:3].min() < found[3] < 0.5
 
 

@@ -127,17 +127,16 @@ def test_families_are_distributions_of_the_right_mean() -> None:
     np.testing.assert_allclose((families @ atoms)[light], 1 / 200, rtol=2e-3)
 
 
-@pytest.mark.parametrize(("heavy", "people"), [(0.3, 500_000)])
-def test_equal_shares_beside_a_large_one_are_found_as_mr_finds_them(heavy: float, people: int) -> None:
+def test_equal_shares_beside_a_large_one_are_found_as_mr_finds_them() -> None:
     """Over 24 runs of other seeds auto has 0.3 to 0.7 of mr's error, with a standard error of 0.1."""
     mechanism = RandomisedResponse(0.5, size=100)
     attribute = attribute_of(categories(100), mechanism)
-    truth = np.full(100, (1.0 - heavy) / 99.0)
-    truth[17] = heavy
+    truth = np.full(100, 0.7 / 99.0)
+    truth[17] = 0.3
     rng, errors = np.random.default_rng(3), []
     for _ in range(8):
-        counts = rng.multinomial(people, mechanism.channel(100, 0).matvec(truth))
-        statistic = of_counts(attribute, counts, users=people)
+        counts = rng.multinomial(500_000, mechanism.channel(100, 0).matvec(truth))
+        statistic = of_counts(attribute, counts, users=500_000)
         both = [estimate(name, attribute, statistic).distribution for name in ("auto", "mr")]
         errors.append([np.abs(found - truth).mean() for found in both if found is not None])
     ours, of_mr = np.mean(errors, axis=0)

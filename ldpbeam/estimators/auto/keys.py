@@ -16,7 +16,14 @@ from scipy.special import betainc
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.share_likelihood import Supports
-from ldpbeam.estimators.auto.share_prior import averaged, ends_of, most_likely_prior, relative
+from ldpbeam.estimators.auto.share_prior import (
+    MOST_STEPS,
+    averaged,
+    ends_of,
+    most_likely_prior,
+    relative,
+    thinned,
+)
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.key_values.key_value import answer_keys, key_value, sums_of
 from ldpbeam.estimators.key_values.pckv import pckv_em
@@ -27,7 +34,7 @@ from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 
 #: The means and the sizes (as of this many seen keys) of the beta distributions that frequencies may have.
 BETA_MEANS, BETA_SIZES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7), (0.5, 2.0, 8.0, 30.0)
-#: The points of a frequency.
+#: The points of a frequency, beside those where unbiased frequencies are.
 POINTS = 401
 #: The centres of the keys' means on [-1, 1] and their deviations around it, all equally probable.
 CENTRES, SPREADS = np.linspace(-0.95, 0.95, 39), np.geomspace(0.03, 1.0, 12)
@@ -73,9 +80,8 @@ def auto_keys(question: Question) -> Estimate:
         return dataclasses.replace(estimate, frequencies=frequencies, details=details)
     means = means_of(parts, frequencies)
     chosen = "empirical Bayes over the frequencies and over the means of all keys"
-    return answer_keys(
-        question, "auto", frequencies, (1.0 + means) / 2.0, n_iterations=steps, details={"chosen": chosen}
-    )
+    parts_of_answer = {"n_iterations": steps, "converged": steps < MOST_STEPS, "details": {"chosen": chosen}}
+    return answer_keys(question, "auto", frequencies, (1.0 + means) / 2.0, **parts_of_answer)
 
 
 def key_reports(key_sums: KeySums) -> KeyReports:
@@ -96,14 +102,17 @@ def key_reports(key_sums: KeySums) -> KeyReports:
 
 def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
     """(the posterior mean of each key's frequency, shape (keys,), the steps of EM)."""
+    present = [part.present for part in parts]
+
+    def greatest(frequencies: Floats) -> Floats:
+        each = [np.atleast_2d(own.information(_inside(frequencies))) for own in present]
+        return np.asarray(np.sum(each, axis=0).max(axis=0))
+
     atoms = np.linspace(0.0, 1.0, POINTS) ** 2
+    atoms = np.unique(np.concatenate((atoms, thinned(_unbiased(present), greatest))))
     ends, pairs = ends_of(atoms, 1.0), itertools.product(BETA_MEANS, BETA_SIZES)
     families = np.array([np.diff(betainc(mean * size, (1.0 - mean) * size, ends)) for mean, size in pairs])
-    # Frequencies of 0 and 1 would need chances of 0 and 1 at the largest epsilons.
-    inside = atoms.clip(1e-12, 1.0 - 1e-12)
-    logs = np.zeros((len(parts[0].sums), len(atoms)))
-    for part in parts:
-        logs += part.present.log_likelihood(inside)
+    logs = np.sum([own.log_likelihood(_inside(atoms)) for own in present], axis=0)
     table, _ = relative(logs)
     log_likelihoods = np.log(np.maximum(table @ families.T, np.finfo(np.float64).tiny)).sum(axis=0)
     weights = np.exp(log_likelihoods - log_likelihoods.max())
@@ -111,6 +120,19 @@ def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
     joint = table * prior
     frequencies: Floats = (joint @ atoms) / joint.sum(axis=1)
     return frequencies, steps
+
+
+def _inside(frequencies: Floats) -> Floats:
+    """Frequencies of 0 and 1 would need chances of 0 and 1 at the largest epsilons."""
+    return frequencies.clip(1e-12, 1.0 - 1e-12)
+
+
+def _unbiased(present: list[Supports]) -> Floats:
+    """The unbiased frequencies of the keys that have reports, by all services together."""
+    each = [(own.supports / np.maximum(own.reports, 1.0) - own.q) / (own.p - own.q) for own in present]
+    weights = np.array([own.information(_inside(found)) for own, found in zip(present, each, strict=True)])
+    known = weights.sum(axis=0) > 0.0
+    return np.asarray((weights * each).sum(axis=0)[known] / weights.sum(axis=0)[known])
 
 
 def means_of(parts: list[KeyReports], frequencies: Floats) -> Floats:

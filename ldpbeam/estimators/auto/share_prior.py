@@ -12,7 +12,7 @@ reports that say little, cannot move it far.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -231,19 +231,28 @@ def grid(likelihood: Likelihood) -> Floats:
     size, unbiased = len(likelihood.members), likelihood.shares
     largest = min(max(float(unbiased.max()), 2.0 / size), 1.0)
     low = np.geomspace(1e-3 / size, largest, LOW_POINTS)
-    seen = np.sort(unbiased[unbiased > 0.0].clip(max=1.0))
+    special = np.array([*PLACES, 1.0]) / size
+    return np.unique(np.concatenate((special, low, thinned(unbiased, likelihood.information))))
+
+
+def thinned(shares: Floats, information: Callable[[Floats], Floats]) -> Floats:
+    """Some of the shares above zero, ascending: at distances of APART or more, at most MOST_POINTS.
+
+    Args:
+        shares: the shares, shape (n,).
+        information: of the reports at any shares in [0, 1].
+    """
+    seen = np.sort(shares[shares > 0.0].clip(max=1.0))
     # The distance between shares, in standard deviations of the noise at these shares.
     at = np.linspace(0.0, 1.0, CURVE)
-    density = np.sqrt(likelihood.information(at))
+    density = np.sqrt(information(at))
     distance = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2.0 * np.diff(at))))
     places, step = np.interp(seen, at, distance), APART
     while True:
         _, kept = np.unique(np.floor(places / step), return_index=True)
         if len(kept) <= MOST_POINTS:
-            break
+            return seen[kept]
         step *= 1.5
-    special = np.array([*PLACES, 1.0]) / size
-    return np.unique(np.concatenate((special, low, seen[kept])))
 
 
 def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floats, Floats]:

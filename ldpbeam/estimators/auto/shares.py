@@ -18,7 +18,7 @@ from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.hashed_supports import with_all_counts
 from ldpbeam.estimators.auto.share_likelihood import MOST_CATEGORIES, Likelihood, likelihood_of
-from ldpbeam.estimators.auto.share_prior import Posterior, posterior
+from ldpbeam.estimators.auto.share_prior import MOST_STEPS, Posterior, posterior
 from ldpbeam.estimators.em import em
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
@@ -102,9 +102,9 @@ def auto_shares(question: Question) -> Estimate:
     if not all(isinstance(mechanism, CategoricalMechanism) for mechanism in question.mechanisms):
         return em(question)
     belief = share_belief(question)
-    details = {"chosen": chosen(belief), "weight_of_order": belief.weight}
+    details, steps = {"chosen": chosen(belief), "weight_of_order": belief.weight}, belief.without_order.steps
     return question.answer_distribution(
-        "auto", belief.shares, n_iterations=belief.without_order.steps, details=details
+        "auto", belief.shares, n_iterations=steps, converged=steps < MOST_STEPS, details=details
     )
 
 
