@@ -130,7 +130,7 @@ OF_NUMBERS: Mapping[str, Services] = {
     "PM": (("piecewise", {}),),
     "ULE": (("square_wave", {}), ("piecewise", {}), ("stochastic_rounding", {})),
 }
-#: The shapes of the reporting half of the grid, which `auto` was not tuned on, and a spike.
+#: Eight shapes of the reporting half of the grid, which `auto` was not tuned on, a spike, and incomes.
 SHAPES: Mapping[str, Callable[[int, np.random.Generator], Floats]] = {
     "smooth": number(shapes.beta(3.0, 5.0)),
     "humps": number(shapes.mixed(0.35, shapes.normal(0.22, 0.08), shapes.normal(0.62, 0.05))),
@@ -162,14 +162,16 @@ OTHERS: tuple[tuple[str, Services, Domain, str, Any], ...] = (
 def cells() -> Iterator[Cell]:
     """All cells: categories and keys, then numbers, those of many people last.
 
-    In half of the cells of numbers the study names ``ems`` and no other estimator, in the others ``auto``.
+    In half of the cells of one service that asks for numbers, the study names ``ems`` and no other estimator,
+    in the others ``auto``.
     """
     sizes = tuple(itertools.product((2_000, 50_000), (0.5, 2.0)))
     for (n, epsilon), (label, services, domain, name, population) in itertools.product(sizes, OTHERS):
         yield Cell(label, services, domain, name, population, n, epsilon, "")
-    here = [name for name in SHAPES if name not in FILES or (shapes.DATA / FILES[name]).exists()]
-    for place, (label, (n, epsilon), name) in enumerate(itertools.product(OF_NUMBERS, sizes, here)):
-        named = "ems" if place % 2 and label != "ULE" else "auto"
+    for place, (label, (n, epsilon), name) in enumerate(itertools.product(OF_NUMBERS, sizes, SHAPES)):
+        if name in FILES and not (shapes.DATA / FILES[name]).exists():
+            continue
+        named = "ems" if (place + place // len(SHAPES)) % 2 and label != "ULE" else "auto"
         yield Cell(label, OF_NUMBERS[label], NUMBERS, name, SHAPES[name], n, epsilon, named)
 
 
@@ -290,8 +292,9 @@ setting and a kind of number. Of kinds with many numbers (quantiles, ranges, the
 {CATEGORIES} categories, the {KEYS} keys) a cell has the average over these; single buckets can hold the truth
 more or less often.
 
-- The shapes of numbers are those of the reporting half of [the grid](grid.md), incomes, and a spike:
-  Beta(2, 5), of which 20% have the one value 0.31. `delays` are those of flights.
+- Eight shapes of numbers are of the reporting half of [the grid](grid.md), where `edge` is "jump",
+  `half round` "spiky", `delays` "peak" and `diamonds` "real". Incomes are of its tuning half. The spike is
+  Beta(2, 5), of which 20% have the one value 0.31.
 - `names` is the estimator that the study names. `ULE` is the joint histogram of SW, PM and SR.
 - `flags` is the share of runs whose intervals carry a flag that comes from the reports alone. A cell counts
   as flagged if most of its runs are. Of other cells, only the `runs` without a flag count.
@@ -299,8 +302,8 @@ more or less often.
   {LEAST_FLAGGED:.0%} do. It is `unclear` if it misses that by at most two standard errors, else `low` or
   `high`.
 - `error` is the standard error of the share that was held, at least that of a single number; `width` is the
-  mean width on a domain of width one; `ms` is the mean processor time of the estimate with its intervals
-  over these runs, on a busy machine.
+  mean width on a domain of width one; `ms` is the mean processor time of the estimate (of a number)
+  with its intervals, over all runs of the cell, on a busy machine.
 
 """
 
