@@ -182,7 +182,8 @@ def of_people(
     """Draws of the shares of the people who reported, shape (blocks, n).
 
     Given a density, a person's value has a posterior of its own. So the people's shares are normal around
-    the mean of these, with the covariance that they imply; single ones may be negative.
+    the mean of these, with the covariance that they imply; single ones may be negative. The mean has sum 1,
+    also where slopes are those of a likelihood to second order.
 
     Args:
         likelihood: of the reports.
@@ -195,7 +196,8 @@ def of_people(
     held = likelihood.expanded(centre, np.diag(centre))[1]
     covariance = (np.diag(held.sum(axis=1)) - held) / (total * people)
     root = np.linalg.cholesky(covariance + 1e-13 * np.eye(len(centre)))
-    return np.asarray(shares * likelihood.slopes(shares) / total + root @ rng.standard_normal(shares.shape))
+    means = shares * likelihood.slopes(shares)
+    return np.asarray(means / means.sum(axis=0) + root @ rng.standard_normal(shares.shape))
 
 
 def freedom(fits: Sequence[Fit]) -> float:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -54,6 +55,9 @@ class Prior:
             standard normal.
         support: with ``ends``, the part of the range, [0, 1], that has anybody in it.
         spikes: the block of each spike.
+
+    Raises:
+        ValueError: if a field has no such value, or there is a support without ``ends``.
     """
 
     order: int
@@ -64,6 +68,15 @@ class Prior:
     support: tuple[float, float] = (0.0, 1.0)
     spikes: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        low, high = self.support
+        if self.order not in (1, 2, 3) or self.scale not in get_args(Scale) or self.deviation < 0.0:
+            raise ValueError(
+                f"a prior has order 1, 2 or 3, scale log or plain, deviation 0 or more, not {self}"
+            )
+        if not 0.0 <= low < high <= 1.0 or (self.support != (0.0, 1.0) and not self.ends):
+            raise ValueError(f"a support is a part of [0, 1], of a prior with ends, not {self.support}")
+
     def curves(self, sizes: ArrayLike, reference: ArrayLike | None = None) -> Curves:
         """The curves, whose coefficients have standard normal priors.
 
@@ -71,9 +84,14 @@ class Prior:
             sizes: the width of each block, up to a factor, shape (blocks,).
             reference: the distribution that a curve of height zero is, up to a factor, above zero, shape
                 (blocks,); the even one if it is None.
+
+        Raises:
+            ValueError: if the reference is not one.
         """
         widths = np.asarray(sizes, dtype=np.float64)
         base = widths if reference is None else np.asarray(reference, dtype=np.float64)
+        if base.shape != widths.shape or not (base > 0.0).all():
+            raise ValueError(f"a reference has a share above 0 for each of {len(widths)} blocks")
         polynomials, terms, powers, inside = _terms(
             self.order, tuple(widths.tolist()), self.support if self.ends else None
         )

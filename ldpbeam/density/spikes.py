@@ -1,6 +1,6 @@
 """Spikes of a density: places where many people have one value, found one after another.
 
-A smooth density gets one more spike where that promises to make the reports likeliest, to second order.
+A smooth density gets one more spike where that promises to make the reports likeliest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ldpbeam.domains import Floats, Integers
 MOST_SPIKES = 24
 #: The chance that a density has spikes, relative to that of the smooth one. Each number of them is as likely.
 CHANCE = 0.25
-#: A spike is tried if the log marginal likelihood grows by this in its best place, to second order.
+#: A spike is tried if the log marginal likelihood is predicted to grow by this in its best place.
 PROMISING = 1.5
 #: At most PLACES other buckets of a spike are tried, with predicted gains at most NEARLY below the best.
 PLACES, NEARLY = 4, 3.0
@@ -49,6 +49,7 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
     best, others, chance = smooth, list[Integers](), CHANCE * smooth.chance
     while len(others) < MOST_SPIKES:
         promise, heights = _promises(likelihood, best, columns)
+        promise[np.isin(places, best.prior.spikes)] = -np.inf
         chosen = int(promise.argmax())
         if promise[chosen] < PROMISING:
             break
@@ -70,13 +71,17 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
         likelihood, Family([replace(best.prior, deviation=deviation) for deviation in deviations], chance)
     )
     for spike, near in enumerate(reversed(others)):
-        for bucket in near[near != best.prior.spikes[spike]].tolist():
+        for bucket in near[~np.isin(near, best.prior.spikes)].tolist():
             spikes = (*best.prior.spikes[:spike], bucket, *best.prior.spikes[spike + 1 :])
             yield fitted(replace(best.prior, spikes=spikes), best.mode.coefficients, chance / len(near))
 
 
 def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
-    """(growth of the log marginal likelihood by a spike in each place, its coefficient), to second order."""
+    """(about the growth of the log marginal likelihood by a spike in each place, about its coefficient).
+
+    Both are to second order, without the prior of the spike's height, and so that spikes are found where the
+    smooth density has hardly anybody.
+    """
     shares, known = fit.mode.shares, fit.curves.matrix.shape[1]
     every = np.hstack((fit.curves.matrix, SPIKE * columns))
     moves = shares[:, None] * (every - shares @ every)
