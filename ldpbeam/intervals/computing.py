@@ -2,7 +2,8 @@
 
 An interval is for the mean, the shares and so on *of the people whose reports were used*. It covers the noise
 of the perturbation, of sampled keys and of hash functions, and not the spread of a larger population that
-these people may have been drawn from. If services asked different people, it is for all of them together.
+these people may have been drawn from, but for joined windows. If services asked different people, it is for
+all of them together.
 
 An interval is of the number that is estimated, and not of the estimator: every estimator of one statistic has
 the same intervals. A flag says where an estimate lies outside; the bias of its estimator is then larger than
@@ -155,7 +156,9 @@ def _holds(estimate: Estimate, name: str) -> bool:
 def _outside(
     estimate: Estimate, held: Mapping[str, ArrayLike], domain: Domain, wanted: WantedIntervals
 ) -> dict[str, str]:
-    """Flags for estimates that lie outside of their intervals, which are ``held``."""
+    """Flags for estimates that lie outside of their intervals, which are ``held``, by more than rounding."""
+    width = getattr(domain.values if isinstance(domain, KeyValues) else domain, "width", 1.0)
+    units = {"mean": width, "quantiles": width, "key_means": width, "variance": width**2}
     values: dict[str, ArrayLike | None] = {name: getattr(estimate, name, None) for name in held}
     shares = estimate.distribution
     if isinstance(domain, Numeric) and shares is not None and np.isfinite(shares).all():
@@ -172,7 +175,8 @@ def _outside(
             value = np.clip(value, 0.0, 1.0)
         low, high = np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
         estimates: Floats = np.asarray(value, dtype=np.float64).ravel()
-        share = float(np.mean((estimates < low - 1e-9) | (estimates > high + 1e-9)))
+        rounding = 1e-9 * units.get(name, 1.0)
+        share = float(np.mean((estimates < low - rounding) | (estimates > high + rounding)))
         if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
             subject = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
             flags[name] = f"{subject} outside: the bias of {estimate.estimator} is larger than the noise"

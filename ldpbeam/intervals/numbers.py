@@ -12,7 +12,7 @@ from scipy.special import gammaincc, ndtri
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.density.averaging import average
-from ldpbeam.density.draws import draws, freedom, of_people
+from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
@@ -30,9 +30,14 @@ SMOOTH = "posterior of a smooth density"
 UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
 FEW = 5.0
-NOT_SMOOTH = "no density that was tried explains the reports: there are spikes or false reports"
+UNEXPLAINED = "no density that was tried explains the reports: spikes were not found, or some are false"
 #: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
 SPIKE = 4.0
+#: So many draws lie beyond each end of an interval, if that takes no more than MOST_DRAWS.
+BEYOND, MOST_DRAWS = 6, 2_400
+COMPOSITE = "the counts have no likelihood of whole reports, so it has no intervals"
+TOO_LARGE = "the reports are of too many kinds for a matrix, so it has no intervals"
+TOO_HIGH = f"the level is so high that the largest of {MOST_DRAWS:,} draws are the ends"
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
 FEW_FEATURES = 2.5
 LITTLE = "the reports say little of the shape: these intervals rest on its being smooth"
@@ -56,7 +61,7 @@ class People:
     flag: str
 
 
-def people_of(question: Question) -> People | None:
+def people_of(question: Question, level: float) -> People | None:
     """Draws of the shares of the people who reported; None if the reports have no usable likelihood.
 
     A histogram that counts each report in several cells has no likelihood of whole reports. Where windows are
@@ -67,7 +72,8 @@ def people_of(question: Question) -> People | None:
         return None
     rng = np.random.default_rng(zlib.crc32(np.concatenate(question.histograms).tobytes()))
     likelihood, centre = fitted.likelihood, average(fitted.fits)
-    density = draws(likelihood, fitted.fits, rng)
+    wanted = min(max(DRAWS, round(2.0 * BEYOND / (1.0 - level))), MOST_DRAWS)
+    density = draws(likelihood, fitted.fits, rng, many=wanted)
     shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T
     many = question.attribute.value_buckets
     joined = question.statistic.joined
@@ -80,10 +86,13 @@ def people_of(question: Question) -> People | None:
     buckets, middle = by_bucket(shares, likelihood, many), by_bucket(centre, likelihood, many)
     determined = freedom(fitted.fits)
     flag = ""
-    if not is_joined(question) and misfit(question, middle, determined) < UNLIKELY:
-        flag = NOT_SMOOTH
+    parts = by_bucket(centre, likelihood, int(likelihood.sizes.sum()))
+    if not is_joined(question) and misfit(question, parts, determined) < UNLIKELY:
+        flag = UNEXPLAINED
     elif determined < FEW_FEATURES:
         flag = LITTLE
+    elif 0.5 * (1.0 - level) * MOST_DRAWS < 1.0:
+        flag = TOO_HIGH
     equal = np.ptp(likelihood.sizes) == 0
     return People(shares if equal else buckets, buckets, middle, flag)
 
@@ -93,12 +102,13 @@ def misfit(question: Question, distribution: Floats, determined: float) -> float
 
     Args:
         question: what the reports are of.
-        distribution: over the value buckets, shape (value buckets,).
+        distribution: over equal parts of the range, shape (parts,).
         determined: how many numbers of it were found from the reports.
     """
     tested, chi_square = 0, 0.0
     for index in question.versions:
-        channel, factor = question.attribute.channel(index), question.noise_factor(index)
+        mechanism, factor = question.mechanism(index), question.noise_factor(index)
+        channel = mechanism.histogram_channel(len(distribution), question.attribute.buckets)
         expected = channel.matvec(distribution) * question.reports_of(index) / factor
         enough = expected >= FEW
         apart = question.statistic.histograms[index][enough] / factor - expected[enough]
@@ -127,10 +137,10 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     """The intervals of a number's distribution, and of its mean and variance."""
     domain, level = cast(Numeric, question.attribute.domain), wanted.level
     of_sums = mean_interval(question, level) if has_sums(question) else Parts({}, {}, {})
-    people = people_of(question)
+    people = people_of(question, level)
     if people is None:
-        nothing = {"distribution": "the counts have no likelihood of whole reports, so it has no intervals"}
-        return of_sums._replace(flags=of_sums.flags | nothing)
+        composite = any(mechanism.composite for mechanism in question.mechanisms)
+        return of_sums._replace(flags=of_sums.flags | {"distribution": COMPOSITE if composite else TOO_LARGE})
     shares = people.shares
     x = bucket_midpoints(shares.shape[1])
     means = shares @ x
@@ -162,7 +172,8 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
 def ends(draws: Floats, level: float) -> Floats:
     """The two ends of each column's draws, shape (columns, 2)."""
     tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-    return np.quantile(draws, tails, axis=0).T
+    # One more draw lies between these ends with the chance ``level``.
+    return np.quantile(draws, tails, axis=0, method="weibull").T
 
 
 def whole_buckets(quantiles: Floats, shares: Floats) -> Floats:
@@ -174,7 +185,7 @@ def whole_buckets(quantiles: Floats, shares: Floats) -> Floats:
         quantiles: the ends.
         shares: the mean shares of equal buckets, shape (buckets,).
     """
-    beside = np.convolve(shares, [0.5, 0.0, 0.5], "same")
+    beside = 0.5 * (np.append(shares[1:], 0.0) + np.append(0.0, shares[:-1]))
     whole = shares > SPIKE * np.maximum(beside, 1.0 / len(shares))
     whole[[0, -1]] = True
     places = len(shares) * quantiles

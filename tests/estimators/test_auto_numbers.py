@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -255,6 +256,38 @@ def test_the_promise_of_a_spike_is_about_the_gain_of_evidence() -> None:
     assert SPIKE * heights[7] == pytest.approx(math.log(1.4), rel=0.15)
 
 
+def test_a_block_has_one_spike() -> None:
+    values = np.random.default_rng(1).choice([0.2, 0.35, 0.7, 0.9], 20_000)
+    question = question_of(attribute_of("square_wave", epsilon=2.0, buckets=256), values, 2)
+    fitted = numbers.fit(question)
+    assert fitted is not None
+    spikes = [fit.prior.spikes for fit in fitted.fits]
+    assert max(map(len, spikes)) > 2
+    assert all(len(set(places)) == len(places) for places in spikes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order": 4}, {"deviation": -1.0}, {"scale": "linear"}, {"support": (0.5, 1.0)},
+        {"ends": True, "support": (0.8, 0.2)}, {"ends": True, "support": (-0.1, 1.0)},
+    ],
+)  # fmt: skip
+def test_what_is_no_prior_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"a prior has|a support is"):
+        Prior(**{"order": 2, "deviation": 1.0, **options})
+
+
+def test_what_is_no_family_or_no_reference_is_refused() -> None:
+    descending = [Prior(2, 4.0), Prior(2, 1.0)]
+    for priors, chance in ((descending, 1.0), (descending[:1], 0.0)):
+        with pytest.raises(ValueError, match="a family has"):
+            Family(priors, chance)
+    for reference in (np.ones(3), np.zeros(4)):
+        with pytest.raises(ValueError, match="a share above 0 for each of 4 blocks"):
+            Prior(2, 1.0).curves(np.ones(4), reference)
+
+
 def test_many_blocks_say_what_all_buckets_say() -> None:
     values = np.random.default_rng(1).beta(2, 3, 20_000)
     coarse, fine = (attribute_of("piecewise", buckets=buckets) for buckets in (512, 2_048))
@@ -276,6 +309,17 @@ def test_the_expansion_of_a_joint_likelihood_leads_where_the_likelihood_does(
     assert np.abs(expanded - exact).max() > 0.0
     # The answer's own error is about 0.02.
     assert wasserstein(expanded, exact) < 2e-3
+
+
+def test_inside_of_few_buckets_the_density_is_not_even() -> None:
+    values = np.random.default_rng(1).beta(2.0, 5.0, 100_000)
+    attribute = attribute_of("square_wave", "piecewise", epsilon=2.0, buckets=10, together=True)
+    found = estimate("auto", attribute, question_of(attribute, values, 2).statistic)
+    assert found.distribution is not None and found.variance is not None
+    # If it were even there, the distance would be 0.0036.
+    assert np.abs(np.cumsum(found.distribution - shares_of(values, 10))).mean() < 0.002
+    # If it were even there, the variance would be 6% too large; the standard error is 0.8%.
+    assert found.variance == pytest.approx(values.var(), rel=0.03)
 
 
 def test_joined_it_is_nearer_to_the_truth_than_ule() -> None:

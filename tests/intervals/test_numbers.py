@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +21,11 @@ from ldpbeam.density.likelihoods import Exact
 from ldpbeam.density.modes import log_posterior
 from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.auto import joined as auto_joined
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.intervals import Intervals, WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.intervals.numbers import whole_buckets
+from ldpbeam.intervals.numbers import ends, whole_buckets
 from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
 from ldpbeam.statistics import Statistic
 
@@ -68,17 +72,39 @@ CASES = [
 def test_intervals_hold_the_truth_of_a_smooth_population_at_about_their_level(
     attribute: Attribute, people: int
 ) -> None:
-    """Of 12 runs, in the average over the numbers of a kind; docs/coverage.md has more runs and settings."""
-    rng, held = np.random.default_rng(3), {name: list[float]() for name in truths(np.zeros(1), 2)}
+    """Of 12 runs, in the average over the numbers of a kind; docs/coverage.md has more runs and settings.
+
+    Intervals of the level 1/2 that are too wide hold more than half; those of 95% could hardly hold more.
+    """
+    rng, held = np.random.default_rng(3), defaultdict[tuple[str, float], list[float]](list)
     for _ in range(12):
         values = rng.beta(2.0, 4.0, people)
-        told = found(attribute, statistic_of(attribute, values, rng))
-        for name, truth in truths(values, attribute.buckets).items():
+        statistic = statistic_of(attribute, values, rng)
+        for (name, truth), level in itertools.product(truths(values, attribute.buckets).items(), (0.5, 0.95)):
+            told = found(attribute, statistic, replace(WANTED, level=level))
             low, high = np.asarray(getattr(told, name)).reshape(-1, 2).T
-            held[name].append(float(((low <= truth) & (truth <= high)).mean()))
-    for name, shares in held.items():
-        error = max(float(np.std(shares)), math.sqrt(0.95 * 0.05)) / math.sqrt(len(shares))
-        assert abs(np.mean(shares) - 0.95) < 4.0 * error, name
+            held[name, level].append(float(((low <= truth) & (truth <= high)).mean()))
+    for (name, level), shares in held.items():
+        # As if three numbers of a kind were independent, at least.
+        error = max(float(np.std(shares)), math.sqrt(level * (1.0 - level) / 3.0)) / math.sqrt(len(shares))
+        assert abs(np.mean(shares) - level) < 4.0 * error, (name, level)
+
+
+def test_one_more_draw_lies_between_the_ends_with_the_chance_of_the_level() -> None:
+    told = ends(np.random.default_rng(4).random((240, 20_000)), 0.95)
+    between = told[:, 1] - told[:, 0]
+    assert between.mean() == pytest.approx(0.95, abs=4.0 * between.std() / math.sqrt(20_000))
+
+
+def test_higher_levels_have_wider_intervals_and_a_flag_where_there_are_too_few_draws() -> None:
+    attribute = asked(("square_wave", 2.0))
+    statistic = statistic_of(attribute, np.random.default_rng(1).beta(2.0, 5.0, 20_000), 2)
+    told = [found(attribute, statistic, replace(WANTED, level=level)) for level in (0.9, 0.99, 0.999, 0.9999)]
+    widths = [np.diff(np.asarray(one.quantiles)).mean() for one in told]
+    # Those of the normal distribution are 1.64, 2.58 and 3.29 standard deviations.
+    assert widths[0] * 1.3 < widths[1] and widths[1] * 1.1 < widths[2]
+    assert not told[2].flags
+    assert "level is so high" in told[3].flags["quantiles"] and "mean" not in told[3].flags
 
 
 def test_simultaneous_bands_hold_a_smooth_population_whole() -> None:
@@ -148,9 +174,10 @@ def test_ends_of_quantiles_in_spikes_and_at_the_ends_of_the_range_take_whole_buc
 
 
 def test_the_same_statistic_gives_the_same_bits() -> None:
-    attribute = asked(("square_wave", 1.0))
-    statistic = statistic_of(attribute, np.random.default_rng(9).random(500), 9)
-    one, other = found(attribute, statistic), found(attribute, statistic)
+    values = np.random.default_rng(9).random(500)
+    # Both are made anew, since the last statistic's fit is kept.
+    attributes = [asked(("square_wave", 1.0)) for _ in range(2)]
+    one, other = (found(attribute, statistic_of(attribute, values, 9)) for attribute in attributes)
     for name in ("mean", "variance", "quantiles", "ranges", "distribution"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
@@ -179,6 +206,7 @@ def test_signs_say_nothing_of_the_variance() -> None:
     told = found(attribute, statistic_of(attribute, values, 2))
     assert "posterior" in told.methods["variance"]
     assert "variance" in told.flags
+    assert told.variance is not None and told.variance[1] - told.variance[0] > 0.1 * 60.0**2 / 4.0
 
 
 def test_many_value_buckets_are_put_together() -> None:
@@ -223,12 +251,41 @@ def test_every_mechanism_has_intervals_that_are_ordered_and_within_the_domain(
             assert (low >= -1e-9).all() and (low <= high).all() and (high <= most + 1e-9).all(), part
 
 
+@pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("buckets", [2, 3, 4, 5, 31, 33])
-def test_any_number_of_buckets_will_do(buckets: int) -> None:
-    attribute = asked(("square_wave", 1.0), buckets=buckets)
+def test_any_number_of_buckets_will_do(buckets: int, joined: bool) -> None:
+    attribute = asked(("square_wave", 1.0), ("piecewise", 1.0), buckets=buckets, joined=joined)
     told = found(attribute, statistic_of(attribute, np.random.default_rng(1).random(200), 2))
     assert told.mean is not None
     assert told.distribution is not None and told.distribution.shape == (buckets, 2)
+
+
+def test_few_buckets_of_many_reports_are_explained_by_the_density_inside_of_them() -> None:
+    attribute = asked(("square_wave", 2.0), buckets=8)
+    values = np.random.default_rng(1).beta(2.0, 5.0, 100_000)
+    assert not found(attribute, statistic_of(attribute, values, 2)).flags
+
+
+def test_everybody_is_within_the_whole_range_where_the_likelihood_is_of_second_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(auto_joined, "EXACT_ENTRIES", 0)
+    attribute = asked(("square_wave", 3.0), ("piecewise", 3.0), joined=True)
+    statistic = statistic_of(attribute, np.random.default_rng(1).beta(2.0, 5.0, 2_000), 2)
+    ends_of_range = np.asarray(found(attribute, statistic, WantedIntervals(ranges=((0.0, 60.0),))).ranges)
+    np.testing.assert_allclose(ends_of_range, [[1.0, 1.0]], atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [1.0, 1e-9, 1e12])
+def test_whether_an_estimate_lies_outside_does_not_depend_on_the_unit(width: float) -> None:
+    version = ServiceVersion("s", "", build_mechanism("square_wave", Numeric(0.0, width), 2.0))
+    attribute = Attribute("x", Numeric(0.0, width), 64, (version,))
+    statistic = statistic_of(attribute, np.random.default_rng(1).beta(2.0, 5.0, 5_000), 2)
+    flat = Estimate(
+        "flat", ("s",), 1, 1, distribution=np.full(64, 1 / 64), mean=0.5 * width, variance=width**2 / 12
+    )
+    told = StatisticIntervals(attribute, statistic).of(flat, WantedIntervals(quantiles=(0.5,)))
+    assert set(told.flags) == {"mean", "variance", "quantiles", "distribution"}
 
 
 def with_a_gap(rng: np.random.Generator) -> Floats:

@@ -9,15 +9,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ldpbeam.attributes import Attribute
 from ldpbeam.channels import BandChannel, Channel, by_block
 from ldpbeam.density.likelihoods import Exact
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.linearised import block_starts, blocks_of
 
+#: With fewer value buckets, each is divided: inside a wide bucket a distribution is not even.
+LEAST_BUCKETS = 256
 #: The most blocks of an exact likelihood, and the most rows of a band: neighbours are put together.
 MOST_BLOCKS = 1_024
 #: The most entries of an exact likelihood's matrix (64 MB).
 MOST_ENTRIES = 2**23
+
+
+def fine_buckets(attribute: Attribute) -> int:
+    """The number of equal parts of the range, as many in each value bucket, that densities are found on."""
+    return attribute.value_buckets * -(-LEAST_BUCKETS // attribute.value_buckets)
 
 
 def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ldpbeam.density.likelihoods import Exact, Quadratic
 from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.curvature import sampled_curvature
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_fixed_point import fit_users
@@ -65,9 +68,9 @@ class JoinedLikelihood:
     """
 
     def __init__(self, question: Question) -> None:
-        joint = JointLikelihood(question)
-        buckets = question.attribute.value_buckets
-        starts, self.sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
+        buckets = fine_buckets(question.attribute)
+        joint = JointLikelihood(replace(question, attribute=replace(question.attribute, buckets=buckets)))
+        starts, self.sizes = blocks_of(buckets, MOST_BLOCKS)
         self._products = Blocked(joint.products, starts, self.sizes)
         # Services draw their noise independently, so the worst service's factor bounds that of all together.
         factor = max(question.noise_factor(index) for index in question.versions)

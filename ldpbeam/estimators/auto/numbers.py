@@ -1,6 +1,6 @@
 """``auto`` for numbers: the average of smooth distributions, weighted by how well each explains the reports.
 
-A distribution's log density, or its density, has one of some sixty priors
+A distribution's log density, or its density, has one of sixty priors or more
 (:mod:`~ldpbeam.density.priors`). For each, the most likely distribution is found, and the prior's
 marginal likelihood (Laplace's method). The answer is their average by marginal likelihood: nothing is tuned
 to the reports by hand, nothing is random.
@@ -8,8 +8,9 @@ to the reports by hand, nothing is random.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from weakref import ref
 
 import numpy as np
 
@@ -19,15 +20,13 @@ from ldpbeam.density.families import first_answer, numbers
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.auto.counted import of_channels
+from ldpbeam.estimators.auto.counted import fine_buckets, of_channels
 from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
 from ldpbeam.estimators.em import ems
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.question import Question
+from ldpbeam.estimators.question import Question, distribution_moments
 from ldpbeam.estimators.ule import information_kept, resolution_warnings, shown_buckets
 
-#: With fewer value buckets, each is divided: inside a wide bucket a distribution is not even.
-LEAST_BUCKETS = 256
 #: The most expansions of a joint likelihood with all priors, each around the answer of the last.
 MOST_EXPANSIONS = 3
 #: It is not expanded again if the answer moved less than this, as a W1 distance on the unit range. At
@@ -64,28 +63,27 @@ def fit(question: Question) -> Fitted | None:
     The last one is kept, because an estimate and its intervals need the same.
     """
     global _last
-    last = _last
-    if last is None or not (
-        last[0].attribute is question.attribute
-        and last[0].statistic is question.statistic
-        and last[0].services == question.services
-        and last[0].windows == question.windows
-    ):
-        _last = last = (question, _fit(question))
-    return last[1]
+    attribute, statistic, rest, fitted = _last
+    asked = (question.services, question.windows)
+    if attribute() is not question.attribute or statistic() is not question.statistic or rest != asked:
+        fitted = _fit(question)
+        _last = (ref(question.attribute), ref(question.statistic), asked, fitted)
+    return fitted
 
 
-#: The last question, and its fit.
-_last: tuple[Question, Fitted | None] | None = None
+#: What was asked last, without keeping its reports, and its fit.
+_last: tuple[Callable[[], object], Callable[[], object], object, Fitted | None] = (
+    lambda: None, lambda: None, None, None,
+)  # fmt: skip
 
 
 def _fit(question: Question) -> Fitted | None:
     if is_joined(question):
         return _fit_joined(question)
     attribute = question.attribute
-    finer = attribute.value_buckets * -(-LEAST_BUCKETS // attribute.value_buckets)
+    fine = fine_buckets(attribute)
     channels = [
-        attribute.versions[index].mechanism.histogram_channel(finer, attribute.buckets)
+        attribute.versions[index].mechanism.histogram_channel(fine, attribute.buckets)
         for index in question.versions
     ]
     histograms = [question.statistic.histograms[i] / question.noise_factor(i) for i in question.versions]
@@ -161,7 +159,8 @@ def auto_numbers(question: Question) -> Estimate:
         chosen = "ems to its fixed point, because the reports are of too many kinds for a matrix"
         return replace(estimate, estimator="auto", details={"chosen": chosen, **estimate.details})
     shares = average(fitted.fits)
-    distribution = by_bucket(shares, fitted.likelihood, question.attribute.value_buckets)
+    attribute = question.attribute
+    distribution = by_bucket(shares, fitted.likelihood, attribute.value_buckets)
     log_likelihood = float(fitted.likelihood.values(shares[:, None])[0]) + fitted.log_scale
     details: dict[str, object] = {
         "chosen": sentence(fitted.fits),
@@ -169,13 +168,13 @@ def auto_numbers(question: Question) -> Estimate:
     }
     warnings: tuple[str, ...] = ()
     if is_joined(question):
-        kept = information_kept(question.attribute, question.services, distribution)
-        details["joint_buckets"] = shown_buckets(question.attribute, question.services)
+        kept = information_kept(attribute, question.services, distribution)
+        details["joint_buckets"] = shown_buckets(attribute, question.services)
         details["information_kept"] = kept
-        warnings = resolution_warnings(question.attribute, kept)
+        warnings = resolution_warnings(attribute, kept)
     else:
         details |= question.composite_services
-    return question.answer_distribution(
+    answer = question.answer_distribution(
         "auto",
         distribution,
         converged=all(averaged.mode.converged for averaged in noted(fitted.fits)),
@@ -184,3 +183,6 @@ def auto_numbers(question: Question) -> Estimate:
         warnings=warnings,
         details=details,
     )
+    fine = by_bucket(shares, fitted.likelihood, fine_buckets(attribute))
+    mean, variance = distribution_moments(attribute.domain, fine)
+    return replace(answer, mean=mean, variance=variance)
