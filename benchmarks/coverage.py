@@ -302,8 +302,8 @@ more or less often.
   {LEAST_FLAGGED:.0%} do. It is `unclear` if it misses that by at most two standard errors, else `low` or
   `high`.
 - `error` is the standard error of the share that was held, at least that of a single number; `width` is the
-  mean width on a domain of width one; `ms` is the mean processor time of the estimate (of a number)
-  with its intervals, over all runs of the cell, on a busy machine.
+  mean width on a domain of width one; `ms` is the mean processor time of the intervals, and of the
+  estimate of a number, over all runs of the cell, on a busy machine.
 
 """
 

@@ -45,8 +45,8 @@ distributed as right reports of other people, no test tells them apart, however 
 there are.
 
 - **Noisier reports of `grr`**, also if clients perturb twice, are right reports of people who are
-  spread more evenly. The same holds for `haar` of two leaves, `privkv`, `pckv_grr`, and clients that
-  perturb twice for `stochastic_rounding` (its reports of another epsilon are dead letters).
+  spread more evenly. The same holds for `haar` of two leaves, `privkv` and `pckv_grr`. It holds for
+  `stochastic_rounding` only if clients perturb twice: its reports of another epsilon are dead letters.
 - **Clients that perturb a number twice** send right reports of another value: of their first report,
   brought into the domain. (Reports of `olh` and `hadamard` are no values. Clients that perturb these
   again send reports of a smaller epsilon, which is seen.)

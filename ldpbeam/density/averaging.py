@@ -39,7 +39,9 @@ class Family:
     def __post_init__(self) -> None:
         deviations = [prior.deviation for prior in self.priors]
         if deviations != sorted(deviations) or not self.chance > 0.0:
-            raise ValueError(f"a family has ascending deviations and a chance above 0, not {self}")
+            raise ValueError(
+                f"a family has ascending deviations {deviations} and a chance {self.chance} above 0"
+            )
 
 
 @dataclass(frozen=True)

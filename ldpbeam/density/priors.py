@@ -70,7 +70,7 @@ class Prior:
 
     def __post_init__(self) -> None:
         low, high = self.support
-        if self.order not in (1, 2, 3) or self.scale not in get_args(Scale) or self.deviation < 0.0:
+        if self.order not in (1, 2, 3) or self.scale not in get_args(Scale) or not self.deviation >= 0.0:
             raise ValueError(
                 f"a prior has order 1, 2 or 3, scale log or plain, deviation 0 or more, not {self}"
             )

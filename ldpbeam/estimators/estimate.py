@@ -27,7 +27,7 @@ class Intervals:
         key_means: the ends for the mean of each key, shape (keys, 2).
         methods: how the intervals were computed, by the name of the attribute above.
         flags: why an interval may hold the truth less often than its level, or says little, by the name of
-            the attribute above. All but one, that the estimate lies outside, come from the reports alone.
+            the attribute above. All but one, that the estimate lies outside, do not depend on the estimator.
     """
 
     level: float

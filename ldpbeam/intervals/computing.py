@@ -157,27 +157,49 @@ def _outside(
     estimate: Estimate, held: Mapping[str, ArrayLike], domain: Domain, wanted: WantedIntervals
 ) -> dict[str, str]:
     """Flags for estimates that lie outside of their intervals, which are ``held``, by more than rounding."""
-    width = getattr(domain.values if isinstance(domain, KeyValues) else domain, "width", 1.0)
-    units = {"mean": width, "quantiles": width, "key_means": width, "variance": width**2}
     values: dict[str, ArrayLike | None] = {name: getattr(estimate, name, None) for name in held}
-    shares = estimate.distribution
+    shares, bounds, units = estimate.distribution, dict[str, Floats](), _rounding(domain)
     if isinstance(domain, Numeric) and shares is not None and np.isfinite(shares).all():
-        edges = domain.edges(len(shares))
-        values["quantiles"] = metrics.quantiles(shares, edges, wanted.quantiles)
-        values["ranges"] = [metrics.range_share(shares, edges, *ends) for ends in wanted.ranges]
+        bounds = _of_buckets(shares, domain, wanted)
     flags = {}
     for name, ends in held.items():
-        value = values[name]
+        # A distribution says of quantiles and ranges no more than its buckets do.
+        value = bounds.get(name, values[name])
         if value is None:
             continue
         if name in ("distribution", "frequencies"):
             # Noise takes unbiased shares beyond zero and one, where intervals are cut: that is no bias.
             value = np.clip(value, 0.0, 1.0)
         low, high = np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
-        estimates: Floats = np.asarray(value, dtype=np.float64).ravel()
-        rounding = 1e-9 * units.get(name, 1.0)
-        share = float(np.mean((estimates < low - rounding) | (estimates > high + rounding)))
+        estimates: Floats = np.asarray(value, dtype=np.float64)
+        least, most = estimates.T if name in bounds else (estimates, estimates)
+        rounding = units.get(name, 1e-9)
+        share = float(np.mean((most < low - rounding) | (least > high + rounding)))
         if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
             subject = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
             flags[name] = f"{subject} outside: the bias of {estimate.estimator} is larger than the noise"
     return flags
+
+
+def _rounding(domain: Domain) -> dict[str, float]:
+    """The errors of rounding of numbers in the unit of the domain, or of its square."""
+    of = domain.values if isinstance(domain, KeyValues) else domain
+    if not isinstance(of, Numeric):
+        return {}
+    error = 1e-9 * of.width + 4.0 * float(np.spacing(max(abs(of.low), abs(of.high))))
+    return {"mean": error, "quantiles": error, "key_means": error, "variance": 1e-9 * of.width**2}
+
+
+def _of_buckets(shares: Floats, domain: Numeric, wanted: WantedIntervals) -> dict[str, Floats]:
+    """The least and the greatest quantiles and shares of ranges that buckets allow, shape (n, 2) each."""
+    edges, below = domain.edges(len(shares)), np.append(0.0, np.cumsum(shares))
+    quantiles = metrics.quantiles(shares, edges, wanted.quantiles)
+    buckets = np.searchsorted(edges[1:-1], quantiles, "right")
+    starts, stops = np.array(wanted.ranges).reshape(-1, 2).T
+    # Of the buckets inside of a range, and of those that touch it.
+    inside = below[np.searchsorted(edges[1:], stops, "right")] - below[np.searchsorted(edges[:-1], starts)]
+    touching = below[np.searchsorted(edges[:-1], stops)] - below[np.searchsorted(edges[1:], starts, "right")]
+    return {
+        "quantiles": np.column_stack((edges[buckets], edges[buckets + 1])),
+        "ranges": np.sort(np.column_stack((inside, touching)), axis=1),
+    }

@@ -14,6 +14,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.density.averaging import average
 from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.by_user import added_noise
@@ -51,7 +52,7 @@ class People:
         shares: draws of the shares of equal parts of the range, shape (draws, parts); single ones may be
             negative.
         buckets: the same of value buckets, shape (draws, value buckets).
-        centre: the mean distribution of value buckets, shape (value buckets,).
+        centre: the mean distribution of equal parts, as many in each value bucket, shape (fine parts,).
         flag: why the intervals may be wrong; empty if nothing says so.
     """
 
@@ -75,26 +76,27 @@ def people_of(question: Question, level: float) -> People | None:
     wanted = min(max(DRAWS, round(2.0 * BEYOND / (1.0 - level))), MOST_DRAWS)
     density = draws(likelihood, fitted.fits, rng, many=wanted)
     shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T
-    many = question.attribute.value_buckets
-    joined = question.statistic.joined
+    attribute, joined = question.attribute, question.statistic.joined
+    fine = fine_buckets(attribute)
     if isinstance(joined, JoinedCells):
         (index,) = question.versions
-        of_values = by_bucket(density.T, likelihood, many)
-        probabilities = question.attribute.channel(index).dense() @ of_values.T
+        channel = question.mechanism(index).histogram_channel(fine, attribute.buckets)
+        probabilities = channel.dense() @ by_bucket(density.T, likelihood, fine).T
         factor = question.noise_factor(index)
         shares = shares + added_noise(joined, probabilities, density.T, factor, rng)
-    buckets, middle = by_bucket(shares, likelihood, many), by_bucket(centre, likelihood, many)
-    determined = freedom(fitted.fits)
-    flag = ""
-    parts = by_bucket(centre, likelihood, int(likelihood.sizes.sum()))
+    parts, determined = by_bucket(centre, likelihood, fine), freedom(fitted.fits)
+    flags = [TOO_HIGH] if 0.5 * (1.0 - level) * MOST_DRAWS < 1.0 else []
     if not is_joined(question) and misfit(question, parts, determined) < UNLIKELY:
-        flag = UNEXPLAINED
+        flags.append(UNEXPLAINED)
     elif determined < FEW_FEATURES:
-        flag = LITTLE
-    elif 0.5 * (1.0 - level) * MOST_DRAWS < 1.0:
-        flag = TOO_HIGH
+        flags.append(LITTLE)
     equal = np.ptp(likelihood.sizes) == 0
-    return People(shares if equal else buckets, buckets, middle, flag)
+    return People(
+        shares if equal else by_bucket(shares, likelihood, fine),
+        by_bucket(shares, likelihood, attribute.value_buckets),
+        parts,
+        "; ".join(flags),
+    )
 
 
 def misfit(question: Question, distribution: Floats, determined: float) -> float:
@@ -201,7 +203,8 @@ def share_ends(draws: Floats, level: float, simultaneous: bool) -> Floats:
     bounds = ends(draws, level)
     if simultaneous:
         mean, error = draws.mean(axis=0), draws.std(axis=0) + 1e-300
-        reach = float(np.quantile((np.abs(draws - mean) / error).max(axis=1), level))
+        farthest = (np.abs(draws - mean) / error).max(axis=1)
+        reach = float(np.quantile(farthest, level, method="weibull"))
         reach = max(reach, float(ndtri(0.5 + 0.5 * level)))
         bounds = np.column_stack((mean - reach * error, mean + reach * error))
     return np.clip(bounds, 0.0, 1.0)

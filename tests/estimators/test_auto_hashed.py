@@ -55,10 +55,9 @@ def test_one_step_is_unbiased_and_as_exact_as_it_says_and_more_exact_than_suppor
     assert gains.mean() - 4.0 * gains.std(ddof=1) / math.sqrt(RUNS) > 0.03 * squared.mean()
 
 
-@pytest.mark.parametrize(("size", "seeds"), [(60, 1), (3, 1), (20, 1)])
-def test_few_seeds_that_do_not_tell_categories_apart_have_an_answer(size: int, seeds: int) -> None:
-    attribute = attribute_of(categories(size), LocalHashing(5.0, size=size, seeds=seeds))
-    question = question_of(attribute, np.arange(600) % size, 1)
+def test_a_seed_that_does_not_tell_categories_apart_has_an_answer() -> None:
+    attribute = attribute_of(categories(20), LocalHashing(5.0, size=20, seeds=1))
+    question = question_of(attribute, np.arange(600) % 20, 1)
     found = estimate("auto", attribute, question.statistic).distribution
     assert found is not None and found.sum() == pytest.approx(1.0)
 

@@ -90,12 +90,13 @@ def test_means_are_the_average_over_all_centres_and_spreads() -> None:
 
 
 def test_frequencies_of_many_reports_are_the_unbiased_ones_and_of_none_the_others() -> None:
-    truth = np.array([0.05, 0.3, 0.32, 0.6])
+    # The second lies in the middle between two of the points that all keys have.
+    truth = np.array([0.05, 0.5 * (221**2 + 222**2) / 400**2, 0.32, 0.6])
     chances = 0.2 + 0.5 * truth
-    many = Supports(1e7 * chances[:, None], 1e7, 0.7, 0.2)
+    many = Supports(1e9 * chances[:, None], 1e9, 0.7, 0.2)
     found, _ = frequencies_of([KeyReports(many, truth, truth)])
-    # Four standard errors of 10^7 reports.
-    np.testing.assert_allclose(found, truth, atol=4.0 * math.sqrt(0.25 / 1e7) / 0.5)
+    # Four standard errors.
+    np.testing.assert_allclose(found, truth, atol=4.0 * math.sqrt(0.25 / 1e9) / 0.5)
     known = np.array([[1e5], [1e5], [1e5], [0.0]])
     fewer = Supports(known * chances[:, None], known, 0.7, 0.2)
     found, _ = frequencies_of([KeyReports(fewer, truth, truth)])

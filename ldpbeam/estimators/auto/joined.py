@@ -62,7 +62,7 @@ class JoinedLikelihood:
 
     Attributes:
         log_scale: a constant to add to log-likelihoods.
-        sizes: the number of value buckets of each block, shape (blocks,).
+        sizes: the number of equal parts of the range in each block, shape (blocks,).
         total: the number of users with fresh noise whose reports would say as much.
         people: the least number of different people.
     """

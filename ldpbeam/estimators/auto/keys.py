@@ -104,15 +104,19 @@ def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
     """(the posterior mean of each key's frequency, shape (keys,), the steps of EM)."""
     present = [part.present for part in parts]
 
+    # That of the key with the most reports.
+    largest = [dataclasses.replace(own, reports=float(np.max(own.reports))) for own in present]
+
     def greatest(frequencies: Floats) -> Floats:
-        each = [np.atleast_2d(own.information(_inside(frequencies))) for own in present]
-        return np.asarray(np.sum(each, axis=0).max(axis=0))
+        return np.asarray(np.sum([own.information(_inside(frequencies)) for own in largest], axis=0))
 
     atoms = np.linspace(0.0, 1.0, POINTS) ** 2
     atoms = np.unique(np.concatenate((atoms, thinned(_unbiased(present), greatest))))
     ends, pairs = ends_of(atoms, 1.0), itertools.product(BETA_MEANS, BETA_SIZES)
     families = np.array([np.diff(betainc(mean * size, (1.0 - mean) * size, ends)) for mean, size in pairs])
-    logs = np.sum([own.log_likelihood(_inside(atoms)) for own in present], axis=0)
+    logs = np.zeros((len(parts[0].sums), len(atoms)))
+    for own in present:
+        logs += own.log_likelihood(_inside(atoms))
     table, _ = relative(logs)
     log_likelihoods = np.log(np.maximum(table @ families.T, np.finfo(np.float64).tiny)).sum(axis=0)
     weights = np.exp(log_likelihoods - log_likelihoods.max())

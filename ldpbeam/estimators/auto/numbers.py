@@ -71,7 +71,7 @@ def fit(question: Question) -> Fitted | None:
     return fitted
 
 
-#: What was asked last, without keeping its reports, and its fit.
+#: What was asked last, without keeping its statistic, and its fit.
 _last: tuple[Callable[[], object], Callable[[], object], object, Fitted | None] = (
     lambda: None, lambda: None, None, None,
 )  # fmt: skip
@@ -111,7 +111,7 @@ def _fit_joined(question: Question) -> Fitted:
 
 
 def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
-    """Shares of value buckets from those of blocks, shape (..., blocks) to (..., value buckets)."""
+    """Shares of equal buckets from those of blocks, shape (..., blocks) to (..., buckets)."""
     fine = np.repeat(shares / likelihood.sizes, likelihood.sizes, axis=-1)
     # There are several blocks in a bucket, or several buckets in a block.
     return np.asarray(fine.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
@@ -183,6 +183,7 @@ def auto_numbers(question: Question) -> Estimate:
         warnings=warnings,
         details=details,
     )
+    # Inside of wide buckets the density is not even.
     fine = by_bucket(shares, fitted.likelihood, fine_buckets(attribute))
     mean, variance = distribution_moments(attribute.domain, fine)
     return replace(answer, mean=mean, variance=variance)

@@ -236,7 +236,7 @@ def grid(likelihood: Likelihood) -> Floats:
 
 
 def thinned(shares: Floats, information: Callable[[Floats], Floats]) -> Floats:
-    """Some of the shares above zero, ascending: at distances of APART or more, at most MOST_POINTS.
+    """Some of the shares above zero, ascending: one in each step of APART or more, at most MOST_POINTS.
 
     Args:
         shares: the shares, shape (n,).
