@@ -18,10 +18,14 @@ from ldpbeam.fit.slots import slots_p_value
 from ldpbeam.mechanisms import Mechanism, NumericMechanism, UnbiasedMechanism
 
 #: A histogram of numbers is tested in at most this many cells, and against this many value buckets or a few
-#: more: values that lie on few points then differ little from values that are spread over a bucket.
-CELLS, VALUE_BUCKETS = 256, 1024
+#: more: values that lie on few points then differ little from values that are spread over a bucket. Many
+#: reports would show the difference, and so would those of a large epsilon, which are near their value: where
+#: reports times exp(2 epsilon) are more than MANY, there are FINE_BUCKETS.
+CELLS, VALUE_BUCKETS, FINE_BUCKETS, MANY = 256, 1024, 8192, 1e7
 #: A channel with more entries, or more look-ups in a product, is not fitted: its noise alone is tested.
 MOST_ENTRIES = 2**22
+#: The most entries of a matrix of all buckets of a histogram of numbers (128 MB).
+MOST_DENSE = 2**24
 #: Scores with a smaller variance are all one, up to rounding. Their search has at most this many steps.
 LEAST_VARIANCE, MOST_STEPS = 1e-9, 200
 
@@ -41,10 +45,10 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
     if slots is not None:
         return slots_p_value(slots, counts, reports)
     if isinstance(mechanism, NumericMechanism):
-        cells = greatest_divisor(attribute.buckets, CELLS)
-        pooling = _pooling(mechanism, attribute.buckets, cells)
-        pooled: Floats = np.bincount(pooling, counts, minlength=mechanism.cells(cells)).astype(np.float64)
-        return misfit_p_value(_numeric_channel(mechanism, cells), pooled, sparse=True)
+        fine = reports * np.exp(2.0 * mechanism.epsilon) > MANY
+        cells, of_cells = _pooled(mechanism, attribute.buckets, FINE_BUCKETS if fine else VALUE_BUCKETS)
+        pooled: Floats = np.bincount(cells, counts, minlength=of_cells.shape[0]).astype(np.float64)
+        return misfit_p_value(of_cells, pooled, sparse=True)
     channel = attribute.channel(index)
     tests = []
     if channel.shape[0] * channel.shape[1] <= MOST_ENTRIES:
@@ -63,20 +67,30 @@ def is_tested(attribute: Attribute, index: int) -> bool:
         return attribute.channel(index).slots is not None
     if isinstance(mechanism, NumericMechanism) or mechanism.seed_family:
         return True
-    shape = attribute.channel(index).shape
-    return bool(shape[0] * shape[1] <= MOST_ENTRIES)
+    channel = attribute.channel(index)
+    few = channel.shape[0] * channel.shape[1] <= MOST_ENTRIES
+    return bool(few or _noise(mechanism, channel.shape[1]).variance >= LEAST_VARIANCE)
 
 
-@functools.lru_cache(maxsize=64)
-def _pooling(mechanism: NumericMechanism, buckets: int, cells: int) -> Integers:
-    """The cell of each bucket of the histogram."""
-    return mechanism.bucketise(mechanism.representatives(buckets), cells)
+@functools.lru_cache(maxsize=8)
+def _pooled(mechanism: NumericMechanism, buckets: int, least: int) -> tuple[Integers, DenseChannel]:
+    """(the cell of each bucket of the histogram, the channel of these cells, by values of the test).
 
-
-@functools.lru_cache(maxsize=64)
-def _numeric_channel(mechanism: NumericMechanism, cells: int) -> DenseChannel:
-    step = mechanism.granularity
-    return DenseChannel(mechanism.channel(step * -(-VALUE_BUCKETS // step), cells).dense())
+    The values are in ``least`` equal buckets or a few more, and at the two ends of the range.
+    """
+    cells, step = greatest_divisor(buckets, CELLS), mechanism.granularity
+    values = step * -(-min(least, MOST_DENSE // buckets) // step)
+    if cells >= min(buckets, CELLS // 2):
+        groups = mechanism.bucketise(mechanism.representatives(buckets), cells)
+        columns = mechanism.channel(values, cells).dense()
+    else:
+        # No number near CELLS divides that of the buckets, so that some cells have more of them than others.
+        groups = np.arange(mechanism.cells(buckets)) * CELLS // mechanism.cells(buckets)
+        rows = mechanism.channel(values, buckets).dense()
+        columns = np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1)))
+    # Many people may be at an end itself, and not spread over the bucket beside it: extrapolated there.
+    points = np.maximum(1.5 * columns[:, [0, -1]] - 0.5 * columns[:, [1, -2]], 0.0)
+    return groups, DenseChannel(np.hstack((columns, points / points.sum(axis=0))))
 
 
 def _noise_p_value(channel: Channel, mechanism: Mechanism, counts: Floats) -> float:

@@ -86,6 +86,44 @@ def test_reports_that_are_not_as_claimed_are_seen(
     assert p_values(attribute_of(mechanism), reports)["s0",] < NEVER
 
 
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(
+    ("mechanism", "users"),
+    [
+        (SquareWave(6.0), USERS),
+        (Piecewise(8.0), USERS),
+        (Piecewise(10.0), USERS),
+        (SquareWave(3.0), 10 * USERS),
+    ],
+    ids=str,
+)
+def test_everybody_at_one_value_passes_at_large_epsilons_and_with_many_reports(
+    mechanism: Mechanism, users: int, value: float
+) -> None:
+    reports = mechanism.perturb(np.full(users, value), np.random.default_rng(2))
+    assert min(p_values(attribute_of(mechanism), reports).values()) > NEVER
+
+
+@pytest.mark.parametrize("buckets", [257, 514])
+def test_reports_are_tested_in_any_number_of_buckets(buckets: int) -> None:
+    mechanism, rng = SquareWave(1.0), np.random.default_rng(3)
+    reports = mechanism.perturb(people(USERS, 1), rng)
+    attribute = Attribute("x", UNIT, buckets, (ServiceVersion("s", "", mechanism),))
+    assert min(p_values(attribute, reports).values()) > NEVER
+    # Two in a hundred send one report.
+    reports[rng.random(USERS) < 0.02] = reports[0]
+    assert max(p_values(attribute, reports).values()) < NEVER
+
+
+@pytest.mark.parametrize("kind", [HadamardRandomisedResponse, BlockHadamardResponse])
+def test_the_noise_of_many_categories_is_tested(kind: type[CategoricalMechanism]) -> None:
+    names = Categories(tuple(map(str, range(3_000))))
+    sent, read = kind(0.5, size=3_000), kind(3.0, size=3_000)
+    reports = sent.perturb(np.random.default_rng(1).integers(0, 3_000, USERS), np.random.default_rng(2))
+    attribute = Attribute("x", names, 1, (ServiceVersion("s", "", read),))
+    assert max(p_values(attribute, reports).values()) < 0.01
+
+
 def test_a_flipped_sign_is_seen_beside_another_service() -> None:
     mechanisms = SquareWave(1.0), StochasticRounding(1.0)
     values, rng = people(USERS, 4), np.random.default_rng(4)

@@ -7,9 +7,10 @@ import pytest
 from cases import CASES, Case, some_values
 
 from ldpbeam import Attribute, ServiceVersion
-from ldpbeam.domains import Vector, greatest_divisor
+from ldpbeam.domains import Vector
 from ldpbeam.fit import FitTest, fit_tests
-from ldpbeam.mechanisms import Mechanism, NumericMechanism
+from ldpbeam.fit.histograms import _pooled
+from ldpbeam.mechanisms import Hybrid, Laplace, Mechanism, NumericMechanism, SquareWave
 from ldpbeam.statistics import Answers, tally
 
 USERS = 20_000
@@ -62,11 +63,25 @@ def test_another_epsilon_is_seen_where_it_can_be(case: Case, sent: float, read: 
 )
 @pytest.mark.parametrize(("buckets", "cells"), [(960, 240), (512, 256), (50, 50)])
 def test_the_cell_of_a_bucket_is_the_cell_of_its_reports(case: Case, buckets: int, cells: int) -> None:
-    from ldpbeam.fit.histograms import CELLS, _pooling
-
     mechanism = case.at(1.0)
     assert isinstance(mechanism, NumericMechanism)
     reports = mechanism.perturb(some_values(mechanism, 2000), np.random.default_rng(1))
-    assert greatest_divisor(buckets, CELLS) == cells
-    pooled = _pooling(mechanism, buckets, cells)[mechanism.bucketise(reports, buckets)]
+    pooled = _pooled(mechanism, buckets, 1024)[0][mechanism.bucketise(reports, buckets)]
     assert np.array_equal(pooled, mechanism.bucketise(reports, cells))
+
+
+@pytest.mark.parametrize("buckets", [256, 257, 514, 1021])
+@pytest.mark.parametrize("mechanism", [SquareWave(1.0), Hybrid(1.0), Laplace(1.0)], ids=lambda m: m.name)
+def test_the_cells_of_any_number_of_buckets_have_the_probabilities_of_these(
+    mechanism: NumericMechanism, buckets: int
+) -> None:
+    cells, channel = _pooled(mechanism, buckets, 1024)
+    columns, whole = channel.dense(), mechanism.channel(1024, buckets).dense()
+    assert 200 < len(columns) < 300
+    expected = np.array([np.bincount(cells, column) for column in whole.T]).T
+    np.testing.assert_allclose(columns[:, :-2], expected, atol=1e-12)
+    # The last two are of the ends: probabilities are linear from there to the middle of the second bucket.
+    ends = np.array([[1.5, -0.5], [1.5, -0.5]])
+    linear = np.stack([expected[:, [0, 1]] @ ends[0], expected[:, [-1, -2]] @ ends[1]], axis=1)
+    np.testing.assert_allclose(columns[:, -2:], np.maximum(linear, 0.0), atol=2e-4)
+    np.testing.assert_allclose(columns.sum(axis=0), 1.0)
