@@ -19,7 +19,7 @@ from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DenseChannel
 from ldpbeam.domains import Floats, Integers, Numeric
-from ldpbeam.fit.histograms import value_buckets
+from ldpbeam.fit.histograms import value_buckets, with_ends
 from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.statistics import Statistic
@@ -93,4 +93,4 @@ def _pooled(attribute: Attribute, index: int) -> _Pooled:
     together = 1 if len(rows) <= MOST_UNPOOLED else -(-len(rows) // MOST_POOLED)
     group = np.arange(len(rows)) // together
     pooled = np.add.reduceat(rows, np.arange(0, len(rows), together), axis=0)
-    return _Pooled(pooled, group)
+    return _Pooled(with_ends(pooled) if isinstance(attribute.domain, Numeric) else pooled, group)

@@ -104,6 +104,14 @@ def test_everybody_at_one_value_passes_at_large_epsilons_and_with_many_reports(
     assert min(p_values(attribute_of(mechanism), reports).values()) > NEVER
 
 
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_everybody_at_an_end_is_the_same_people_at_two_services(end: float) -> None:
+    mechanisms = SquareWave(6.0), StochasticRounding(6.0)
+    rng, values = np.random.default_rng(2), np.full(USERS, end)
+    reports = [mechanism.perturb(values, rng) for mechanism in mechanisms]
+    assert p_values(attribute_of(*mechanisms), *reports)["s0", "s1"] > NEVER
+
+
 @pytest.mark.parametrize("buckets", [257, 514])
 def test_reports_are_tested_in_any_number_of_buckets(buckets: int) -> None:
     mechanism, rng = SquareWave(1.0), np.random.default_rng(3)
