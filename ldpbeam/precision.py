@@ -13,13 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Floats, Numeric, bucket_midpoints, greatest_divisor
+from ldpbeam.domains import Categories, Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.channel_means import noise_at
 from ldpbeam.mechanisms import FrequencyMechanism, UnbiasedMechanism
 from ldpbeam.resolution import populations
 
-#: Matrices of Fisher information have at most this many rows; more value buckets hardly change an error.
+#: Matrices of Fisher information have at most this many rows, or as many as mechanisms have bins; more value
+#: buckets hardly change an error.
 MOST_BUCKETS = 256
+#: With more bins than this, Fisher information takes minutes.
+MOST_BINS = 1024
 #: Reports tell nothing of a direction with less than this share of the greatest information.
 NOTHING = 1e-10
 #: The largest number of people that is named as enough.
@@ -62,7 +65,8 @@ class Precision:
 def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> Precision | None:
     """The precision of an estimate, if everybody reports to each of the services.
 
-    A service with versions counts with the last of them. None if there is no formula: for keys with values.
+    A service with versions counts with the last of them. None if there is no formula: for keys with values,
+    and for more than :data:`MOST_BINS` bins.
 
     Args:
         attribute: the attribute of the estimate.
@@ -83,8 +87,11 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
         ]
         source = "variance of unbiased reports"
     else:
-        # Mechanisms with bins need a number that divides that of the attribute's buckets.
-        buckets = greatest_divisor(attribute.value_buckets, MOST_BUCKETS)
+        bins = math.lcm(*(mechanism.granularity for mechanism in mechanisms))
+        if bins > MOST_BINS:
+            return None
+        # Mechanisms with bins need a multiple of their number.
+        buckets = bins * max(min(attribute.value_buckets, MOST_BUCKETS) // bins, 1)
         variances = [_of_likelihood(attribute, newest, weights) for weights in populations(buckets)]
         source = "Fisher information of the reports"
     errors = [math.sqrt(variance) * attribute.domain.width for variance in variances]

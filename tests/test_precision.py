@@ -10,14 +10,14 @@ import pytest
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, KeyValues, Numeric
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.precision import precision
+from ldpbeam.precision import Precision, precision
 
 
-def asked(*services: tuple[str, float], buckets: int = 64) -> Attribute:
+def asked(*services: tuple[str, float], buckets: int = 64, **options: int) -> Attribute:
     """Numbers from 0 to 10, asked for by mechanisms of some epsilons."""
     domain = Numeric(0.0, 10.0)
     versions = tuple(
-        ServiceVersion(f"s{place}", "", build_mechanism(name, domain, epsilon))
+        ServiceVersion(f"s{place}", "", build_mechanism(name, domain, epsilon, **options))
         for place, (name, epsilon) in enumerate(services)
     )
     return Attribute("x", domain, buckets, versions)
@@ -65,6 +65,50 @@ def test_the_likelihood_is_never_worse_than_the_unbiased_mean(mechanism: str) ->
     # Report buckets lose a little of what a report says.
     assert of_likelihood.best <= of_mean.best * 1.01
     assert of_likelihood.worst <= of_mean.worst * 1.01
+
+
+def likeliest(attribute: Attribute) -> Precision:
+    found = precision(attribute, "em", attribute.services)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options", "buckets", "others"),
+    [
+        ("square_wave", {}, 256, 257),
+        ("square_wave", {}, 256, 514),
+        ("binned", {"bins": 20}, 240, 20 * 31),
+        ("haar", {"leaves": 64}, 256, 64 * 11),
+        ("hierarchy", {"leaves": 16}, 256, 16 * 31),
+        ("discrete_square_wave", {"bins": 100}, 200, 700),
+        # As many bins as a matrix has rows, and a few more.
+        ("discrete_square_wave", {"bins": 253}, 253, 253 * 2),
+        ("discrete_square_wave", {"bins": 257}, 257, 257 * 2),
+    ],
+)
+def test_buckets_without_large_divisors_have_the_errors_of_others(
+    mechanism: str, options: dict[str, int], buckets: int, others: int
+) -> None:
+    one, other = (likeliest(asked((mechanism, 1.0), buckets=n, **options)) for n in (buckets, others))
+    assert other.best == pytest.approx(one.best, rel=0.02)
+    assert other.worst == pytest.approx(one.worst, rel=0.02)
+
+
+def test_services_with_bins_of_their_own_have_an_error() -> None:
+    domain = Numeric(0.0, 10.0)
+    versions = tuple(
+        ServiceVersion(f"{bins}", "", build_mechanism("binned", domain, 1.0, bins=bins))
+        for bins in (6, 16, 9)
+    )
+    # 144 is the least multiple of all, and divides the buckets.
+    both = likeliest(Attribute("x", domain, 144 * 5, versions))
+    alone = likeliest(Attribute("x", domain, 144 * 5, versions[:1]))
+    assert 0.0 < both.worst < alone.worst
+
+
+def test_very_many_bins_have_no_formula() -> None:
+    assert precision(asked(("binned", 1.0), buckets=4096, bins=2048), "em", ["s0"]) is None
 
 
 def test_where_a_value_lies_in_its_bin_is_no_error_of_the_mean() -> None:
