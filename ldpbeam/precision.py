@@ -24,7 +24,7 @@ MOST_BUCKETS = 256
 #: With more bins than this, Fisher information takes minutes.
 MOST_BINS = 1024
 #: Reports tell nothing of a direction with less than this share of the greatest information.
-NOTHING = 1e-10
+NOTHING = 1e-9
 #: The largest number of people that is named as enough.
 MOST_USERS = 10**12
 #: Estimators whose mean is the mean of unbiased reports.
@@ -125,9 +125,10 @@ def _of_likelihood(attribute: Attribute, versions: Sequence[int], weights: Float
 
     With shares w of the value buckets and channels C, the Fisher information of one report per service is
     J = sum of C' diag(1 / Cw) C. An unbiased estimate of a'w, where a'w = 0, has at least the variance
-    a' J^-1 a (Cramer and Rao). Directions of which the reports tell nothing, such as where a value lies in
-    its bin, are left out. Of the bound, a'diag(w)a / services is the variance of the people who were asked,
-    and the rest is the perturbation's.
+    a' J^-1 a (Cramer and Rao). As shares sum to one, the bound is the same without what a row of C has in
+    common, which has nearly all of J at a small epsilon. Directions of which the reports tell nothing, such
+    as where a value lies in its bin, are left out. Of the bound, a'diag(w)a / services is the variance of the
+    people who were asked, and the rest is the perturbation's.
     """
     buckets = len(weights)
     information = np.zeros((buckets, buckets))
@@ -136,7 +137,8 @@ def _of_likelihood(attribute: Attribute, versions: Sequence[int], weights: Float
         channel = mechanism.histogram_channel(buckets, attribute.buckets).dense()
         expected = channel @ weights
         held = expected > 0
-        information += (channel[held] / expected[held, None]).T @ channel[held]
+        differences = (channel - channel.mean(axis=1, keepdims=True))[held]
+        information += (differences / expected[held, None]).T @ differences
     x = bucket_midpoints(buckets)
     mean = float(weights @ x)
     centred = x - mean

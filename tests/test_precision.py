@@ -107,6 +107,13 @@ def test_services_with_bins_of_their_own_have_an_error() -> None:
     assert 0.0 < both.worst < alone.worst
 
 
+@pytest.mark.parametrize("mechanism", ["square_wave", "piecewise", "laplace"])
+def test_errors_grow_as_one_over_a_small_epsilon(mechanism: str) -> None:
+    # That of a sign with the probability E/(E+1) is 1/epsilon of the width.
+    errors = [epsilon * likeliest(asked((mechanism, epsilon))).best for epsilon in (1e-2, 1e-4, 1e-5, 1.1e-6)]
+    assert errors == pytest.approx([10.0] * 4, rel=0.01)
+
+
 def test_very_many_bins_have_no_formula() -> None:
     assert precision(asked(("binned", 1.0), buckets=4096, bins=2048), "em", ["s0"]) is None
 
