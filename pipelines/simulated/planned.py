@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -90,11 +90,13 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
         for estimate, asked in study.described(name).estimates.items():
             expected = precision(study.attribute(name), asked.estimator, asked.services)
             if expected is not None:
+                # Honest people draw a coordinate, and fake users can all name the same one.
+                crowd = sum(attribute_of(other) == attribute_of(name) for other in study.estimated)
+                root = math.sqrt(crowd)
+                expected = replace(expected, best=root * expected.best, worst=root * expected.worst)
                 least, most = expected.error(users)
                 enough = None if error is None else expected.users_for(error)
                 moved = influence(study.attribute(name), asked.estimator, asked.services)
-                # Honest people draw a coordinate, and fake users can all name the same one.
-                crowd = sum(attribute_of(other) == attribute_of(name) for other in study.estimated)
                 yield Planned(
                     name, estimate, asked.estimator, expected.quantity, "any", users, most, least, None,
                     enough, expected.source, None if moved is None else 0.01 * moved * crowd,

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
+from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.mechanisms import NumericMechanism, build_mechanism
 from ldpbeam.pipelines.simulated.planned import _enough
 from ldpbeam.populations import KEYS, drawn, names_for
 
@@ -65,6 +66,28 @@ def test_a_simulated_mean_is_as_far_off_as_the_formula_says(plan: Callable[..., 
     slack = 4.0 * simulated["uncertainty"]
     assert formula["least_error"] * scale - slack <= simulated["error"] <= formula["error"] * scale + slack
     assert lines["shape", "W1", "even"]["users_for_error"] is None
+
+
+def test_a_coordinate_has_the_error_of_its_part_of_the_people(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 3_000, "--attribute", "pulse", "--error", 0.1, "--json")
+    domain, people, trials = Vector(("morning", "evening"), Numeric(0.0, 1.0)), 3_000, 100
+    mechanism = build_mechanism("piecewise", domain, 1.0)
+    assert isinstance(mechanism.in_study, NumericMechanism)
+    rng = np.random.default_rng(4)
+    off = []
+    for _ in range(trials):
+        values = rng.random((people, 2))
+        reports = mechanism.perturb(values, rng)
+        for coordinate in range(2):
+            own = reports["coordinate"] == coordinate
+            off.append(
+                float((mechanism.in_study.unbiased(reports["report"][own]) - values[own, coordinate]).mean())
+            )
+    # The standard error of a standard deviation is itself / sqrt(2 n); four of them.
+    slack, simulated = 1.0 + 4.0 / math.sqrt(2 * len(off)), math.sqrt(np.square(off).mean())
+    for line in json.loads(ran.out):
+        assert line["least_error"] / slack <= simulated <= line["error"] * slack
+        assert line["users_for_error"] == pytest.approx(3_000 * (line["error"] / 0.1) ** 2, rel=1e-2)
 
 
 def test_every_kind_of_attribute_is_simulated_or_named(plan: Callable[..., Any]) -> None:
