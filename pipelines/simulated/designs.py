@@ -11,7 +11,9 @@ import numpy as np
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Numeric
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.memoised import MEMOISED, Lifetime, SupportChain
+from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
+from ldpbeam.mechanisms.options import options_of
+from ldpbeam.memoised import MEMOISED, Lifetime, SupportChain, released_options
 from ldpbeam.precision import precision
 from ldpbeam.spent import values_of
 from ldpbeam.study import Study
@@ -57,7 +59,8 @@ def designs(study: Study, name: str, users: int) -> Iterator[Design]:
 
     A period has T windows: ``split`` divides the epsilon by T, and ``panel`` has a user answer one window
     in T. Both need two windows. Remembered noise has the study's lifetime epsilon, or else twice the epsilon,
-    with 256 memo buckets of numbers. There are no designs for services without a formula of errors, and for
+    but at most the largest one, with 256 memo buckets of numbers. An epsilon that the mechanism refuses makes
+    no design. There are no designs for services without a formula of errors, and for
     windows longer than a month. The epsilon of a month is an average where periods do not fill it.
 
     Args:
@@ -76,17 +79,16 @@ def designs(study: Study, name: str, users: int) -> Iterator[Design]:
             continue
         quantity, of_one = quantity_and_error
         epsilon, alone = version.named.epsilon, of_one / math.sqrt(users)
-        smaller = replace(
-            fresh, mechanism=build_mechanism(fresh.mechanism.name, attribute.domain, epsilon / windows)
-        )
-        divided = _error_of(attribute, smaller) / math.sqrt(users)
         root, month, once = math.sqrt(windows), epsilon * in_month, epsilon * in_month / windows
         rows = [("fresh noise", f"epsilon {epsilon:g} a window", alone, alone / root, month, month)]
+        smaller = _split(attribute, version, windows) if windows > 1 else None
+        if smaller is not None:
+            divided = _error_of(attribute, smaller) / math.sqrt(users)
+            reports = f"epsilon {epsilon:g}/{windows} a window"
+            rows.append(("split", reports, divided, divided / root, once, once))
         if windows > 1:
-            rows += [
-                ("split", f"epsilon {epsilon:g}/{windows} a window", divided, divided / root, once, once),
-                ("panel", f"epsilon {epsilon:g} in one window of {windows}", alone * root, alone, once, once),
-            ]
+            reports = f"epsilon {epsilon:g} in one window of {windows}"
+            rows.append(("panel", reports, alone * root, alone, once, once))
         remembered = _remembered(attribute, version)
         if remembered is not None:
             known, lifetime = remembered
@@ -132,16 +134,36 @@ def _error_of(attribute: Attribute, version: ServiceVersion) -> float:
     return quantity_and_error[1]
 
 
+def _split(attribute: Attribute, version: ServiceVersion, windows: int) -> ServiceVersion | None:
+    """The service with fresh noise of a part of its epsilon; None if its mechanism refuses so small a one.
+
+    It keeps the options that the study names. Those that follow from the epsilon follow from the part.
+    """
+    named, lifetime, released = version.named, version.lifetime, {}
+    if lifetime is not None and lifetime.as_published:
+        released = dict(released_options(named.name, lifetime.epsilon, named.epsilon))
+    unnamed = build_mechanism(named.name, attribute.domain, named.epsilon, **released)
+    options = {
+        name: getattr(named, name)
+        for name in options_of(type(named))
+        if getattr(named, name) != getattr(unnamed, name)
+    }
+    try:
+        mechanism = build_mechanism(named.name, attribute.domain, named.epsilon / windows, **options)
+    except ValueError:
+        return None
+    return replace(version, mechanism=mechanism, lifetime=None)
+
+
 def _remembered(attribute: Attribute, version: ServiceVersion) -> tuple[ServiceVersion, Lifetime] | None:
     """The service with clients that remember their noise, and what they remember; None if they cannot."""
     if version.lifetime is not None:
         return version, version.lifetime
-    if not isinstance(version.named, MEMOISED):
+    lifetime_epsilon = min(2.0 * version.named.epsilon, LARGEST_EPSILON)
+    if not isinstance(version.named, MEMOISED) or lifetime_epsilon == version.named.epsilon:
         return None
     of_number = isinstance(attribute.domain, Numeric)
-    lifetime = Lifetime(
-        version.named, 2.0 * version.named.epsilon, memo_buckets=MEMO_BUCKETS if of_number else 0
-    )
+    lifetime = Lifetime(version.named, lifetime_epsilon, memo_buckets=MEMO_BUCKETS if of_number else 0)
     return replace(version, mechanism=lifetime.window, lifetime=lifetime), lifetime
 
 

@@ -40,6 +40,13 @@ def by_design(name: str, service: str, text: str = STUDY) -> dict[str, Design]:
     return {line.design: line for line in lines if line.service == service}
 
 
+def of_one(service: str, buckets: int, categories: int = 10) -> dict[str, Design]:
+    """The designs of a service that asks for a number, or for a category where there are no buckets."""
+    domain = f"numeric: [0, 60]}}\n    buckets: {buckets}" if buckets else f"categories: {categories}}}"
+    attribute = f"    domain: {{{domain}\n    services: {{a: {{{service}}}}}\n"
+    return by_design("x", "a", f"study: one\nattributes:\n  x:\n{attribute}windows: {{size: 1h}}\n")
+
+
 @pytest.mark.parametrize(
     ("name", "service", "ratio"),
     [("drink", "plain", 57.3), ("drink", "kept", 26.1), ("minutes", "sign", 20.5)],
@@ -79,6 +86,46 @@ def test_remembered_noise_reveals_less_of_values_and_more_of_changes() -> None:
 def test_a_service_that_cannot_remember_has_three_designs() -> None:
     assert list(by_design("minutes", "noise")) == ["fresh noise", "split", "panel"]
     assert by_design("minutes", "sign")["remembered noise"].about_values == 512.0  # 256 memo buckets of two
+
+
+@pytest.mark.parametrize(
+    ("service", "buckets"),
+    [
+        ("mechanism: haar, leaves: 64", 64),
+        ("mechanism: hierarchy, leaves: 64", 64),
+        ("mechanism: binned, bins: 50", 100),
+        ("mechanism: binned, bins: 64", 64),
+        ("mechanism: general_wave, top: 0.2", 32),
+        ("mechanism: olh, hashes: 5", 0),
+        # The best number of hashes follows from the epsilon, and LOLOHA's from both epsilons.
+        ("mechanism: olh", 0),
+        ("mechanism: olh, lifetime_epsilon: 6, as_published: true", 0),
+    ],
+)
+def test_a_split_epsilon_keeps_the_options_that_the_study_names(service: str, buckets: int) -> None:
+    split = of_one(f"{service}, epsilon: 4.8", buckets)["split"]
+    fresh, _, _ = service.partition(", lifetime_epsilon")
+    small = of_one(f"{fresh}, epsilon: 0.2", buckets)["fresh noise"]
+    assert split.window == pytest.approx(small.window, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "without"),
+    [("20", "remembered noise"), ("12", ""), ("1e-5", "split"), ("2e-6", "split")],
+)
+@pytest.mark.parametrize(("mechanism", "buckets"), [("grr", 0), ("olh", 0), ("stochastic_rounding", 32)])
+def test_an_epsilon_out_of_range_makes_no_design(
+    epsilon: str, without: str, mechanism: str, buckets: int
+) -> None:
+    lines = of_one(f"mechanism: {mechanism}, epsilon: {epsilon}", buckets)
+    assert {"fresh noise", "split", "panel", "remembered noise"} - {without} == set(lines)
+    if epsilon == "12":
+        assert "20 for life" in lines["remembered noise"].reports
+
+
+def test_options_that_only_a_larger_epsilon_has_make_no_split() -> None:
+    # With two hash values, 100 seeds do not tell 1,000 categories apart.
+    assert "split" not in of_one("mechanism: olh, seeds: 100, epsilon: 4", 0, 1000)
 
 
 @pytest.mark.parametrize(
