@@ -125,23 +125,27 @@ def simulated(
 
     @functools.cache
     def errors(population: str, people: int) -> dict[tuple[str, str], Floats]:
-        """The absolute errors of every trial, shape (trials,), by estimate and kind of error."""
+        """The absolute errors of the trials, by estimate and kind of error, if two or more trials have it."""
         draw = of_population(study, name, population, 0.5 * min(paddings))
-        trials = [trial(study, name, draw, people, seed) for seed in seeds]
-        return {
-            (estimate, kind): np.abs([errors_of_trial[estimate][kind] for errors_of_trial in trials])
-            for estimate, kinds in trials[0].items()
-            for kind in kinds
-            if kind in SIMULATED and all(kind in errors_of_trial[estimate] for errors_of_trial in trials)
-        }
+        of_trials: dict[tuple[str, str], list[float]] = {}
+        for seed in seeds:
+            for estimate, kinds in trial(study, name, draw, people, seed).items():
+                for kind, off in kinds.items():
+                    if kind in SIMULATED:
+                        of_trials.setdefault((estimate, kind), []).append(abs(off))
+        return {of: np.array(found) for of, found in of_trials.items() if len(found) > 1}
 
     def greatest(of: tuple[str, str], people: int) -> float:
-        return max(float(errors(population, people)[of].mean()) for population in populations)
+        of_populations = [errors(population, people).get(of) for population in populations]
+        return max(math.inf if found is None else float(found.mean()) for found in of_populations)
 
-    for shown_error in errors(populations[0], users):
+    # An estimate may have no mean of some people: where all shares are cut to zero.
+    for shown_error in {of: None for population in populations for of in errors(population, users)}:
         estimate, kind = shown_error
         means = {
-            population: float(errors(population, users)[shown_error].mean()) for population in populations
+            population: float(found[shown_error].mean())
+            for population in populations
+            if shown_error in (found := errors(population, users))
         }
         population = max(means, key=means.__getitem__)
         shown_errors = errors(population, users)[shown_error]
@@ -157,7 +161,7 @@ def simulated(
             least_error=min(means.values()) if len(means) > 1 else None,
             uncertainty=float(shown_errors.std(ddof=1) / math.sqrt(len(shown_errors))),
             users_for_error=enough,
-            source=f"{len(seeds)} simulations of each of {', '.join(populations)}",
+            source=f"{len(seeds)} simulations of each of {', '.join(means)}",
         )
 
 
@@ -172,6 +176,8 @@ def _enough(error: Callable[[int], float], wanted: float) -> int | None:
     while users < LAST:
         now = error(users * FACTOR)
         if now <= wanted:
+            if before == math.inf:
+                return users * FACTOR
             share = math.log(before / wanted) / math.log(before / now)
             enough: float = users * FACTOR**share
             return math.ceil(enough)

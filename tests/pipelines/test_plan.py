@@ -134,6 +134,22 @@ def test_people_have_half_as_many_keys_as_the_padding_or_fewer() -> None:
         assert len(pairs.keys) / 2_000 == pytest.approx(2.0, abs=4.0 * math.sqrt(2.0 / 2_000))
 
 
+def test_an_estimate_that_has_no_mean_of_some_people_has_the_errors_of_others(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "study.yaml").write_text(
+        "study: cut\nattributes:\n  x:\n    domain: {numeric: [0, 1]}\n    buckets: 64\n"
+        "    services: {a: {mechanism: binned, epsilon: 0.1}}\n    estimates: {cut: {estimator: base_cut}}\n"
+    )
+    asked = "--users", 1_000, "--trials", 3, "--json", "--study", tmp_path / "study.yaml"
+    ran = command("plan", *asked, "--simulate")
+    assert ran.code == 0, ran.err
+    [line] = [
+        line for line in json.loads(ran.out) if line["quantity"] == "mean" and "simul" in line["source"]
+    ]
+    assert 0.0 <= line["least_error"] <= line["error"] <= 1.0
+
+
 def test_keys_without_simulation_are_named(plan: Callable[..., Any]) -> None:
     ran = plan("--users", 300)
     assert "'apps' has no line, because its error has no formula: --simulate computes it." in ran.out
@@ -179,3 +195,5 @@ def test_people_between_two_simulations_follow_a_power_law() -> None:
     assert _enough(lambda users: users**-0.3, 0.02) == math.ceil(0.02 ** (-1 / 0.3))
     assert _enough(lambda users: 0.001, 0.01) == 1_000
     assert _enough(lambda users: 1.0, 0.01) is None
+    # Fewer people have no estimate.
+    assert _enough(lambda users: 0.001 if users > 10_000 else math.inf, 0.01) == 16_000
