@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ldpbeam.domains import Floats
@@ -19,6 +20,8 @@ def answers(
     study: Study,
     snapshot: Snapshot,
     starts: Mapping[str, Estimate] | None = None,
+    *,
+    with_intervals: bool = True,
 ) -> dict[str, Estimate]:
     """Every estimate that a study asks for of one snapshot, by name, in the study's order.
 
@@ -26,11 +29,16 @@ def answers(
         study: the study.
         snapshot: the snapshot that the estimates are computed from.
         starts: earlier estimates by name. Estimators with a single fixed point start from them.
+        with_intervals: whether estimates have the intervals that the study asks for, or none.
     """
     attribute = study.attribute(snapshot.attribute)
     intervals = StatisticIntervals(attribute, snapshot.statistic, snapshot.windows)
     return {
-        name: compute(intervals, wanted, start=_start(wanted, (starts or {}).get(name)))
+        name: compute(
+            intervals,
+            wanted if with_intervals else replace(wanted, intervals=None),
+            start=_start(wanted, (starts or {}).get(name)),
+        )
         for name, wanted in study.described(snapshot.attribute).estimates.items()
     }
 

@@ -70,7 +70,7 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
     return {
         estimate: errors_of(estimate_record(study, snapshot, estimate, answer), study, people)
         | errors_of_papers(answer, summary, truth, attribute.domain)
-        for estimate, answer in answers(study, snapshot).items()
+        for estimate, answer in answers(study, snapshot, with_intervals=False).items()
     }
 
 

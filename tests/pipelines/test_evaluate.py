@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.commands.evaluate import draw_figures
 from ldpbeam.pipelines.simulated import evaluation
 from ldpbeam.pipelines.simulated.evaluation import with_epsilon
+from ldpbeam.pipelines.simulated.trial import of_population, trial
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 STUDY = """\
@@ -90,6 +92,15 @@ def test_what_is_there_is_not_computed_again(
     changed = [one for one, other in zip(table(folder), table(small), strict=True) if one != other]
     assert [row["error"] for row in changed] == ["mean"]
     assert float(changed[0]["mean"]) > 30
+
+
+def test_a_trial_computes_no_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    studies = parse_study(STUDY), parse_study(f"{STUDY}intervals: false\n")
+    draw = of_population(studies[0], "minutes", "skewed")
+    # Nothing in a trial reads them, and they take most of its time.
+    monkeypatch.setattr(StatisticIntervals, "of", None)
+    errors, without = (trial(study, "minutes", draw, 300, 5) for study in studies)
+    assert errors == without
 
 
 def test_processes_change_no_number(small: Path, folder: Path, command: Callable[..., Any]) -> None:
