@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Vector
 
+#: People draw this many keys at once, so that memory does not grow with people times keys.
+KEYS_AT_ONCE = 2**22
+
 
 def gaussian_keys(keys: int) -> tuple[Floats, Floats]:
     """(frequencies, means on [-1, 1]) of each key, shape (keys,): f = exp(-x^2/200), m = 2f - 1.
@@ -55,11 +58,17 @@ def people_of(frequencies: Floats, means: Floats, people: int, rng: np.random.Ge
         people: the number of people; some may have no key.
         rng: the source of randomness.
     """
-    person, keys = np.nonzero(rng.random((people, len(frequencies))) < frequencies)
+    at_once = max(1, KEYS_AT_ONCE // len(frequencies))
+    counts, owned = [], []
+    for first in range(0, max(people, 1), at_once):
+        has = rng.random((min(at_once, people - first), len(frequencies))) < frequencies
+        counts.append(has.sum(axis=1))
+        owned.append(np.nonzero(has)[1])
+    keys = np.concatenate(owned)
     centres = (means[keys] + 1.0) / 2.0
     widths = np.minimum(centres, 1.0 - centres)
     values = centres + widths * rng.uniform(-1.0, 1.0, len(keys))
-    starts = np.concatenate(([0], np.cumsum(np.bincount(person, minlength=people))))
+    starts = np.cumsum(np.concatenate(([0], *counts)))
     return KeyValuePairs(starts.astype(np.int64), keys.astype(np.int64), values)
 
 

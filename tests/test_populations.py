@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ldpbeam import populations
 from ldpbeam.domains import Categories, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.populations import drawn, gaussian_keys, linear_keys, names_for, people_of, power_law_keys
 
@@ -70,6 +72,29 @@ def test_populations_have_the_moments_of_table_2(
     np.testing.assert_allclose(moments, table, atol=1.1e-5)
     assert 0.0 < frequencies.min() <= frequencies.max() <= 1.0
     assert -1.0 <= means.min() <= means.max() <= 1.0
+
+
+def test_people_are_drawn_in_blocks_and_in_one_block_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    frequencies, means = linear_keys(7)
+    one = people_of(frequencies, means, 400, np.random.default_rng(2))
+    has = np.random.default_rng(2).random((400, 7)) < frequencies
+    np.testing.assert_array_equal(np.diff(one.starts), has.sum(axis=1))
+    np.testing.assert_array_equal(one.keys, np.nonzero(has)[1])
+    # A person may have more keys than a block.
+    for at_once in (5, 7 * 3, 7 * 400):
+        monkeypatch.setattr(populations, "KEYS_AT_ONCE", at_once)
+        several = people_of(frequencies, means, 400, np.random.default_rng(2))
+        # The generator gives the same numbers whatever the blocks.
+        np.testing.assert_array_equal(several.starts, one.starts)
+        np.testing.assert_array_equal(several.keys, one.keys)
+        np.testing.assert_array_equal(several.values, one.values)
+    tracemalloc.start()
+    try:
+        people_of(np.full(10_000, 1e-3), np.zeros(10_000), 3_000, np.random.default_rng(2))
+        # All draws at once take 240 MB.
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_people_have_keys_and_values_as_the_population_says() -> None:
