@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from ldpbeam.domains import KeyValuePairs
@@ -100,20 +99,20 @@ class Resampled:
 
 def with_epsilon(text: str, attribute: str, epsilon: float) -> str:
     """The text of a study in which every service and version of an attribute has another epsilon."""
-    data = yaml.safe_load(text)
+    data = json.loads(parse_study(text).text)
     for service in data["attributes"][attribute]["services"].values():
         service["epsilon"] = epsilon
         for version in (service.get("versions") or {}).values():
             if version and "epsilon" in version:
                 version["epsilon"] = epsilon
-    return yaml.safe_dump(data, sort_keys=False)
+    return json.dumps(data, ensure_ascii=False)
 
 
 def with_estimators(text: str, attribute: str, estimators: Sequence[str]) -> str:
     """The text of a study in which an attribute has one estimate by each of these estimators."""
-    data = yaml.safe_load(text)
+    data = json.loads(parse_study(text).text)
     data["attributes"][attribute]["estimates"] = {name: {"estimator": name} for name in estimators}
-    return yaml.safe_dump(data, sort_keys=False)
+    return json.dumps(data, ensure_ascii=False)
 
 
 def _study_with_epsilon(text: str, attribute: str, epsilon: float) -> Study:

@@ -15,7 +15,7 @@ import pytest
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.commands.evaluate import draw_figures
 from ldpbeam.pipelines.simulated import evaluation
-from ldpbeam.pipelines.simulated.evaluation import with_epsilon
+from ldpbeam.pipelines.simulated.evaluation import with_epsilon, with_estimators
 from ldpbeam.pipelines.simulated.trial import of_population, trial
 from ldpbeam.schemas.study.yaml_file import parse_study
 
@@ -177,3 +177,23 @@ attributes:
 """
     study = parse_study(with_epsilon(text, "x", 0.5))
     assert [version.mechanism.epsilon for version in study.attribute("x").versions] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "categories", ["'1e3', '2e5', x", "'1:30', '0x1f', '1_000'", "é, '🙂', 'no', '2026-01-02'"]
+)
+def test_a_changed_study_has_the_texts_of_the_study(categories: str) -> None:
+    text = f"""\
+study: texts
+attributes:
+  x:
+    domain: {{categories: [{categories}]}}
+    services: {{a: {{mechanism: grr, epsilon: 1e-1}}}}
+    estimates: {{shares: {{estimator: em, tolerance: 1e-5}}}}
+windows: {{size: 1h}}
+"""
+    domain = parse_study(text).attribute("x").domain
+    for changed in (with_epsilon(text, "x", 0.5), with_estimators(text, "x", ["em"])):
+        assert parse_study(changed).attribute("x").domain == domain
+    assert with_epsilon(text, "x", 0.1) != with_epsilon(text, "x", 0.5)
+    assert parse_study(with_epsilon(text, "x", 0.1)) == parse_study(text)
