@@ -31,7 +31,7 @@ def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
     several services are those of evenly spread values.
 
     Returns:
-        None for an estimator without such a bound.
+        None for an estimator without such a bound, or with too many categories to try every report.
     """
     newest = [attribute.versions_of([service])[-1] for service in services]
     mechanisms = [attribute.versions[index].mechanism for index in newest]

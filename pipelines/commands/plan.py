@@ -141,7 +141,10 @@ def _notes(
             "1% fake: if m of n users are fake, they move the estimate by at most 100 m/n times that, "
             "whatever they send."
         )
-        yield "Estimators without a number have no such bound; docs/fake_users.md has measurements."
+        yield (
+            "Estimators without a number have no such bound, or too many categories to try every report; "
+            "docs/fake_users.md has measurements."
+        )
     for name in (name for name in study.attributes if name in wanted):
         own = [line for line in planned if attribute_of(line.attribute) == name]
         reason = untried(study.attribute(name))

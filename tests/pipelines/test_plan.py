@@ -150,6 +150,22 @@ def test_an_estimate_that_has_no_mean_of_some_people_has_the_errors_of_others(
     assert 0.0 <= line["least_error"] <= line["error"] <= 1.0
 
 
+def test_a_bound_that_is_not_computed_is_not_said_to_be_none(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    services = "services: {a: {mechanism: grr, epsilon: 1}}\n    estimates: {shares: {estimator: norm_sub}}"
+    attributes = "".join(
+        f"  {name}:\n    domain: {{categories: {categories}}}\n    {services}\n"
+        for name, categories in (("few", 2_048), ("many", 2_049))
+    )
+    (tmp_path / "study.yaml").write_text(f"study: fake\nattributes:\n{attributes}")
+    asked = "plan", "--study", tmp_path / "study.yaml", "--users", 300
+    few, many = json.loads(command(*asked, "--json").out)
+    assert few["one_percent_fake"] > 0
+    assert many["one_percent_fake"] is None
+    assert "have no such bound, or too many categories to try every report" in command(*asked).out
+
+
 def test_keys_without_simulation_are_named(plan: Callable[..., Any]) -> None:
     ran = plan("--users", 300)
     assert "'apps' has no line, because its error has no formula: --simulate computes it." in ran.out
