@@ -85,7 +85,9 @@ def _print(comparison: Comparison, names: Sequence[str], between: Between | None
             print(shown(f"{counted(len(keys), 'estimate')} only in {where}: {_listed(keys)}"))
     if comparison.unlike:
         keys = comparison.unlike
-        print(shown(f"{counted(len(keys), 'estimate')} with other buckets or names: {_listed(keys)}"))
+        print(
+            shown(f"{counted(len(keys), 'estimate')} with other numbers, buckets or names: {_listed(keys)}")
+        )
     print(_summary(comparison, between))
 
 

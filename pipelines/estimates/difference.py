@@ -66,9 +66,10 @@ class Comparison:
 
     Attributes:
         differences: every number of the estimates that are in both, in the order of the first.
-        only_first: the estimates that are in the first only.
-        only_second: those that are in the second only.
-        unlike: estimates whose shares cannot be compared, as their buckets or names differ.
+        only_first: the estimates that have numbers in the first only; of no report there are none.
+        only_second: those that have numbers in the second only.
+        unlike: estimates with numbers that cannot be compared, as only one has them, or as buckets or names
+            differ.
         z: this many standard errors are beyond the error.
     """
 
@@ -80,9 +81,9 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        """Whether a difference is beyond the error, or an estimate is in one only."""
+        """Whether a difference is beyond the error, or numbers of an estimate are in one only."""
         return any(difference.beyond for difference in self.differences) or bool(
-            self.only_first or self.only_second
+            self.only_first or self.only_second or self.unlike
         )
 
 
@@ -109,14 +110,16 @@ def comparison(
     """
     pairs: list[tuple[EstimateRecord, EstimateRecord, Numbers, Numbers, Floats]] = []
     unlike = []
-    for key, record in ours.items():
-        if key not in theirs:
+    numbers, other_numbers = _parts(ours), _parts(theirs)
+    for key, parts in numbers.items():
+        if key not in other_numbers:
             continue
-        other_parts = {tuple(part.names): part for part in numbers_of(theirs[key])}
-        for part in numbers_of(record):
-            other = other_parts.get(tuple(part.names))
+        record, other_parts = ours[key], other_numbers[key]
+        if parts.keys() != other_parts.keys():
+            unlike.append(record.key)
+        for names, part in parts.items():
+            other = other_parts.get(names)
             if other is None:
-                unlike.append(record.key)
                 continue
             added = np.add if record.attribute in dependent and not part.summed else np.hypot
             ends = ends_of(part, other, added)
@@ -137,11 +140,17 @@ def comparison(
             )
     return Comparison(
         tuple(differences),
-        tuple(record.key for key, record in ours.items() if key not in theirs),
-        tuple(record.key for key, record in theirs.items() if key not in ours),
-        tuple(dict.fromkeys(unlike)),
+        tuple(ours[key].key for key in numbers if key not in other_numbers),
+        tuple(theirs[key].key for key in other_numbers if key not in numbers),
+        tuple(unlike),
         z,
     )
+
+
+def _parts(records: Mapping[_Key, EstimateRecord]) -> dict[_Key, dict[tuple[str, ...], Numbers]]:
+    """The numbers of each estimate that has any, part by part, by the names of a part's numbers."""
+    parts = {key: {tuple(p.names): p for p in numbers_of(record)} for key, record in records.items()}
+    return {key: of_key for key, of_key in parts.items() if of_key}
 
 
 def _known(number: float) -> float | None:

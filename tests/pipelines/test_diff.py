@@ -68,6 +68,25 @@ def test_estimates_that_only_one_has_and_other_names() -> None:
     assert found.differences == ()
 
 
+def test_an_estimate_of_no_report_is_on_one_side_only() -> None:
+    empty = price(reports=0, mean=None, quantiles=None, ranges=None, intervals=None)
+    lost, gained = (compared(results(*sides[0]), results(*sides[1])) for sides in (
+        ((price(), paid()), (empty, paid())), ((empty, paid()), (price(), paid())),
+    ))  # fmt: skip
+    assert (lost.only_first, lost.only_second, lost.unlike) == ((price().key,), (), ())
+    assert (gained.only_first, gained.only_second, gained.unlike) == ((), (price().key,), ())
+    assert lost.differs and gained.differs
+    assert not compared(results(empty), results(empty)).differs
+
+
+def test_numbers_that_one_side_lacks_differ_whichever_side_it_is() -> None:
+    few = price(quantiles=None)
+    for sides in ((price(), few), (few, price())):
+        found = compared(*map(results, sides))
+        assert (found.unlike, found.differs) == ((price().key,), True)
+        assert [own.number for own in found.differences] == ["mean", "share from 0 to 2"]
+
+
 def test_numbers_without_an_error_are_not_judged() -> None:
     found = compared(results(paid(intervals=None)), results(paid(frequencies=(0.9, 0.1))))
     assert [(own.error, own.beyond) for own in found.differences] == [(None, False)] * 2
