@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +43,8 @@ class Numeric:
     @property
     def ends(self) -> str:
         """The range as text, such as [0, 100]."""
-        return f"[{self.low:g}, {self.high:g}]"
+        digits = digits_of(self.low, self.high, 6)
+        return f"[{self.low:.{digits}g}, {self.high:.{digits}g}]"
 
     def cut_into(self, buckets: int) -> str:
         """The number and the width of the buckets, in words."""
@@ -70,6 +72,28 @@ class Numeric:
         """The number of values in each of ``buckets`` equal buckets, shape (buckets,)."""
         index = np.minimum((self.to_unit(values) * buckets).astype(np.int64), buckets - 1)
         return np.bincount(index, minlength=buckets).astype(np.int64)
+
+
+def digits_of(low: float, high: float, usual: int, of_width: int = 4) -> int:
+    """How many digits tell numbers between ``low`` and ``high`` apart.
+
+    Args:
+        low: the low end.
+        high: the high end.
+        usual: this many are enough for most ranges.
+        of_width: so many digits of the width are told, which needs more if it is narrow and far from 0.
+    """
+    largest = max(abs(low), abs(high))
+    if not high > low:
+        return usual
+    needed = of_width + math.ceil(math.log10(largest / (high - low)))
+    # With as many digits as its whole part has, a number is written without an exponent.
+    return usual if needed <= usual else min(max(needed, 1 + math.floor(math.log10(largest))), 15)
+
+
+def as_text(number: float) -> str:
+    """A number with all its digits, as studies have it: two numbers never have one text."""
+    return repr(float(number)).removesuffix(".0")
 
 
 def check_names(names: tuple[str, ...], what: str) -> None:

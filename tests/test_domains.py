@@ -58,6 +58,25 @@ def test_an_empty_or_endless_range_is_refused(low: float, high: float) -> None:
         Numeric(low, high)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [
+        (0.0, 180.0, "[0, 180]"),
+        (-1.0, 1.0, "[-1, 1]"),
+        (18.0, 99.5, "[18, 99.5]"),
+        (0.0, 5e6, "[0, 5e+06]"),
+        (1_700_000_000.0, 1_700_086_400.0, "[1700000000, 1700086400]"),
+        (1_700_000_000_000.0, 1_700_000_086_400.0, "[1700000000000, 1700000086400]"),
+        (1.0, 1.000004, "[1, 1.000004]"),
+        (-1_000_000.5, -1_000_000.0, "[-1000000.5, -1000000]"),
+    ],
+)
+def test_the_ends_of_a_narrow_range_have_the_digits_that_tell_them_apart(
+    low: float, high: float, ends: str
+) -> None:
+    assert Numeric(low, high).ends == ends
+
+
 def test_categories_count_indexes_and_keep_the_empty_ones() -> None:
     domain = Categories(("red", "green", "blue"))
     assert domain.size == 3

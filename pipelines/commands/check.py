@@ -155,11 +155,13 @@ def checked(
         _condition(text, {attribute: list(numbers) for attribute, numbers in names.items()}) for text in texts
     ]
     return [
-        _checked(key, part, part.names.index(condition.number), condition)
+        _checked(key, part, index, condition)
         for condition in conditions
         for key, numbers in parts.items()
         for part in numbers
-        if key.attribute == condition.attribute and condition.number in part.names
+        if key.attribute == condition.attribute
+        for index, name in enumerate(part.names)
+        if name == condition.number
     ]
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from ldpbeam.domains import as_text
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, proposal
@@ -97,11 +98,10 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
     groups = field(ask(options.groups or None, question, "none", "--groups", field))
     taken = proposed != Proposal() and (proposed.range, proposed.categories) == (range_, categories)
     if taken and proposed.most is not None and proposed.range is not None:
-        low, high = proposed.most
+        low, high, *ends = map(as_text, (*proposed.most, *proposed.range))
         warn(
-            f"98% of the values lie from {low:g} to {high:g}, and the range is {proposed.range[0]:g} to "
-            f"{proposed.range[1]:g}: few values take most of the resolution. --range {low:g} {high:g} clips "
-            "the others to its ends"
+            f"98% of the values lie from {low} to {high}, and the range is {ends[0]} to {ends[1]}: few "
+            f"values take most of the resolution. --range {low} {high} clips the others to its ends"
         )
     name = options.name or _as_name(Path(options.data).stem if options.data else column)
     draft = Draft(
@@ -171,7 +171,7 @@ class _Questions:
                     f"{option} is missing, and there is no terminal to ask on (or --yes is given)"
                 )
             return proposed
-        default = "" if proposed is None else f" [{_as_text(proposed)}]"
+        default = "" if proposed is None else f" [{_offered(proposed)}]"
         while True:
             print(f"{shown(question)}{shown(default)}: ", end="", file=sys.stderr, flush=True)
             try:
@@ -190,11 +190,11 @@ class _Questions:
                 print(f"  {shown(str(error))}", file=sys.stderr)
 
 
-def _as_text(proposed: object) -> str:
+def _offered(proposed: object) -> str:
     if isinstance(proposed, list | tuple):
         comma = ", " if proposed and isinstance(proposed, tuple) and isinstance(proposed[0], str) else " "
-        return comma.join(map(_as_text, proposed))
-    return f"{proposed:g}" if isinstance(proposed, float) else str(proposed)
+        return comma.join(map(_offered, proposed))
+    return as_text(proposed) if isinstance(proposed, float) else str(proposed)
 
 
 def _one_of(names: list[str], text: str) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import yaml
 
+from ldpbeam.domains import as_text
+
 #: The warning about a range, or categories, that were proposed from data.
 EXPOSURE = (
     "{what} proposed from the values in {data}. If these are the people who report, it says something of "
@@ -66,7 +68,7 @@ class Draft:
         if self.range:
             lines += [
                 "    # Clients clip what lies outside of the range to its ends.",
-                f"    domain: {{numeric: [{_number(self.range[0])}, {_number(self.range[1])}]}}",
+                f"    domain: {{numeric: [{as_text(self.range[0])}, {as_text(self.range[1])}]}}",
             ]
         else:
             lines += [
@@ -82,7 +84,7 @@ class Draft:
             "    services:",
         ]
         lines += [
-            f"      {_inline(service)}: {{mechanism: {mechanism}, epsilon: {_number(self.epsilon)}}}"
+            f"      {_inline(service)}: {{mechanism: {mechanism}, epsilon: {as_text(self.epsilon)}}}"
             for service, mechanism in self.services.items()
         ]
         if self.windows:
@@ -132,7 +134,3 @@ class Draft:
 def _inline(text: str) -> str:
     """A text as YAML writes it on one line, in quotes where it would be read as something else."""
     return str(yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=1_000_000))[1:-2]
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

@@ -192,7 +192,5 @@ def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
     means = np.array(estimates[0])
     slack = 1e-9 * domain.values.width
     if not ((means >= domain.values.low - slack) & (means <= domain.values.high + slack)).all():
-        raise UserError(
-            f"--means {path}: key_means must be numbers in [{domain.values.low:g}, {domain.values.high:g}]"
-        )
+        raise UserError(f"--means {path}: key_means must be numbers in {domain.values.ends}")
     return domain.values.to_unit(means)

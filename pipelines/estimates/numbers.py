@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, as_text, digits_of
 from ldpbeam.intervals.means import UNBIASED_SUMS
 from ldpbeam.schemas.outputs.records import Ends, EstimateKey, EstimateRecord, IntervalsRecord, ManyEnds
 
@@ -69,12 +69,14 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
         yield _part(names, list(record.quantiles.values()), ends, level, flags.get("quantiles"))
     if record.ranges is not None:
-        names = [f"share from {part.low:g} to {part.high:g}" for part in record.ranges]
+        names = [f"share from {as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
         shares = [part.share for part in record.ranges]
         yield _part(names, shares, intervals.ranges, level, flags.get("ranges"))
     if record.distribution is not None and record.bucket_edges is not None:
-        edges = itertools.pairwise(record.bucket_edges)
-        names = [f"share in {low:.6g} to {high:.6g}" for low, high in edges]
+        # Five digits of the width tell the edges of 16,384 buckets apart.
+        digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], 6, of_width=5)
+        edges = itertools.pairwise(f"{edge:.{digits}g}" for edge in record.bucket_edges)
+        names = [f"share in {low} to {high}" for low, high in edges]
         yield _part(names, record.distribution, intervals.distribution, level, flags.get("distribution"))
     if record.frequencies is not None and record.labels is not None:
         names = [f"share of {label}" for label in record.labels]

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from ldpbeam.domains import digits_of
 from ldpbeam.pipelines.fitting import print_fitting, table_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.statistics import counted
@@ -108,16 +109,16 @@ def _row(record: EstimateRecord) -> dict[str, str]:
         "notes": "; ".join((*record.warnings, *record.notes)),
     }
     if record.mean is not None:
-        row["mean"] = f"{record.mean:.6g}"
+        row["mean"] = _text(record, record.mean, 6)
     if record.standard_error is not None:
         row["± se"] = f"{record.standard_error:.2g}"
     if record.intervals is not None and record.intervals.mean is not None:
         ends = record.intervals.mean
-        row["interval of mean"] = f"{ends.low:.5g} to {ends.high:.5g}"
+        row["interval of mean"] = f"{_text(record, ends.low, 5)} to {_text(record, ends.high, 5)}"
     quantiles = record.quantiles or {}
     for level, name in (("0.05", "5%"), ("0.5", "median"), ("0.95", "95%")):
         if level in quantiles:
-            row[name] = f"{quantiles[level]:.5g}"
+            row[name] = _text(record, quantiles[level], 5)
     if record.frequencies is not None and record.labels is not None:
         means: Sequence[float | None] = record.key_means or [None] * len(record.labels)
         triples = sorted(
@@ -130,6 +131,16 @@ def _row(record: EstimateRecord) -> dict[str, str]:
             for share, name, mean in triples[:3]
         )
     return row
+
+
+def _text(record: EstimateRecord, number: float, usual: int) -> str:
+    """A number with ``usual`` digits, or as many as the range has or, if that is not known, the interval."""
+    digits = usual
+    if record.bucket_edges is not None:
+        digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], usual)
+    elif record.intervals is not None and record.intervals.mean is not None:
+        digits = digits_of(record.intervals.mean.low, record.intervals.mean.high, usual, of_width=2)
+    return f"{number:.{digits}g}"
 
 
 def _window(record: EstimateRecord) -> str:

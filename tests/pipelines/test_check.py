@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.estimate_records import paid, price, results
 
+from ldpbeam import Numeric
 from ldpbeam.pipelines.commands import check
 from ldpbeam.pipelines.commands.check import checked
 from ldpbeam.pipelines.commands.show import csv_of, harmless
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord
+from ldpbeam.pipelines.estimates.numbers import numbers_of
+from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord, RangeShare
 
 
 def hour(start: int) -> dict[str, str]:
@@ -62,6 +64,30 @@ def test_without_an_interval_or_with_a_flag_nothing_is_certain() -> None:
     flagged = price(intervals=IntervalsRecord(0.95, mean=Ends(4.0, 6.0), flags={"mean": "not smooth"}))
     (row,) = checked(results(flagged), ["mean > 1"])
     assert (row.verdict, row.flag) == ("possibly", "not smooth")
+
+
+def test_each_range_has_a_name_of_its_own_with_the_numbers_of_the_study() -> None:
+    start = 1_700_000_000.0
+    ranges = tuple(RangeShare(start, start + width, share) for width, share in ((100.0, 0.01), (3e3, 0.04)))
+    record = price(ranges=ranges, intervals=None)
+    (row,) = checked(results(record), ["share from 1700000000 to 1700003000 > 0.03"])
+    assert (row.value, row.verdict) == (0.04, "possibly")
+    with pytest.raises(UserError, match="no estimate has"):
+        checked(results(record), ["share from 1.7e+09 to 1.7e+09 > 0.03"])
+
+
+def test_of_several_numbers_with_one_name_all_are_checked() -> None:
+    ranges = (RangeShare(0.0, 2.0, 0.01), RangeShare(0.0, 2.0, 0.04))
+    rows = checked(results(price(ranges=ranges, intervals=None)), ["share from 0 to 2 > 0.03"])
+    assert [row.value for row in rows] == [0.01, 0.04]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (1.7e9, 1.7e9 + 86_400), (18.0, 99.0), (-1e-3, 0.0)])
+def test_each_bucket_has_a_name_of_its_own(low: float, high: float) -> None:
+    edges = tuple(Numeric(low, high).edges(16_384).tolist())
+    record = price(bucket_edges=edges, distribution=(1 / 16_384,) * 16_384)
+    (names,) = (part.names for part in numbers_of(record) if part.names[0].startswith("share in "))
+    assert len(set(names)) == 16_384
 
 
 def test_the_latest_window_is_the_last_that_has_closed() -> None:

@@ -176,9 +176,12 @@ def test_a_range_that_few_values_fill_has_another_proposal(
     assert found.range[0] <= min(values) <= max(values) <= found.range[1]
 
 
-def test_a_range_of_an_outlier_is_warned_of(init: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "tail.csv").write_text("v\n" + "".join(f"{i}\n" for i in range(1, 100)) + "5000\n")
+@pytest.mark.parametrize("start", [0, 1_700_000_000])
+def test_a_range_of_an_outlier_is_warned_of(start: int, init: Callable[..., Any], tmp_path: Path) -> None:
+    rows = "".join(f"{start + value}\n" for value in (*range(1, 100), 5_000))
+    (tmp_path / "tail.csv").write_text("v\n" + rows)
     ran = init("tail.csv", "--attribute", "v", "--yes")
     assert ran.code == 0
-    assert "98% of the values lie from 0 to 100, and the range is 0 to 5000" in ran.err
-    assert "--range 0 100 clips the others" in ran.err
+    ends = f"{start} to {start + 100}, and the range is {start} to {start + 5_000}"
+    assert f"98% of the values lie from {ends}" in ran.err
+    assert f"--range {start} {start + 100} clips the others" in ran.err

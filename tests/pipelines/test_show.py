@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.estimate_records import price
 
 from ldpbeam.pipelines.commands import show
 from ldpbeam.pipelines.commands.dead_letters import dead_letters_of
 from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.pipelines.estimates.tables import estimate_rows
+from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord
 
 KINDS = ("batch", "scheduled", "rollup", "stream")
 
@@ -29,6 +32,24 @@ def test_json_has_every_estimate_and_what_became_of_the_reports(
     for run, own in zip(found["runs"], results.runs, strict=True):
         assert (run["accounting"] or {}).get("in") == (own.accounting.in_ if own.accounting else None)
         assert len(run["ledger"]) == len(own.ledger)
+
+
+@pytest.mark.parametrize(
+    ("start", "edges", "mean", "interval"),
+    [
+        (0.0, (0.0, 100.0), "5.12346", "4.1236 to 6"),
+        (0.0, None, "5.12346", "4.1236 to 6"),
+        (1.7e9, (1.7e9, 1.7e9 + 86_400), "1700000005", "1700000004 to 1700000006"),
+        (1.7e9, None, "1700000005.1", "1700000004.1 to 1700000006"),
+    ],
+)
+def test_numbers_have_the_digits_that_tell_those_of_their_range_apart(
+    start: float, edges: tuple[float, ...] | None, mean: str, interval: str
+) -> None:
+    ends = IntervalsRecord(0.95, mean=Ends(start + 4.12357, start + 6.0))
+    record = price(mean=start + 5.123457, bucket_edges=edges, quantiles=None, intervals=ends)
+    (row,) = estimate_rows([record])[1]
+    assert (row["mean"], row["interval of mean"]) == (mean, interval)
 
 
 def test_people_see_the_table_the_accounting_and_what_to_look_at(
