@@ -132,7 +132,7 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     parts: dict[str, Any] = {"bucket_edges": edges.tolist(), "distribution": shares}
     if answer.distribution.sum() > 0:
         quantiles = metrics.quantiles(answer.distribution, edges, summary.quantiles).tolist()
-        parts["quantiles"] = dict(zip(map(_level, summary.quantiles), quantiles, strict=True))
+        parts["quantiles"] = dict(zip(map(repr, summary.quantiles), quantiles, strict=True))
     if summary.ranges:
         parts["ranges"] = tuple(
             RangeShare(low, high, metrics.range_share(answer.distribution, edges, low, high))
@@ -169,7 +169,7 @@ def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -
             parts[name] = Ends(float(ends[0]), float(ends[1]))
     if given.quantiles is not None:
         pairs = (Ends(low, high) for low, high in given.quantiles.tolist())
-        parts["quantiles"] = dict(zip(map(_level, summary.quantiles), pairs, strict=True))
+        parts["quantiles"] = dict(zip(map(repr, summary.quantiles), pairs, strict=True))
     for name in ("ranges", "distribution", "frequencies", "key_means"):
         ends = getattr(given, name)
         if ends is not None:
@@ -177,10 +177,6 @@ def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -
     for name in ("methods", "flags"):
         parts[name] = {called(part): text for part, text in getattr(given, name).items()}
     return IntervalsRecord(given.level, given.simultaneous, **parts)
-
-
-def _level(quantile: float) -> str:
-    return f"{quantile:g}"
 
 
 _NAMES = [field.name for field in fields(EstimateRecord)]

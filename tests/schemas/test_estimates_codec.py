@@ -159,6 +159,16 @@ def test_no_time_loses_a_millisecond(milliseconds: int) -> None:
     assert milliseconds_of(rfc3339(milliseconds)) == milliseconds
 
 
+def test_quantiles_whose_levels_are_close_are_all_there() -> None:
+    levels = (0.1234567, 0.1234568, 0.9999999)
+    ends = np.array([[0.5, 1.5], [0.5, 1.5], [5.0, 6.0]])
+    answer = replace(DISTRIBUTION, intervals=Intervals(0.95, quantiles=ends))
+    record = estimate_record(study_of(NUMBERS, *levels), snapshot(NUMBERS), "all", answer)
+    assert record.quantiles is not None and record.intervals is not None
+    names = ["0.1234567", "0.1234568", "0.9999999"]
+    assert [*record.quantiles] == [*(record.intervals.quantiles or ())] == names
+
+
 def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() -> None:
     assert RECORDS[0] == {
         "study": "study",
