@@ -41,8 +41,8 @@ def _free_field(value: str) -> str:
     return value
 
 
-#: A number, and not a word such as yes that YAML takes for one.
-Number = Annotated[float, Field(strict=True)]
+#: A finite number, and not a word such as yes that YAML takes for one.
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Name = Annotated[str, AfterValidator(_safe_name)]
 
 Kind = TypeVar("Kind")

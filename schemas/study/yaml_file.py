@@ -290,6 +290,8 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
         text = f"epsilon is above 0 and at most {LARGEST_EPSILON:g}"
     elif problem["type"] == "missing" and isinstance(path[-1], int):
         text = "an entry of the pair is missing"
+    elif problem["type"] == "finite_number" and path[-3:-2] == ["ranges"]:
+        text = "this must be a finite number; write the end of the domain"
     shown = ""
     if problem["type"] == "extra_forbidden":
         text, given = f"unknown key{did_you_mean(str(path[-1]), sorted(Model.known_keys()), before='; ')}", {}

@@ -91,7 +91,7 @@ MISTAKES = [
     ("study: commute", "study: commute\nduplicates: keep", AT_ULE.replace("11", "12"), "does not group"),
     # domains
     (DOMAIN, "{numeric: [180, 0]}", AT_DOMAIN, "needs low < high, found [180.0, 0.0]"),
-    (DOMAIN, "{numeric: [0, .inf]}", AT_DOMAIN, "needs low < high"),
+    (DOMAIN, "{numeric: [0, .inf]}", f"{AT_DOMAIN}.numeric.1", "must be a finite number, found inf"),
     (DOMAIN, "{numeric: [0]}", f"{AT_DOMAIN}.numeric.1", "entry of the pair is missing"),
     (DOMAIN, "{numeric: [0, 1, 2]}", f"{AT_DOMAIN}.numeric", "a pair here, as in [0, 1], with points"),
     (DOMAIN, "[0, 180]", AT_DOMAIN, "write {numeric: [0, 180]}, found"),
@@ -106,6 +106,10 @@ MISTAKES = [
     # sizes
     ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
     ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),
+    ("buckets: 256", "ranges: [[5, .inf]]", "5: attributes.minutes.ranges.0.1", "finite number; write the end"),
+    ("buckets: 256", "ranges: [[.nan, 5]]", "5: attributes.minutes.ranges.0.0", "finite number; write the end"),
+    ("study: commute", "study: commute\nepsilon_cap: .inf", "2: epsilon_cap", "finite number, found inf"),
+    ("study: commute", "study: commute\nledger: {period: 1d, cap: .inf}", "2: ledger.cap", "finite number"),
     ("study: commute", "study: commute\nepsilon_cap: 0", "2: epsilon_cap", "greater than 0, found 0"),
     ("study: commute", "study: commute\nrepeats: never", "2: repeats", "'first' or 'all', found 'never'"),
     ("study: commute", "study: commute\ngroups: region", "2: groups", "write {field: region}, found"),
