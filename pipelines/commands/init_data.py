@@ -13,7 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, naming
+from ldpbeam.pipelines.estimates.people import CSV
 from ldpbeam.schemas.files.local_files import refuse_special
 
 #: A column with more different texts is taken for one of ids, not of categories.
@@ -22,6 +23,11 @@ MOST_CATEGORIES = 1_000
 
 #: If 98% of the numbers fill less than this share of the range, most buckets of an estimate are wasted.
 LITTLE = 0.5
+_NUMBERS = pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal
+_TEXTS = (
+    *(pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    pa.types.is_dictionary,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ def columns_of(path: str) -> list[str]:
     with _as_mistakes(path):
         if _is_parquet(path):
             return list(pq.read_schema(path).names)
-        with pyarrow.csv.open_csv(path) as reader:
+        with pyarrow.csv.open_csv(path, parse_options=CSV) as reader:
             return list(reader.schema.names)
 
 
@@ -66,21 +72,20 @@ def proposal(path: str, column: str) -> Proposal:
         values = _values(path, column)
     if values.null_count == len(values):
         raise UserError(f"{path}: column {column!r} is empty")
-    if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
+    if any(is_type(values.type) for is_type in _NUMBERS):
         numbers = values.cast(pa.float64())
         numbers = numbers.filter(pc.is_finite(numbers))
         ends = pc.min_max(numbers)
         if ends["min"].as_py() is None:
             raise UserError(f"{path}: column {column!r} has no finite number")
-        whole = rounded_outward(ends["min"].as_py(), ends["max"].as_py())
-        most = rounded_outward(*pc.quantile(numbers, [0.01, 0.99], interpolation="nearest").to_pylist())
+        with naming(f"{path}: column {column!r}"):
+            whole = rounded_outward(ends["min"].as_py(), ends["max"].as_py())
+            most = rounded_outward(*pc.quantile(numbers, [0.01, 0.99], interpolation="nearest").to_pylist())
         few = most[1] - most[0] < LITTLE * (whole[1] - whole[0])
         return Proposal(range=whole, most=most if few else None)
-    if (
-        pa.types.is_boolean(values.type)
-        or pa.types.is_string(values.type)
-        or pa.types.is_dictionary(values.type)
-    ):
+    if any(is_type(values.type) for is_type in _TEXTS):
+        if pa.types.is_string_view(values.type):
+            values = values.cast(pa.string())
         different = sorted(str(text) for text in pc.unique(values.drop_null()).to_pylist())
         if not 2 <= len(different) <= MOST_CATEGORIES:
             raise UserError(
@@ -95,8 +100,13 @@ def rounded_outward(low: float, high: float) -> tuple[float, float]:
     """The ends of a range that holds both numbers, at multiples of 1, 2 or 5 times a power of ten.
 
     The step is at most a quarter of the distance of the numbers, so the range is at most half as long again.
+
+    Raises:
+        ValueError: if the numbers are too far apart for a range, or too close to each other.
     """
     distance = high - low or max(abs(low), 1.0)
+    if not 1e-100 < distance < 1e100:
+        raise ValueError(f"numbers from {low:g} to {high:g} make no range: give one with --range")
     power = 10.0 ** math.floor(math.log10(distance / 4.0))
     step = next(factor * power for factor in (5.0, 2.0, 1.0) if factor * power <= distance / 4.0)
     ends = math.floor(low / step) * step, math.ceil(high / step) * step
@@ -110,7 +120,7 @@ def _values(path: str, column: str) -> pa.ChunkedArray:
     if _is_parquet(path):
         return pq.read_table(path, columns=[column]).column(column)
     options = pyarrow.csv.ConvertOptions(include_columns=[column], strings_can_be_null=True, null_values=[""])
-    return pyarrow.csv.read_csv(path, convert_options=options).column(column)
+    return pyarrow.csv.read_csv(path, parse_options=CSV, convert_options=options).column(column)
 
 
 def _is_parquet(path: str) -> bool:
@@ -124,6 +134,6 @@ def _as_mistakes(path: str) -> Iterator[None]:
     try:
         refuse_special(path)
         yield
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         said = getattr(error, "strerror", None) or f"it cannot be read as CSV or Parquet: {error}"
         raise UserError(f"{path}: {said}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,8 @@ from ldpbeam.schemas.reports.columns import Columns, decoded
 
 #: More people than this are not simulated in one process.
 MOST_PEOPLE = 2**31
+#: A text in quotes may have several lines, also where a block of the file ends.
+CSV = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
     rows = np.flatnonzero(usable)
     if columns.weight is not None:
         rows = np.repeat(rows, _weights(table.column(columns.weight), columns.weight, path)[rows])
+        if not len(rows):
+            raise UserError(
+                f"{path}: column {columns.weight!r} is 0 in every row with a usable value, so there are no "
+                "people"
+            )
     return _people(table, columns, path, rows, values[rows], int((~usable).sum()), clipped)
 
 
@@ -106,6 +115,7 @@ def _table(path: str, names: list[str]) -> pa.Table:
         refuse_special(path)
         return pyarrow.csv.read_csv(
             path,
+            parse_options=CSV,
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=list(dict.fromkeys(names)),
                 column_types={name: pa.string() for name in names},
@@ -127,8 +137,9 @@ def _unread(path: str, names: list[str], error: Exception) -> str:
         return "this is no text: people and their true values come as CSV, with a header line"
     if not isinstance(error, pa.ArrowKeyError):
         return str(error)
-    header = start.decode("utf-8", "replace").partition("\n")[0].strip()
-    columns = [name.strip('"') for name in header.split(",")]
+    text = start.decode("utf-8-sig", "replace")
+    header = text.partition("\n")[0].strip()
+    columns = next(filter(None, csv.reader(io.StringIO(text, newline=""))), [])
     missing = next(name for name in names if name not in columns)
     hint = did_you_mean(missing, columns, ".", before="; ")
     return f"there is no column {missing!r}{hint} The first line is: {header[:500]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ldpbeam.domains import Categories, Numeric
-from ldpbeam.pipelines.commands.init_data import proposal, rounded_outward
+from ldpbeam.pipelines.commands.init_data import columns_of, proposal, rounded_outward
+from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.study.yaml_file import read_study
 
 DATA = "price,cut,when,Total cost\n" + "".join(
@@ -174,6 +176,39 @@ def test_a_range_that_few_values_fill_has_another_proposal(
     assert found.most == most
     assert found.range is not None
     assert found.range[0] <= min(values) <= max(values) <= found.range[1]
+
+
+@pytest.mark.parametrize("ends", [(-1e308, 1e308), (0.0, 5e-324), (1e308, 1e308)])
+def test_numbers_that_make_no_range_are_one_sentence(
+    ends: tuple[float, float], init: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "wide.csv").write_text("v\n{!r}\n{!r}\n".format(*ends))
+    ran = init("wide.csv", "--attribute", "v", "--yes")
+    assert ran.code == 2
+    assert "wide.csv: column 'v': numbers from" in ran.err and "give one with --range" in ran.err
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_texts_of_parquet_files_are_categories_whatever_their_type(kind: pa.DataType, tmp_path: Path) -> None:
+    path = str(tmp_path / "people.parquet")
+    pq.write_table(pa.table({"cut": pa.array(["b", "a", None, "b"]).cast(kind)}), path)
+    assert pq.read_table(path).schema.field("cut").type == kind
+    assert proposal(path, "cut").categories == ("a", "b")
+
+
+def test_a_header_that_is_not_utf_8_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_bytes("größe\n1\n".encode("latin-1"))
+    with pytest.raises(UserError, match="it cannot be read as CSV or Parquet: 'utf-8' codec"):
+        columns_of(str(tmp_path / "old.csv"))
+
+
+def test_decimals_are_numbers(tmp_path: Path) -> None:
+    path = str(tmp_path / "people.parquet")
+    decimals = pa.array([Decimal("0.25"), Decimal("99.50")], pa.decimal128(6, 2))
+    pq.write_table(pa.table({"price": decimals}), path)
+    assert proposal(path, "price").range == (0.0, 100.0)
 
 
 @pytest.mark.parametrize("start", [0, 1_700_000_000])

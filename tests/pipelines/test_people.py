@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.pipelines.commands.init_data import proposal
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.people import People, PeopleColumns, read_people
 
@@ -40,6 +41,10 @@ WEIGHED = PeopleColumns("price", weight="weight")
          "there is no column 'Price'; did you mean 'price'? The first line is: price,cut,weight"),
         (FILE, PeopleColumns("colour"), PRICE,
          "there is no column 'colour'. The first line is: price,cut,weight"),
+        ("user,price \nu1,5\n", PeopleColumns("price"), PRICE,
+         "there is no column 'price'; did you mean 'price '?"),
+        ('"a,b",user\n1,u1\n', PeopleColumns("b"), PRICE, "there is no column 'b'"),
+        ("größe,v\n1,2\n".encode("latin-1"), PeopleColumns("größe"), PRICE, "there is no column 'größe'"),
         (FILE, PeopleColumns("cut"), PRICE, "column 'cut' has texts such as 'fine', and no number"),
         (FILE, PeopleColumns("cut"), COLOUR,
          "column 'cut' has texts such as 'fine', and no category of the study, such as 'red'"),
@@ -56,6 +61,8 @@ WEIGHED = PeopleColumns("price", weight="weight")
         ("price,weight\n1,many\n", WEIGHED, PRICE, "column 'weight' has weights that are not numbers"),
         ("price,weight\n1,0\n2,0\n", WEIGHED, PRICE,
          "column 'weight' is 0 in every row, so the file has no people"),
+        ("price,weight\n1,0\nx,3\n", WEIGHED, PRICE,
+         "column 'weight' is 0 in every row with a usable value, so there are no people"),
         ("price,user\n1,ann\n2,\n", PeopleColumns("price", user="user"), PRICE,
          "column 'user' is empty in 1 rows"),
         ("price,t\n1,now\n", PeopleColumns("price", time="t"), PRICE, "column 't' has times such as 'now'"),
@@ -81,6 +88,13 @@ def test_numbers_are_clipped_and_rows_without_one_left_out(file: Path) -> None:
     people = read(file, "v,row\n1,0\n-3,1\n101,2\nx,3\n,4\n 1e1 ,5\nnan,6\n", PeopleColumns("v"), PRICE)
     assert people.values.tolist() == [1, 0, 100, 10]  # type: ignore[union-attr]
     assert (people.skipped, people.clipped) == (3, 2)
+
+
+def test_a_text_of_several_lines_is_one_where_a_block_of_the_file_ends_too(file: Path) -> None:
+    lines = "a\n" * 500
+    people = read(file, "note,v\n" + f'"{lines}",1\nc,2\n' * 1_200, PeopleColumns("v"), PRICE)
+    assert (people.count, people.skipped) == (2_400, 0)
+    assert proposal(str(file), "note").categories == (lines, "c")
 
 
 def test_a_category_called_na_is_a_category(file: Path) -> None:

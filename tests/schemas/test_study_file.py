@@ -106,8 +106,8 @@ MISTAKES = [
     # sizes
     ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
     ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),
-    ("buckets: 256", "ranges: [[5, .inf]]", "5: attributes.minutes.ranges.0.1", "finite number; write the end"),
-    ("buckets: 256", "ranges: [[.nan, 5]]", "5: attributes.minutes.ranges.0.0", "finite number; write the end"),
+    ("buckets: 256", "ranges: [[5, .inf]]", "5: attributes.minutes.ranges.0.1", "finite number; write"),
+    ("buckets: 256", "ranges: [[.nan, 5]]", "5: attributes.minutes.ranges.0.0", "finite number; write"),
     ("study: commute", "study: commute\nepsilon_cap: .inf", "2: epsilon_cap", "finite number, found inf"),
     ("study: commute", "study: commute\nledger: {period: 1d, cap: .inf}", "2: ledger.cap", "finite number"),
     ("study: commute", "study: commute\nepsilon_cap: 0", "2: epsilon_cap", "greater than 0, found 0"),
