@@ -7,7 +7,7 @@ import argparse
 from rich.console import Console
 
 from ldpbeam.pipelines.commands.options import check_processes, duration_of, study_of
-from ldpbeam.pipelines.errors import DONE, WITH_CARE
+from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.published import warnings_of
@@ -32,6 +32,8 @@ def rollup_command(options: argparse.Namespace) -> int:
     study = study_of(options.study)
     refuse_endless(study)
     window = None if options.window is None else duration_of("--window", options.window)
+    if window == 0:
+        raise UserError(f"--window {options.window}: above 0")
     run = run_name(study, options.statistics, "rollup", window, int(options.total))
     output = Output(study, options.output, run)
     given = read_all(options.statistics)
