@@ -81,11 +81,18 @@ def summary_text(estimates: Sequence[EstimateRecord], counts: Mapping[str, Any])
             names, rows = estimate_rows(estimates)
             console.print(table_of(names, _shortened(names, rows), (*_KEYS, *_WORDS)))
         else:
-            console.print("no estimates: no report could be used")
+            console.print(f"no estimates: {why_none(counts)}")
         console.print(accounting_line(counts), highlight=False)
         if counts["dead_letters_by_reason"]:
             print_reasons(console, counts)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def why_none(counts: Mapping[str, Any]) -> str:
+    """Why there is no estimate, from the accounting; that of a roll-up is empty, as it reads no report."""
+    if counts.get("used", 1):
+        return "every window or group has fewer users or reports than publish.at_least"
+    return "no report could be used"
 
 
 _KEYS = ("attribute", "window", "group", "estimate")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ldpbeam.pipelines.estimates.numbers import by_key
 from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.results import Results
+from ldpbeam.pipelines.estimates.tables import why_none
 from ldpbeam.pipelines.estimates.truth import Truth, truth_of
 from ldpbeam.pipelines.pages import words
 from ldpbeam.pipelines.pages.changes import changes_of
@@ -99,7 +100,7 @@ def _lead(results: Results, records: Sequence[EstimateRecord], names: Sequence[s
     if not records:
         if results.kind == "stream":
             return "No window has estimates yet."
-        return "No report could be used, so that there is no estimate."
+        return f"There is no estimate: {why_none(results.counts)}."
     what = words.listed(names) if len(names) <= 4 else f"{len(names)} attributes"
     services = list(dict.fromkeys(service for record in records for service in record.services))
     who = words.listed(services) if len(services) <= 6 else f"{len(services)} services"

@@ -359,6 +359,15 @@ def test_no_report_at_all_gives_no_estimate_and_a_sentence() -> None:
     assert Counter(found.counts["dead_letters_by_reason"]) == {}
 
 
+def test_reports_of_too_few_users_give_no_estimate_and_another_sentence() -> None:
+    attributes = {"x": {"domain": {"categories": 2}, "services": {"a": {"mechanism": "grr", "epsilon": 1.0}}}}
+    study = ldp.Study.from_dict(study="few", attributes=attributes, publish={"at_least": 3})
+    with pytest.warns(UserWarning, match="fewer than 3 users"):
+        found = ldp.estimate(study, {"user_id": ["a", "b"], "payload": [0, 1]})
+    assert (len(found), found.counts["used"]) == (0, 2)
+    assert "no estimates: every window or group has fewer users or reports than" in found.summary()
+
+
 def test_it_leaves_the_callers_threads_of_blas_as_they_were() -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl")
 

@@ -12,12 +12,13 @@ from support.studies import SMALL
 
 import ldpbeam as ldp
 from ldpbeam.pipelines.estimates.people import People
+from ldpbeam.pipelines.estimates.results import RunResults
 from ldpbeam.pipelines.pages.alone import alone, images
 from ldpbeam.pipelines.pages.contents import content_of
 from ldpbeam.pipelines.pages.figures import Figure
 from ldpbeam.pipelines.pages.numbers import distributions
 from ldpbeam.pipelines.pages.subject import Subject
-from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord, IntervalsRecord, ManyEnds
 
 SHARES = (0.123456789, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1, 0.176543211)
 EDGES = tuple(number / 8 for number in range(9))
@@ -39,6 +40,18 @@ def figures_of(*records: EstimateRecord, **people: People) -> list[Figure]:
     of_study = replace(results(*records), study=ldp.Study.from_yaml(SMALL))
     (chapter,) = content_of(of_study, ["A sentence."], people).chapters
     return list(chapter.figures)
+
+
+@pytest.mark.parametrize(
+    ("used", "why"), [(0, "no report could be used"), (2, "every window or group has fewer users or reports")]
+)
+def test_a_page_without_estimates_says_why(used: int, why: str) -> None:
+    counts = dict.fromkeys(("duplicates", "late", "out_of_range"), 0)
+    accounting = Accounting(**{"in": 2, "used": used, "dead_letters": 2 - used, **counts})
+    found = results()
+    run = RunResults(found.about, "out", True, accounting, (), None)
+    lead = content_of(replace(found, runs=(run,)), ["A sentence."], {}).lead
+    assert lead.startswith(f"There is no estimate: {why}")
 
 
 def test_the_steps_are_those_of_the_estimate() -> None:
