@@ -28,6 +28,7 @@ from ldpbeam.pipelines.printing import document, note, progress_bar, warn
 from ldpbeam.pipelines.runs.keys import read_key
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
+from ldpbeam.schemas.reports import event_times
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.estimates import read_estimates
 
@@ -72,6 +73,12 @@ def perturb_command(options: argparse.Namespace) -> int:
         if study.needs_time:
             raise UserError("the study looks at event times: give --time-column, or --start and --spread")
         start = 0
+    spread = duration_of("--spread", options.spread)
+    if (start or 0) + spread > event_times.YEAR_2200:
+        raise UserError(
+            f"--spread {options.spread}: event times would lie in 2200 or later, where reports are not "
+            "used; give an earlier --start or a shorter --spread"
+        )
     means = read_means(options.means, study, attribute) if options.means else None
     people = read_people(options.input, columns, attribute.domain)
     refuse_all_outside(people, options.input, options.attribute)
@@ -104,7 +111,7 @@ def perturb_command(options: argparse.Namespace) -> int:
             services=services,
             versions=versions,
             start=start or 0,
-            spread=duration_of("--spread", options.spread),
+            spread=spread,
             seed=options.seed,
             means=means,
             device_key=key,

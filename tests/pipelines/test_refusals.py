@@ -191,6 +191,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--value-column value --start now", "--start now: write a time with its zone"),
         ("--value-column value --start 1763628000", "--start 1763628000: looks like seconds"),
         ("--value-column value --spread 3", "--spread 3: write a whole number and a unit"),
+        ("--value-column value --start 2199-12-31T23:59:00Z --spread 2h", "lie in 2200 or later"),
         ("--value-column value --seed -1", "--seed -1: from 0 up"),
         ("--value-column value --services bb", "--services bb: did you mean 'b'? there are a, b"),
         ("--value-column value --services zzz", "--services zzz: there are a, b; spaces between them"),
@@ -223,6 +224,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
     "rollup": [
         ("", "nothing*: there is no such file"),
         ("--window '1 day'", "--window 1 day: write a whole number and a unit"),
+        ("--window 0s", "--window 0s: above 0"),
         ("--windw 1d", "unknown option --windw; did you mean --window?"),
         ("--processes 0", "--processes 0: from 1 to 1,024"),
     ],

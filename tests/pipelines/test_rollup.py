@@ -146,13 +146,6 @@ def test_of_two_panes_the_last_stands(order: int, hours: Callable[..., Given]) -
     assert by_group(found) == by_group(s for _, s in late)
 
 
-def test_windows_of_no_length_are_refused(tmp_path: Path, command: Callable[..., Any]) -> None:
-    (tmp_path / "study.yaml").write_text(TEXT)
-    options = ("--study", tmp_path / "study.yaml", "--statistics", "none", "--output", tmp_path / "out")
-    ran = command("rollup", *options, "--window", "0s")
-    assert (ran.code, "--window 0s: above 0" in ran.err) == (2, True)
-
-
 def test_two_panes_of_one_index_that_differ_are_refused(hours: Callable[..., Given]) -> None:
     ((path, one), *_) = hours(people=200)
     other = replace(one, statistic=merge([one.statistic, one.statistic]))
