@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from rich.console import Console
 
+from ldpbeam.domains import digits_of
 from ldpbeam.pipelines.commands.diff import as_json, as_texts
 from ldpbeam.pipelines.errors import BEYOND, DONE, UserError, meant_or_known
 from ldpbeam.pipelines.estimates.numbers import Numbers, by_key, numbers_of
@@ -52,11 +53,12 @@ def check_command(options: argparse.Namespace) -> int:
 
 
 def _as_texts(row: Checked) -> dict[str, str]:
+    digits = digits_of(*row.interval, 6, of_width=2) if row.interval else 6
     return {
         **as_texts(row.key),
         "condition": row.condition.text,
-        "value": f"{row.value:.6g}",
-        "interval": f"{row.interval[0]:.6g} to {row.interval[1]:.6g}" if row.interval else "",
+        "value": f"{row.value:.{digits}g}",
+        "interval": " to ".join(f"{end:.{digits}g}" for end in row.interval or ()),
         "beyond": row.verdict,
         "flag": row.flag,
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from ldpbeam.domains import digits_of
 from ldpbeam.pipelines.errors import DIFFERS, DONE, UserError, naming
 from ldpbeam.pipelines.estimates.between import Between, between_groups, between_windows
 from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Comparison, Difference, compared
@@ -107,6 +108,9 @@ def _print_rows(rows: Sequence[Difference], between: Between | None) -> None:
 
 def _row(difference: Difference, interval: str) -> dict[str, str]:
     ends = difference.low, difference.high
+    digits, error = 6, difference.error
+    if error is not None:
+        digits = digits_of(difference.first - error, difference.first + error, 6, of_width=2)
     texts = as_texts(difference.key)
     if difference.other_key.window != difference.key.window:
         texts["window"] = ""
@@ -115,17 +119,17 @@ def _row(difference: Difference, interval: str) -> dict[str, str]:
     return {
         **texts,
         "number": difference.number,
-        "first": f"{difference.first:.6g}",
-        "second": f"{difference.second:.6g}",
+        "first": f"{difference.first:.{digits}g}",
+        "second": f"{difference.second:.{digits}g}",
         "difference": f"{difference.second - difference.first:+.4g}",
         interval: "" if None in ends else "{:+.4g} to {:+.4g}".format(*ends),
-        "± se": "" if difference.error is None else f"{difference.error:.2g}",
+        "± se": "" if error is None else f"{error:.2g}",
         "beyond error": "yes"
         if difference.beyond
         else "flagged"
         if interval and difference.flag
         else ""
-        if difference.error is not None
+        if error is not None
         else "no error is known",
     }
 

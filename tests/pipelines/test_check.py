@@ -16,7 +16,7 @@ import pytest
 from support.estimate_records import paid, price, results
 
 from ldpbeam import Numeric
-from ldpbeam.pipelines.commands import check
+from ldpbeam.pipelines.commands import check, diff
 from ldpbeam.pipelines.commands.check import checked
 from ldpbeam.pipelines.commands.show import csv_of, harmless
 from ldpbeam.pipelines.errors import UserError
@@ -151,6 +151,19 @@ def test_the_exit_code_says_whether_a_threshold_is_crossed(
     ran = command("check", "out", *arguments)
     assert (ran.code, ran.err) == (code, "")
     assert out in ran.out
+
+
+def test_numbers_far_from_0_have_the_digits_that_their_interval_tells_apart(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = 1.7e9
+    ends = IntervalsRecord(0.95, mean=Ends(start + 400.0, start + 600.0))
+    found = results(price(mean=start + 500.0, intervals=ends, quantiles=None, ranges=None))
+    monkeypatch.setattr(check, "read_results", lambda folder: found)
+    monkeypatch.setattr(diff, "read_results", lambda folder: found)
+    said = command("check", "out", f"mean > {start}").out
+    assert "1700000500" in said and "1700000400 to 1700000600" in said
+    assert command("diff", "out", "out").out.count("1700000500") == 2
 
 
 def test_csv_has_the_columns_and_the_rows_of_the_tables(
