@@ -83,10 +83,10 @@ def digits_of(low: float, high: float, usual: int, of_width: int = 4) -> int:
         usual: this many are enough for most ranges.
         of_width: so many digits of the width are told, which needs more if it is narrow and far from 0.
     """
-    largest = max(abs(low), abs(high))
-    if not high > low:
+    largest, width = max(abs(low), abs(high)), high - low
+    if not 0.0 < width < math.inf:
         return usual
-    needed = of_width + math.ceil(math.log10(largest / (high - low)))
+    needed = of_width + math.ceil(math.log10(largest / width))
     # With as many digits as its whole part has, a number is written without an exponent.
     return usual if needed <= usual else min(max(needed, 1 + math.floor(math.log10(largest))), 15)
 
