@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,33 @@ def test_intervals_are_marks_of_the_plot() -> None:
     client = ldp.Client(study, "drink", "maps", rng=np.random.default_rng(6))
     found = ldp.estimate(study, client.reports(["tea"] * 300 + ["water"] * 100, np.arange(400)))
     assert marks(found.plot()) == ["bar", "rule"]
+
+
+class Tags(HTMLParser):
+    """The tags that a browser finds in a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+
+
+@pytest.mark.parametrize("name", ["</script><img src=x>", "</SCRIPT ><img src=x>", "<!--<script>"])
+def test_no_name_ends_the_script_that_draws_a_chart(name: str) -> None:
+    pytest.importorskip("altair")
+    study = ldp.Study.from_yaml(TEXT.replace("<b>coffee</b>", name) + "groups: {field: region}\n")
+    client = ldp.Client(study, "drink", "maps", rng=np.random.default_rng(7))
+    sent = client.reports(["tea", name] * 50, np.arange(100), event_times=TEN, groups=[name, "north"] * 50)
+    plot = ldp.estimate(study, sent).plot()
+    for html in (plot.to_html(), plot._repr_mimebundle_()["text/html"]):
+        page = Tags()
+        page.feed(html)
+        assert "script" in page.tags and "img" not in page.tags
+        assert name not in html and name.replace("<", r"<\u2060")[:10] in html
+    titles = [chart["title"]["text"][1].replace("\u2060", "") for chart in charts(plot)]
+    assert [title.startswith(name) for title in titles].count(True) == 1
 
 
 def test_what_has_nothing_to_show_says_so(found: ldp.Estimates) -> None:
