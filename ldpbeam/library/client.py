@@ -130,7 +130,8 @@ class Client:
 
         Args:
             values: the true values of n people: an array, a series or a list of numbers or categories; a list
-                of dicts of keys and values; numbers of shape (n, coordinates), or a dict of coordinates.
+                of dicts of keys and values; numbers of shape (n, coordinates), or a dict, a table of pandas,
+                polars or Arrow, or a list of dicts with the coordinates by name.
             user_ids: n texts, numbers or 16-byte ids; None for random ids. To join several services, give
                 every service's client the same ids.
             event_times: when the values were observed, one time each or one for all: with a zone, RFC 3339

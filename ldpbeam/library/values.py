@@ -20,7 +20,8 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
 
     Args:
         attribute: the attribute of the values.
-        values: numbers or names, shape (n,); n dicts of keys and values; or numbers, shape (n, coordinates).
+        values: numbers or names, shape (n,); n dicts of keys and values; or coordinates, by name or of shape
+            (n, coordinates).
         clip: whether numbers outside the domain are moved to its nearest end.
 
     Raises:
@@ -143,19 +144,28 @@ def _pairs(values: Any, domain: KeyValues, name: str, clip: bool) -> KeyValuePai
 
 
 def _coordinates(values: Any, domain: Vector, name: str) -> Floats:
-    """Numbers of shape (n, coordinates), in the order of the study.
+    """Numbers of shape (n, coordinates), in the order of the study: by name where they have names.
 
     Raises:
-        ValueError: if a coordinate is missing, or the shape is another.
+        ValueError: if a coordinate is missing or unknown, or the shape is another.
     """
-    people = list(values) if isinstance(values, list | tuple) else values
-    if isinstance(people, list) and people and isinstance(people[0], Mapping):
-        people = {key: [person.get(key) for person in people] for key in domain.coordinates}
+    people = _by_name(values) if isinstance(values, tuple) else values
+    people = [_by_name(person) for person in people] if isinstance(people, list | tuple) else people
+    # A table of Arrow names its columns in one attribute, and those of pandas and polars in the other.
+    names = getattr(people, "column_names", getattr(people, "columns", None))
     if isinstance(people, Mapping):
-        missing = [key for key in domain.coordinates if key not in people]
-        if missing:
-            raise ValueError(f"{name!r} has no coordinate {missing[0]!r}: give all of the study's")
-        return np.column_stack([_numbers(people[key], f"{name}.{key}") for key in domain.coordinates])
+        names = people
+    elif isinstance(people, list) and people and all(isinstance(person, Mapping) for person in people):
+        names = dict.fromkeys(key for person in people for key in person)
+        people = {key: [person.get(key) for person in people] for key in names}
+    if names is not None:
+        _check_coordinates(list(names), domain, name)
+        columns = [_numbers(people[key], f"{name}.{key}") for key in domain.coordinates]
+        if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
+            raise ValueError(
+                f"the coordinates of {name!r} are not lists of one length: give each once per person"
+            )
+        return np.column_stack(columns)
     numbers = _numbers(people, name)
     if numbers.ndim != 2 or numbers.shape[1] != domain.size:
         raise ValueError(
@@ -163,3 +173,28 @@ def _coordinates(values: Any, domain: Vector, name: str) -> Floats:
             f"the coordinates {domain.coordinates[0]!r} to {domain.coordinates[-1]!r}"
         )
     return numbers
+
+
+def _by_name(person: Any) -> Any:
+    """A named tuple, or a row of pandas, as a dict."""
+    if hasattr(person, "_asdict"):
+        return person._asdict()
+    return person.to_dict() if hasattr(person, "to_dict") else person
+
+
+def _check_coordinates(names: Sequence[Any], domain: Vector, name: str) -> None:
+    """Check that the names are those of the study's coordinates.
+
+    Raises:
+        ValueError: if one is missing, unknown or there twice.
+    """
+    given = set(names)
+    missing = next((key for key in domain.coordinates if key not in given), None)
+    if missing is not None:
+        raise ValueError(f"{name!r} has no coordinate {missing!r}: give all of the study's")
+    if len(names) > domain.size:
+        more = next(key for at, key in enumerate(names) if key not in domain.coordinates or key in names[:at])
+        raise ValueError(
+            f"values of {name!r} have {more!r} as well: give each coordinate of the study once, and nothing "
+            "else"
+        )

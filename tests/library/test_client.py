@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -81,7 +84,25 @@ def drawn(attribute: str, service: str, values: Any) -> list[Any]:
             KeyValuePairs(np.array([0, 2, 2]), np.array([0, 1]), np.array([0.25, 1.0])),
         ),
         ("pulse", "watch", [[40, 180], [110, 75]], np.array([[0.0, 1.0], [0.5, 0.25]])),
-        ("pulse", "watch", {"night": [180, 75], "day": [40, 110]}, np.array([[0.0, 1.0], [0.5, 0.25]])),
+        *(
+            (
+                "pulse",
+                "watch",
+                of({"night": [180, 75], "day": [40, 110]}),
+                np.array([[0.0, 1.0], [0.5, 0.25]]),
+            )
+            for of in (
+                dict,
+                pd.DataFrame,
+                pl.DataFrame,
+                pa.table,
+                lambda columns: pa.table(columns).to_batches()[0],
+                lambda columns: pa.table(columns).to_pylist(),
+                lambda columns: list(pd.DataFrame(columns).itertuples(index=False)),
+                lambda columns: namedtuple("Pulse", columns)(**columns),
+                lambda columns: [row for _, row in pd.DataFrame(columns).iterrows()],
+            )
+        ),
     ],
 )
 def test_natural_values_are_perturbed_as_the_mechanism_does(
@@ -123,6 +144,34 @@ def test_nonsense_is_refused_with_a_sentence_before_anything_is_drawn(
 
     with pytest.raises(ValueError, match=sentence):
         ldp.Client(STUDY, attribute, service, rng=Never()).report(value, "u")
+
+
+@pytest.mark.parametrize("of", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"day": [60], "nigth": [50]}, "'pulse' has no coordinate 'night': give all of the study's"),
+        ({"day": [60], "night": [50], "user": [1]}, "'pulse' have 'user' as well: give each coordinate of"),
+    ],
+)
+def test_coordinates_of_other_names_are_refused(of: Any, columns: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ldp.Client(STUDY, "pulse", "watch").reports(of(columns))
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (pa.table([[60], [50], [70]], names=["day", "night", "day"]), "'day' as well"),
+        (pd.DataFrame([[60, 50, 70]], columns=["day", "night", "day"]), "'day' as well"),
+        ([{"day": 60, "night": 50}, {"day": 60}], "is nan, not a number"),
+        ({"day": [60, 70], "night": [50]}, "are not lists of one length"),
+        ({"day": 60, "night": 50}, "are not lists of one length: give each once per person"),
+    ],
+)
+def test_coordinates_are_given_once_per_person(columns: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ldp.Client(STUDY, "pulse", "watch").reports(columns)
 
 
 def test_values_outside_are_moved_to_the_ends_if_asked() -> None:
