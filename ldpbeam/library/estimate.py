@@ -59,8 +59,9 @@ def estimate(
 
     Raises:
         TypeError: if the reports are not a table, or ``study`` is not a Study.
-        ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, ``columns`` cannot be, no
-            whole window lies between ``start`` and ``stop``, or windows overlap too often to join users.
+        ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, ``columns`` cannot be,
+            ``start`` or ``stop`` is no plausible time, no whole window lies between them, or windows overlap
+            too often to join users.
     """
     if not isinstance(study, Study):
         raise TypeError(
@@ -109,7 +110,8 @@ def _span(study: Study, start: datetime | str | int | None, stop: datetime | str
     """The event times that count; with windows, the span of the whole windows inside.
 
     Raises:
-        ValueError: if ``start`` is not before ``stop``, or no whole window lies between them.
+        ValueError: if one is no plausible time, ``start`` is not before ``stop``, or no whole window lies
+            between them.
     """
     first = -FAR if start is None else milliseconds_of(start, "start")
     after = FAR if stop is None else milliseconds_of(stop, "stop")

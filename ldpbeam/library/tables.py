@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpbeam.library.arrays import array_of
 from ldpbeam.library.times import WRITE
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.reports.casts import is_without_zone
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, text_of
-from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
 #: Reports are taken in batches of at most this many.
@@ -131,18 +131,7 @@ def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
 
 def _array(values: Any, rows: int) -> pa.Array | None:
     """Values as an Arrow array; None if they are of several types."""
-    if isinstance(values, str):
-        return pa.repeat(values, rows)
-    if isinstance(values, np.ndarray) and values.dtype.kind == "V":
-        return payload_column(values)
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    try:
-        if hasattr(values, "__arrow_c_stream__"):
-            return pa.chunked_array(values).combine_chunks()
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        return None
+    return pa.repeat(values, rows) if isinstance(values, str) else array_of(values)
 
 
 def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, str]) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpbeam.library.arrays import array_of
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.casts import cast_column
+from ldpbeam.windows import FAR
 
 #: What times may be, and how others get a zone.
 WRITE = (
@@ -24,14 +26,24 @@ def milliseconds_of(time: datetime | str | int, name: str) -> int:
     """The epoch milliseconds of one time.
 
     Raises:
-        ValueError: if it has no zone, or is no time; ``name`` is what the message calls it.
+        ValueError: if it has no zone, or is no plausible time; ``name`` is what the message calls it.
     """
-    given = datetime.fromisoformat(time) if isinstance(time, str) else time
+    try:
+        given: Any = datetime.fromisoformat(time) if isinstance(time, str) else time
+    except ValueError:
+        given = None
+    if isinstance(given, datetime | np.datetime64) and getattr(given, "tzinfo", None) is None:
+        raise ValueError(f"{name}={time!r} has no zone: {WRITE}")
     if isinstance(given, datetime):
-        if given.tzinfo is None:
-            raise ValueError(f"{name}={time!r} has no zone: {WRITE}")
-        return (given - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    return int(given)
+        given = (given - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    # A truth value is an integer in Python. What is not a number compares as False with every bound.
+    if isinstance(given, bool) or not isinstance(given, int | float | np.integer) or not -FAR < given < FAR:
+        raise ValueError(f"{name}={time!r} is no time: {WRITE}")
+    milliseconds = int(given)
+    problem = int(event_times.problems(np.array([milliseconds]))[0])
+    if problem > event_times.BEFORE_1990:
+        raise ValueError(f"{name}={time!r}: {event_times.PROBLEMS[problem - 1][1]}")
+    return milliseconds
 
 
 def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
@@ -45,16 +57,26 @@ def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
     Raises:
         ValueError: if there are not this many, or one is no plausible time.
     """
-    if isinstance(times, datetime | str | int):
-        return np.full(rows, milliseconds_of(times, "event_time"), dtype=np.int64)
-    given = pa.array(times) if not isinstance(times, pa.Array | pa.ChunkedArray) else times
+    if isinstance(times, datetime | str) or not isinstance(times, Iterable):
+        return np.repeat(_checked(np.array([milliseconds_of(times, "event_time")]), [times]), rows)
+    given = array_of(times)
+    if given is None:
+        raise ValueError(f"event_times are not times of one type: {WRITE}")
     column = cast_column("event_time", given)
     if len(column) != rows:
         raise ValueError(f"{len(column):,} event times for {rows:,} values: give one each, or one for all")
     if column.null_count:
         row = column.is_null().index(True).as_py()
         raise ValueError(f"event time {row} is {_shown(times, row)}: {WRITE}")
-    milliseconds: NDArray[np.int64] = column.to_numpy()
+    return _checked(column.to_numpy(), times)
+
+
+def _checked(milliseconds: NDArray[np.int64], times: Iterable[Any]) -> NDArray[np.int64]:
+    """The epoch milliseconds of some times, all plausible.
+
+    Raises:
+        ValueError: for the first that is not.
+    """
     problems = event_times.problems(milliseconds)
     if problems.any():
         row = int(np.argmax(problems > 0))
@@ -63,5 +85,5 @@ def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
     return milliseconds
 
 
-def _shown(times: Sequence[Any], row: int) -> str:
-    return repr(times[row])
+def _shown(times: Iterable[Any], row: int) -> str:
+    return repr(next(islice(times, row, None)))

@@ -234,6 +234,36 @@ def test_event_times_are_asked_for_where_the_study_looks_at_them() -> None:
     assert report["event_time"] == "2026-11-20T10:00:00Z"
 
 
+@pytest.mark.parametrize("one", [1_763_632_800_000, np.int64(1_763_632_800_000), 1.7636328e12])
+def test_one_event_time_stands_for_all_rows(one: Any) -> None:
+    client = ldp.Client(TIMED, "minutes", "apps", rng=rng())
+    table = client.reports([1, 2], ["a", "b"], event_times=one)
+    assert table.column("event_time").cast(pa.int64()).to_pylist() == [1_763_632_800_000] * 2
+
+
+@pytest.mark.parametrize(
+    ("time", "sentence"),
+    [
+        (1_763_632_800, "looks like seconds"),
+        (10**13, "outside the years"),
+        ("1985-01-01T00:00:00Z", "before 1990"),
+        (True, "give times with a zone"),
+        (10**20, "give times with a zone"),
+        (float("nan"), "give times with a zone"),
+        ("noon", "give times with a zone"),
+        (np.datetime64("2025-11-20"), "give times with a zone"),
+        (np.datetime64("2025-11-20T10:00:00"), "give times with a zone"),
+    ],
+)
+def test_one_event_time_is_checked_as_a_list_of_it_is(time: Any, sentence: str) -> None:
+    client = ldp.Client(TIMED, "minutes", "apps")
+    for given in (time, [time]):
+        with pytest.raises(ValueError, match=sentence):
+            client.reports([1], event_times=given)
+    with pytest.raises(ValueError, match="event time 1 is 5"):
+        client.reports([1, 2], event_times=pd.Series([1_763_632_800_000, 5], index=["a", "b"]))
+
+
 def test_a_version_is_told_by_its_field() -> None:
     time = "2026-11-20T10:00:00Z"
     assert ldp.Client(TIMED, "minutes", "apps").report(45, event_time=time)["app"] == "blue"

@@ -1,0 +1,24 @@
+"""Values that a caller gives, as one Arrow array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ldpbeam.schemas.reports.payloads import payload_column
+
+
+def array_of(values: Any) -> pa.Array | None:
+    """Values as an Arrow array; None if they are of several types, or of one that Arrow has not."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "V":
+        return payload_column(values)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    try:
+        if hasattr(values, "__arrow_c_stream__"):
+            return pa.chunked_array(values).combine_chunks()
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, OverflowError):
+        return None
