@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
+from ldpbeam.library.arrays import array_of
 from ldpbeam.library.times import event_times_of
 from ldpbeam.library.values import scaled_means, scaled_values
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
 from ldpbeam.memoised import check_device_key
-from ldpbeam.schemas.reports.casts import cast_column
+from ldpbeam.schemas.reports.casts import as_text, cast_column
 from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
@@ -102,7 +103,8 @@ class Client:
             The fields by name. A payload is a float, an int, or bytes (in JSON, write ``payload.hex()``).
 
         Raises:
-            ValueError: if the value is outside the domain, or the event time is missing or no time.
+            ValueError: if the value is outside the domain, the event time is missing or no time, or the
+                group is no text.
         """
         table = self.reports(
             [value],
@@ -136,7 +138,7 @@ class Client:
                 every service's client the same ids.
             event_times: when the values were observed, one time each or one for all: with a zone, RFC 3339
                 text, or milliseconds since 1970.
-            groups: n values of the study's group field.
+            groups: n values of the study's group field; None and an empty text are no group.
             report_ids: n ids by which copies of a report are recognised.
 
         Returns:
@@ -144,8 +146,8 @@ class Client:
             that were given.
 
         Raises:
-            ValueError: if a value is outside the domain, columns have different lengths, or the study needs
-                event times and there are none.
+            ValueError: if a value is outside the domain, a group is no text, columns have different lengths,
+                or the study needs event times and there are none.
         """
         scaled = scaled_values(self.attribute, values, self.clip)
         people = scaled.people if isinstance(scaled, KeyValuePairs) else len(scaled)
@@ -169,9 +171,7 @@ class Client:
         if groups is not None:
             if self.study.groups is None:
                 raise ValueError("the study has no groups: leave groups out")
-            given = cast_column(self.study.groups.field, _column(groups, people, "groups"))
-            _check_longest("a group", given, LONGEST_GROUP)
-            columns[self.study.groups.field] = given
+            columns[self.study.groups.field] = _groups(_column(groups, people, "groups"))
         if report_ids is not None:
             columns["report_id"] = _column(report_ids, people, "report_ids")
             _check_longest("a report id", cast_column("report_id", columns["report_id"]), LONGEST_REPORT_ID)
@@ -334,14 +334,30 @@ def _column(values: Any, people: int, name: str) -> pa.Array:
     """Values as an Arrow array of n values.
 
     Raises:
-        ValueError: if there are not as many as people.
+        ValueError: if there are not as many as people, or they are not of one type.
     """
     if isinstance(values, str | bytes):
         raise ValueError(f"{name} is one text for {people:,} values: give one each")
-    column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+    column = array_of(values)
+    if column is None:
+        raise ValueError(f"{name} are not values of one type: give a list of texts, or of numbers")
     if len(column) != people:
         raise ValueError(f"{len(column):,} {name} for {people:,} values: give one each")
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return column
+
+
+def _groups(given: pa.Array) -> pa.Array:
+    """Groups as texts; a missing one and an empty text are none.
+
+    Raises:
+        ValueError: if one is given that is no text, or is too long.
+    """
+    groups = as_text(given)
+    row = pc.and_(groups.is_null(), given.is_valid()).index(True).as_py()
+    if row >= 0:
+        raise ValueError(f"group {row} is {given[row].as_py()!r}: give a text, or None for no group")
+    _check_longest("a group", groups, LONGEST_GROUP)
+    return cast_column("group", groups)
 
 
 def _check_longest(what: str, texts: pa.Array, most: int) -> None:

@@ -111,6 +111,11 @@ def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
     """The parts of a dict of columns; a text stands for a column that has it in every row."""
     _check_names(list(map(str, columns)), wanted, {})
     given = {field: columns[field] for field in wanted.fields.values() if field in columns}
+    for name, values in given.items():
+        if not (isinstance(values, str) or (_is_column(values) and hasattr(values, "__len__"))):
+            raise ValueError(
+                f"the column {name!r} is of type {type(values).__name__}: give a value for each row"
+            )
     lengths = {name: len(values) for name, values in given.items() if not isinstance(values, str)}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())

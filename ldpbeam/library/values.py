@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Integers, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.library.arrays import array_of
 from ldpbeam.nearest import did_you_mean
+from ldpbeam.schemas.reports.casts import cast_column
 
 
 def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any] | KeyValuePairs:
@@ -28,13 +30,17 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
         ValueError: if a value is missing, of another type or outside the domain.
     """
     domain, name = attribute.domain, attribute.name
+    if isinstance(domain, Vector):
+        return domain.values.to_unit(_inside(_coordinates(values, domain, name), domain.values, name, clip))
+    one = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
+    if one or not isinstance(values, Iterable):
+        raise ValueError(f"values of {name!r} are of type {type(values).__name__}: give a list with one each")
+    values = list(values) if isinstance(values, Iterator) else values
     if isinstance(domain, Numeric):
-        return domain.to_unit(_inside(_numbers(values, name), domain, name, clip))
+        return domain.to_unit(_inside(_one_each(values, name), domain, name, clip))
     if isinstance(domain, Categories):
         return _indexes(values, domain.names, name, "category", "categories")
-    if isinstance(domain, KeyValues):
-        return _pairs(values, domain, name, clip)
-    return domain.values.to_unit(_inside(_coordinates(values, domain, name), domain.values, name, clip))
+    return _pairs(values, domain, name, clip)
 
 
 def scaled_means(domain: KeyValues, means: Mapping[str, float]) -> Floats:
@@ -46,29 +52,52 @@ def scaled_means(domain: KeyValues, means: Mapping[str, float]) -> Floats:
     missing = [key for key in domain.keys if key not in means]
     if missing:
         raise ValueError(f"means has no mean for the key {missing[0]!r}: give one for each key of the study")
-    given = np.array([means[key] for key in domain.keys], dtype=np.float64)
+    given = _one_each([means[key] for key in domain.keys], "means")
     return domain.values.to_unit(_inside(given, domain.values, "means", clip=False))
 
 
+def _one_each(values: Any, name: str) -> Floats:
+    """Numbers as doubles, shape (n,).
+
+    Raises:
+        ValueError: if one is no number, or the shape is another.
+    """
+    numbers = _numbers(values, name)
+    if numbers.ndim != 1:
+        raise ValueError(f"values of {name!r} have the shape {numbers.shape}: give one number each")
+    return numbers
+
+
 def _numbers(values: Any, name: str) -> Floats:
-    """Numbers as doubles, of any shape."""
+    """Numbers as doubles, of any shape.
+
+    Raises:
+        ValueError: if one is no number.
+    """
     if isinstance(values, pa.Array | pa.ChunkedArray):
         values = values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
-    given = np.asarray(values)
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"values of {name!r} are lists of different lengths: give as many numbers each"
+        ) from None
     if given.dtype.kind not in "iufO":
         first = given.ravel()[0].item() if given.size else values
         raise ValueError(f"{name!r} is a number, found {first!r}: give numbers, not text or truth values")
     try:
         return given.astype(np.float64)
-    except (TypeError, ValueError):
-        row, wrong = next(
-            (at, value)
-            for at, value in enumerate(given.ravel().tolist())
-            if not isinstance(value, int | float)
-        )
-        raise ValueError(
-            f"value {row} of {name!r} is {wrong!r}, not a number: leave out people without a value"
-        ) from None
+    except (TypeError, ValueError, OverflowError):
+        for row, value in enumerate(given.ravel().tolist()):
+            try:
+                float(value)
+            except OverflowError:
+                raise ValueError(f"value {row} of {name!r} is an integer that is too large") from None
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"value {row} of {name!r} is {value!r}, not a number: leave out people without a value"
+                ) from None
+        raise
 
 
 def _inside(numbers: Floats, domain: Numeric, name: str, clip: bool) -> Floats:
@@ -101,15 +130,17 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, kind: str, kinds
     Raises:
         ValueError: for the first value that is no name.
     """
-    given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-    given = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
-    if pa.types.is_dictionary(given.type):
-        given = given.dictionary_decode()
-    codes = pc.fill_null(pc.index_in(pc.cast(given, pa.string()), value_set=pa.array(names, pa.string())), -1)
+    given = array_of(values)
+    if given is None:
+        # Among values of several types, those that are no text are no name.
+        values = list(values)
+        given = pa.array([value if isinstance(value, str) else None for value in values])
+    texts = cast_column("category", given)
+    codes = pc.fill_null(pc.index_in(texts, value_set=pa.array(names, pa.string())), -1)
     indexes: Integers = codes.to_numpy(zero_copy_only=False).astype(np.int64)
     if (indexes < 0).any():
         row = int(np.argmax(indexes < 0))
-        wrong = given[row].as_py()
+        wrong = values[row] if isinstance(values, list) else given[row].as_py()
         if wrong is None:
             raise ValueError(f"value {row} of {attribute!r} is missing: leave out people without a value")
         meant = did_you_mean(str(wrong), names, ".", before="; ")
@@ -136,7 +167,7 @@ def _pairs(values: Any, domain: KeyValues, name: str, clip: bool) -> KeyValuePai
             )
     lengths = np.array([len(pairs) for pairs in people], dtype=np.int64)
     keys = _indexes([str(key) for pairs in people for key in pairs], domain.keys, name, "key", "keys")
-    numbers = _numbers([number for pairs in people for number in pairs.values()] or np.zeros(0), name)
+    numbers = _one_each([number for pairs in people for number in pairs.values()] or np.zeros(0), name)
     inside = domain.values.to_unit(_inside(numbers, domain.values, name, clip))
     person = np.repeat(np.arange(len(people)), lengths)
     order = np.lexsort((keys, person))

@@ -35,10 +35,11 @@ def _unwrapped(array: pa.Array) -> pa.Array:
 
 def _names(array: pa.Array) -> pa.Array:
     """Values as text; empty text is null, as in fields of fixed width."""
-    return _empty_to_null(_as_text(array))
+    return _empty_to_null(as_text(array))
 
 
-def _as_text(array: pa.Array) -> pa.Array:
+def as_text(array: pa.Array) -> pa.Array:
+    """Values as text; what is none, such as bytes that are not UTF-8 and nested values, becomes null."""
     array = _unwrapped(array)
     kind = array.type
     if pa.types.is_string(kind):
@@ -127,7 +128,7 @@ def _user_keys(array: pa.Array) -> pa.Array:
         return _empty_to_null(plain if text.null_count > plain.null_count else _uuids_to_bytes(text))
     if pa.types.is_binary(kind):
         return _empty_to_null(array)
-    return _empty_to_null(_uuids_to_bytes(_as_text(array)))
+    return _empty_to_null(_uuids_to_bytes(as_text(array)))
 
 
 def _empty_to_null(array: pa.Array) -> pa.Array:

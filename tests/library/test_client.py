@@ -174,6 +174,38 @@ def test_coordinates_are_given_once_per_person(columns: Any, sentence: str) -> N
         ldp.Client(STUDY, "pulse", "watch").reports(columns)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "values", "sentence"),
+    [
+        ("minutes", np.ones((5, 1)), r"'minutes' have the shape \(5, 1\): give one number each"),
+        ("minutes", [[1], [2, 3]], "'minutes' are lists of different lengths"),
+        ("minutes", 3.0, "'minutes' are of type float: give a list with one each"),
+        ("minutes", np.array(3.0), "'minutes' are of type ndarray: give a list"),
+        ("minutes", [1, 10**400], "value 1 of 'minutes' is an integer that is too large"),
+        ("minutes", [np.int64(1), {}], "value 1 of 'minutes' is {}, not a number"),
+        ("drink", ["tea", 1], "value 1 of 'drink' is 1, which is no category of the study"),
+        ("drink", iter(["tea", 1]), "value 1 of 'drink' is 1, which is no category of the study"),
+        ("drink", [["tea"]], r"value 0 of 'drink' is \['tea'\], which is no category of the study"),
+        ("drink", "tea", "'drink' are of type str: give a list with one each"),
+        ("rating", 3, "'rating' are of type int: give a list with one each"),
+        ("rating", [{"jaws": [1, 2]}], r"'rating' have the shape \(1, 2\): give one number each"),
+        ("pulse", [[60, 70], [60]], "'pulse' are lists of different lengths"),
+    ],
+)
+def test_values_of_another_shape_or_type_are_refused(attribute: str, values: Any, sentence: str) -> None:
+    service = next(iter(STUDY.attribute(attribute).services))
+    with pytest.raises(ValueError, match=sentence):
+        ldp.Client(STUDY, attribute, service).reports(values)
+
+
+@pytest.mark.parametrize("group", [["north"], {"north": 1}, b"\xff"])
+def test_a_group_that_is_no_text_is_refused_and_an_empty_one_is_none(group: Any) -> None:
+    client = ldp.Client(STUDY, "minutes", "maps")
+    with pytest.raises(ValueError, match=r"group 0 is .*: give a text, or None for no group"):
+        client.report(1, "u", group=group)
+    assert client.reports([1, 2], groups=["", None]).column("region").null_count == 2
+
+
 def test_values_outside_are_moved_to_the_ends_if_asked() -> None:
     clipping = ldp.Client(STUDY, "minutes", "maps", clip=True, rng=rng())
     exact = ldp.Client(STUDY, "minutes", "maps", rng=rng())
@@ -313,6 +345,9 @@ def test_columns_of_other_lengths_are_refused() -> None:
         client.reports([1, 2], ["a", None])
     with pytest.raises(ValueError, match="user_ids is one text for 2 values"):
         client.reports([1, 2], "ab")
+    for ids in (["a", 1], 5):
+        with pytest.raises(ValueError, match="user_ids are not values of one type: give a list"):
+            client.reports([1, 2], ids)
 
 
 @pytest.mark.parametrize(

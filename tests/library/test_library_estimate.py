@@ -324,6 +324,12 @@ def test_a_study_with_windows_needs_event_times_at_once(as_table: bool) -> None:
         ({"userid": ["a"], "payload": [0.5]}, {}, ValueError, "no column 'user_id'.* did you mean 'userid'"),
         ({"user_id": ["a"]}, {}, ValueError, "no column 'payload'"),
         (columns(payload=[0.5]), {}, ValueError, "different numbers of rows: user_id has 500, payload has 1"),
+        (
+            columns(payload=0.5),
+            {},
+            ValueError,
+            "the column 'payload' is of type float: give a value for each",
+        ),
         ([1, 2], {}, TypeError, "reports are of type int: give a table"),
         (columns(), {"columns": {"user_id": "uid"}}, ValueError, "no column 'uid'"),
         ({"uids": ["a"]}, {"columns": {"user_id": "uid"}}, ValueError, "mean 'uids'.* columns={'user_id': "),
