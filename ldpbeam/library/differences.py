@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ldpbeam.library.needed import needed
-from ldpbeam.pipelines.estimates.difference import Difference
+from ldpbeam.pipelines.estimates.difference import Comparison, Difference
+from ldpbeam.schemas.outputs.records import EstimateKey
+from ldpbeam.statistics import counted
+from ldpbeam.untrusted import shown
 
 if TYPE_CHECKING:
     import pandas
 
+#: A sentence names at most this many estimates.
+_MOST_NAMED = 5
 _TIME = pa.timestamp("ms", "UTC")
 #: The type of each column of a table of differences, and its value.
 _COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Difference], Any]]] = {
@@ -24,6 +29,7 @@ _COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Difference], Any]]] = {
     "second_window_start": (_TIME, lambda entry: entry.other_key.window and entry.other_key.window[0]),
     "first_group": (pa.string(), lambda entry: entry.key.group),
     "second_group": (pa.string(), lambda entry: entry.other_key.group),
+    "other_groups": (pa.bool_(), lambda entry: entry.key.rest),
     "first": (pa.float64(), lambda entry: entry.first),
     "second": (pa.float64(), lambda entry: entry.second),
     "difference": (pa.float64(), lambda entry: entry.second - entry.first),
@@ -46,7 +52,7 @@ class Differences:
     Attributes:
         numbers: one per number of each estimate that is on both sides.
         level: the level of the intervals.
-        about: sentences on what the intervals are for, and on what could not be known.
+        about: sentences on what the intervals are for, what could not be known, and what is not compared.
     """
 
     numbers: tuple[Difference, ...]
@@ -76,3 +82,26 @@ class Differences:
         """
         needed("pandas")
         return self.to_arrow().to_pandas()
+
+
+def not_compared(comparison: Comparison, kind: str) -> Iterator[str]:
+    """Sentences on the estimates that have no difference.
+
+    Args:
+        comparison: two windows or groups, compared.
+        kind: ``window`` or ``group``.
+    """
+    for keys, why in (
+        (comparison.only_first, f"only in the first {kind}"),
+        (comparison.only_second, f"only in the second {kind}"),
+        (comparison.unlike, f"of other buckets or names in the second {kind}"),
+    ):
+        if keys:
+            more = ", ..." if len(keys) > _MOST_NAMED else ""
+            names = ", ".join(map(_named, keys[:_MOST_NAMED]))
+            yield f"not compared: {counted(len(keys), 'estimate')} {why}: {names}{more}"
+
+
+def _named(key: EstimateKey) -> str:
+    group = "all other groups" if key.rest else key.group
+    return shown(" ".join(filter(None, (key.attribute, key.name, key.start, group))))

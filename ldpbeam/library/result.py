@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from ldpbeam.library.differences import Differences
+from ldpbeam.library.differences import Differences, not_compared
 from ldpbeam.library.needed import needed
 from ldpbeam.library.page import as_html
 from ldpbeam.library.times import milliseconds_of
@@ -100,7 +100,8 @@ class Estimates:
         """The second of two windows or groups minus the first: every number, with an interval.
 
         The intervals are for the people who reported on each side; ``about`` of the result says what could
-        not be known. :func:`ldpbeam.difference` reads the reports of both windows, and knows more.
+        not be known, and which estimates are on one side only. :func:`ldpbeam.difference` reads the reports
+        of both windows, and knows more.
 
         Args:
             windows: the starts of two windows, times with a zone, RFC 3339 text or milliseconds since 1970.
@@ -117,7 +118,8 @@ class Estimates:
         else:
             assert groups is not None
             between = between_groups(self.estimates, self.study, *groups)
-        return Differences(between.comparison.differences, between.level, between.sentences)
+        left_out = not_compared(between.comparison, "group" if windows is None else "window")
+        return Differences(between.comparison.differences, between.level, (*between.sentences, *left_out))
 
     def records(self) -> list[dict[str, Any]]:
         """The estimates as the lines of ``estimates.jsonl`` have them, without the name of a run."""

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import ldpbeam as ldp
+from ldpbeam.library.differences import not_compared
+from ldpbeam.pipelines.estimates.difference import Comparison
+from ldpbeam.schemas.outputs.records import EstimateKey
 
 TEN, ELEVEN = "2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"
 HOUR, START = 3_600_000, 1_795_168_800_000
@@ -120,6 +123,11 @@ def test_the_mean_is_that_of_the_estimate_and_narrower_for_the_same_people() -> 
 def test_groups_are_compared_by_themselves() -> None:
     found = ldp.difference(GROUPED, sent(GROUPED, np.random.default_rng(4)), windows=(TEN, ELEVEN))
     assert {own.key[3:] for own in found} == {("north", False), (None, True)}
+    rows = found.to_arrow().to_pylist()
+    assert {(row["first_group"], row["second_group"], row["other_groups"]) for row in rows} == {
+        ("north", "north", False),
+        (None, None, True),
+    }
 
 
 def test_longer_windows_have_all_reports_of_a_user() -> None:
@@ -196,3 +204,26 @@ def test_estimates_are_compared_by_window_and_group() -> None:
             estimates.difference(**given)
     with pytest.raises(ValueError, match="no estimate is of group 'nroth'"):
         estimates.difference(groups=("north", "nroth"))
+
+
+def test_estimates_on_one_side_only_are_named() -> None:
+    tables = sent(GROUPED, np.random.default_rng(8), 100)
+    del tables[len(tables) // 2 - 1]  # the films of the first window
+    found = ldp.estimate(GROUPED, tables).only(group="north")
+    for windows, side in (((TEN, ELEVEN), "second"), ((ELEVEN, TEN), "first")):
+        about = found.difference(windows=windows).about
+        assert about[1:] == (
+            f"not compared: 1 estimate only in the {side} window: films films {ELEVEN} north",
+        )
+
+
+def test_sentences_name_a_few_estimates_and_escape_groups() -> None:
+    keys = [EstimateKey("drink", "shares", None, group, False) for group in ("a\n", *"bcdefg")]
+    rest = EstimateKey("drink", "shares", (START, START + HOUR), None, True)
+    assert list(not_compared(Comparison((), (rest,), tuple(keys), (rest,), 3.0), "group")) == [
+        f"not compared: 1 estimate only in the first group: drink shares {TEN} all other groups",
+        r"not compared: 7 estimates only in the second group: drink shares a\n, drink shares b, "
+        "drink shares c, drink shares d, drink shares e, ...",
+        f"not compared: 1 estimate of other buckets or names in the second group: drink shares {TEN} all "
+        "other groups",
+    ]
