@@ -76,7 +76,7 @@ def estimate(
         estimates = [record for snapshot in snapshots for record in solve(study, snapshot)]
     estimates.sort(key=lambda record: sort_key(study, record))
     counts = tally.accounting
-    for sentence in (*warnings_of(study, counts), *cut_windows(study, span)):
+    for sentence in (*warnings_of(study, counts, written=False), *cut_windows(study, span)):
         warnings.warn(sentence, stacklevel=2)
     return Estimates(study, tuple(estimates), tally.dead_letter_table, counts, _periods(study, tally))
 

@@ -99,12 +99,13 @@ def users_of(snapshot: Snapshot) -> int:
     return snapshot.statistic.reports if users is None else users
 
 
-def warnings_of(study: Study, counts: Mapping[str, Any]) -> Iterator[str]:
+def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True) -> Iterator[str]:
     """Sentences on what a run did not estimate.
 
     Args:
         study: the study.
         counts: the run's accounting.
+        written: whether the statistics of what is not estimated are written.
     """
     if counts.get(ENDED_WINDOWS):
         yield (
@@ -123,7 +124,8 @@ def warnings_of(study: Study, counts: Mapping[str, Any]) -> Iterator[str]:
         why += f" or is beyond the {study.publish.windows:,} of an attribute with the most reports"
     yield (
         f"not estimated, because {left} {why}: {counts[NOT_ESTIMATED]:,}, with "
-        f"{counted(counts[REPORTS_NOT_ESTIMATED], 'report')} in all{alone}; their statistics are written"
+        f"{counted(counts[REPORTS_NOT_ESTIMATED], 'report')} in all{alone}"
+        + ("; their statistics are written" if written else "")
     )
     if beyond:
         yield (

@@ -127,6 +127,14 @@ def test_of_too_many_windows_the_largest_are_estimated_and_of_equal_ones_the_lat
     assert "2 windows are beyond the 2 that are estimated: raise publish.windows" in said[1]
 
 
+def test_only_a_run_says_that_statistics_are_written() -> None:
+    table = pa.table({"user_id": ["u"], "payload": [0.5], "event_time": [START]})
+    with pytest.warns(UserWarning, match="1, with 1 report in all; 1 window with one report each$"):
+        found = ldp.estimate(STUDY, table)
+    (said,) = warnings_of(STUDY, found.counts)
+    assert said.endswith("1 window with one report each; their statistics are written")
+
+
 def test_workers_choose_the_same_windows_as_the_library() -> None:
     study = study_of(publish={"windows": 2})
     given = [("x", [snapshot(users, hour)]) for hour, users in enumerate([2, 4, 3, 2, 1])]
