@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam import fit
+from ldpbeam import Attribute, Categories, ServiceVersion, build_mechanism, fit
 from ldpbeam.fit import FALSE_ALARMS
 from ldpbeam.intervals import computing
 from ldpbeam.intervals.computing import StatisticIntervals
@@ -196,10 +196,10 @@ def test_the_tests_of_fit_are_explained(commute_text: str) -> None:
     assert any(f"at most {FALSE_ALARMS:.0%} of runs warn" in s for s in said)
     said = explain(commute_text.replace("{estimator: ule}", "{estimator: em}"))
     assert not any("means the same person" in s for s in said), "services that are not joined"
-    study = read_study(str(EXAMPLES / "hierarchies" / "study.yaml"))
-    assert "Not tested: tree: its channel is too large to be fitted." in fit.explain(
-        study.attribute("income")
-    )
+    names = Categories(tuple(map(str, range(3_000))))
+    version = ServiceVersion("shop", "", build_mechanism("grr", names, 1.0))
+    too_large = Attribute("product", names, 1, (version,))
+    assert "Not tested: shop: its channel is too large to be fitted." in fit.explain(too_large)
 
 
 @pytest.mark.parametrize("line", ["duplicates: keep", "repeats: all"])
