@@ -79,8 +79,8 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
 def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
     """(about the growth of the log marginal likelihood by a spike in each place, about its coefficient).
 
-    Both are to second order, without the prior of the spike's height, and so that spikes are found where the
-    smooth density has hardly anybody.
+    Both are to second order. They leave out the prior of the spike's height, so that spikes are found where
+    the smooth density has hardly anybody.
     """
     shares, known = fit.mode.shares, fit.curves.matrix.shape[1]
     every = np.hstack((fit.curves.matrix, SPIKE * columns))

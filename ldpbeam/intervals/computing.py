@@ -158,7 +158,7 @@ def _outside(
 ) -> dict[str, str]:
     """Flags for estimates that lie outside of their intervals, which are ``held``, by more than rounding."""
     values: dict[str, ArrayLike | None] = {name: getattr(estimate, name, None) for name in held}
-    shares, bounds, units = estimate.distribution, dict[str, Floats](), _rounding(domain)
+    shares, bounds, roundings = estimate.distribution, dict[str, Floats](), _roundings(domain)
     if isinstance(domain, Numeric) and shares is not None and np.isfinite(shares).all():
         bounds = _of_buckets(shares, domain, wanted)
     flags = {}
@@ -173,7 +173,7 @@ def _outside(
         low, high = np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
         estimates: Floats = np.asarray(value, dtype=np.float64)
         least, most = estimates.T if name in bounds else (estimates, estimates)
-        rounding = units.get(name, 1e-9)
+        rounding = roundings.get(name, 1e-9)
         share = float(np.mean((most < low - rounding) | (least > high + rounding)))
         if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
             subject = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
@@ -181,13 +181,13 @@ def _outside(
     return flags
 
 
-def _rounding(domain: Domain) -> dict[str, float]:
+def _roundings(domain: Domain) -> dict[str, float]:
     """The errors of rounding of numbers in the unit of the domain, or of its square."""
-    of = domain.values if isinstance(domain, KeyValues) else domain
-    if not isinstance(of, Numeric):
+    numbers = domain.values if isinstance(domain, KeyValues) else domain
+    if not isinstance(numbers, Numeric):
         return {}
-    error = 1e-9 * of.width + 4.0 * float(np.spacing(max(abs(of.low), abs(of.high))))
-    return {"mean": error, "quantiles": error, "key_means": error, "variance": 1e-9 * of.width**2}
+    error = 1e-9 * numbers.width + 4.0 * float(np.spacing(max(abs(numbers.low), abs(numbers.high))))
+    return {"mean": error, "quantiles": error, "key_means": error, "variance": 1e-9 * numbers.width**2}
 
 
 def _of_buckets(shares: Floats, domain: Numeric, wanted: WantedIntervals) -> dict[str, Floats]:

@@ -134,19 +134,19 @@ def simulated(
                 for kind, off in kinds.items():
                     if kind in SIMULATED:
                         of_trials.setdefault((estimate, kind), []).append(abs(off))
-        return {of: np.array(found) for of, found in of_trials.items() if len(found) > 1}
+        return {of: np.array(sizes) for of, sizes in of_trials.items() if len(sizes) > 1}
 
     def greatest(of: tuple[str, str], people: int) -> float:
         of_populations = [errors(population, people).get(of) for population in populations]
-        return max(math.inf if found is None else float(found.mean()) for found in of_populations)
+        return max(math.inf if sizes is None else float(sizes.mean()) for sizes in of_populations)
 
     # An estimate may have no mean of some people: where all shares are cut to zero.
     for shown_error in {of: None for population in populations for of in errors(population, users)}:
         estimate, kind = shown_error
         means = {
-            population: float(found[shown_error].mean())
+            population: float(errors(population, users)[shown_error].mean())
             for population in populations
-            if shown_error in (found := errors(population, users))
+            if shown_error in errors(population, users)
         }
         population = max(means, key=means.__getitem__)
         shown_errors = errors(population, users)[shown_error]

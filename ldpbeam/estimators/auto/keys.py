@@ -80,8 +80,15 @@ def auto_keys(question: Question) -> Estimate:
         return dataclasses.replace(estimate, frequencies=frequencies, details=details)
     means = means_of(parts, frequencies)
     chosen = "empirical Bayes over the frequencies and over the means of all keys"
-    parts_of_answer = {"n_iterations": steps, "converged": steps < MOST_STEPS, "details": {"chosen": chosen}}
-    return answer_keys(question, "auto", frequencies, (1.0 + means) / 2.0, **parts_of_answer)
+    return answer_keys(
+        question,
+        "auto",
+        frequencies,
+        (1.0 + means) / 2.0,
+        n_iterations=steps,
+        converged=steps < MOST_STEPS,
+        details={"chosen": chosen},
+    )
 
 
 def key_reports(key_sums: KeySums) -> KeyReports:
@@ -103,20 +110,19 @@ def key_reports(key_sums: KeySums) -> KeyReports:
 def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
     """(the posterior mean of each key's frequency, shape (keys,), the steps of EM)."""
     present = [part.present for part in parts]
-
-    # That of the key with the most reports.
-    largest = [dataclasses.replace(own, reports=float(np.max(own.reports))) for own in present]
+    most = [dataclasses.replace(supports, reports=float(np.max(supports.reports))) for supports in present]
 
     def greatest(frequencies: Floats) -> Floats:
-        return np.asarray(np.sum([own.information(_inside(frequencies)) for own in largest], axis=0))
+        """The information of a key that has the most reports of each service."""
+        return np.asarray(np.sum([supports.information(_inside(frequencies)) for supports in most], axis=0))
 
     atoms = np.linspace(0.0, 1.0, POINTS) ** 2
     atoms = np.unique(np.concatenate((atoms, thinned(_unbiased(present), greatest))))
     ends, pairs = ends_of(atoms, 1.0), itertools.product(BETA_MEANS, BETA_SIZES)
     families = np.array([np.diff(betainc(mean * size, (1.0 - mean) * size, ends)) for mean, size in pairs])
     logs = np.zeros((len(parts[0].sums), len(atoms)))
-    for own in present:
-        logs += own.log_likelihood(_inside(atoms))
+    for supports in present:
+        logs += supports.log_likelihood(_inside(atoms))
     table, _ = relative(logs)
     log_likelihoods = np.log(np.maximum(table @ families.T, np.finfo(np.float64).tiny)).sum(axis=0)
     weights = np.exp(log_likelihoods - log_likelihoods.max())
@@ -133,10 +139,11 @@ def _inside(frequencies: Floats) -> Floats:
 
 def _unbiased(present: list[Supports]) -> Floats:
     """The unbiased frequencies of the keys that have reports, by all services together."""
-    each = [(own.supports / np.maximum(own.reports, 1.0) - own.q) / (own.p - own.q) for own in present]
-    weights = np.array([own.information(_inside(found)) for own, found in zip(present, each, strict=True)])
-    known = weights.sum(axis=0) > 0.0
-    return np.asarray((weights * each).sum(axis=0)[known] / weights.sum(axis=0)[known])
+    shares = [(one.supports / np.maximum(one.reports, 1.0) - one.q) / (one.p - one.q) for one in present]
+    weights = np.array([one.information(_inside(share)) for one, share in zip(present, shares, strict=True)])
+    total = weights.sum(axis=0)
+    known = total > 0.0
+    return np.asarray((weights * shares).sum(axis=0)[known] / total[known])
 
 
 def means_of(parts: list[KeyReports], frequencies: Floats) -> Floats:

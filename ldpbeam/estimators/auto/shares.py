@@ -102,7 +102,8 @@ def auto_shares(question: Question) -> Estimate:
     if not all(isinstance(mechanism, CategoricalMechanism) for mechanism in question.mechanisms):
         return em(question)
     belief = share_belief(question)
-    details, steps = {"chosen": chosen(belief), "weight_of_order": belief.weight}, belief.without_order.steps
+    details = {"chosen": chosen(belief), "weight_of_order": belief.weight}
+    steps = belief.without_order.steps
     return question.answer_distribution(
         "auto", belief.shares, n_iterations=steps, converged=steps < MOST_STEPS, details=details
     )
