@@ -238,3 +238,8 @@ def bucket_midpoints(buckets: int) -> Floats:
 def greatest_divisor(buckets: int, most: int) -> int:
     """The greatest divisor of ``buckets`` up to ``most``: so many groups of equally many buckets."""
     return next(n for n in range(min(buckets, most), 0, -1) if buckets % n == 0)
+
+
+def least_multiple(buckets: int, least: int) -> int:
+    """The least multiple of ``buckets`` from ``least`` on: each bucket is divided into equally many parts."""
+    return buckets * -(-least // buckets)

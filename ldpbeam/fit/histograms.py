@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import Channel, DenseChannel
-from ldpbeam.domains import Floats, Integers, Numeric, greatest_divisor
+from ldpbeam.domains import Floats, Integers, greatest_divisor, least_multiple
 from ldpbeam.fit.deviance import checked, deviance, moments
 from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.fit.slots import slots_p_value
@@ -78,8 +78,8 @@ def _pooled(mechanism: NumericMechanism, buckets: int, least: int) -> tuple[Inte
 
     The values are in ``least`` equal buckets or a few more, and at the two ends of the range.
     """
-    cells, step = greatest_divisor(buckets, CELLS), mechanism.granularity
-    values = step * -(-min(least, MOST_DENSE // buckets) // step)
+    cells = greatest_divisor(buckets, CELLS)
+    values = least_multiple(mechanism.granularity, min(least, MOST_DENSE // buckets))
     if cells >= min(buckets, CELLS // 2):
         groups = mechanism.bucketise(mechanism.representatives(buckets), cells)
         columns = mechanism.channel(values, cells).dense()
@@ -150,9 +150,3 @@ def _seeds_p_value(family: int, counts: Floats) -> float:
     observed = deviance(seeds, uniform)
     p_value = moments(float(seeds.sum()), uniform).p_value(observed)
     return checked(p_value, observed, seeds, uniform)
-
-
-def value_buckets(attribute: Attribute, least: int) -> int:
-    """The value buckets of a test: for numbers a multiple of those of estimates, ``least`` or more."""
-    buckets = attribute.value_buckets
-    return buckets * -(-least // buckets) if isinstance(attribute.domain, Numeric) else buckets

@@ -18,8 +18,8 @@ import numpy as np
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DenseChannel
-from ldpbeam.domains import Floats, Integers, Numeric
-from ldpbeam.fit.histograms import value_buckets, with_ends
+from ldpbeam.domains import Floats, Integers, Numeric, least_multiple
+from ldpbeam.fit.histograms import with_ends
 from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.statistics import Statistic
@@ -75,8 +75,14 @@ def is_compared(attribute: Attribute, index: int) -> bool:
     named = isinstance(mechanism, CategoricalMechanism) and mechanism.names_one
     neighbours = isinstance(mechanism, UnbiasedMechanism) or named
     cells = mechanism.cells(attribute.joint_resolution(index))
-    few = value_buckets(attribute, VALUE_BUCKETS) <= MOST_VALUE_BUCKETS
+    few = _value_buckets(attribute) <= MOST_VALUE_BUCKETS
     return few and (neighbours or cells <= MOST_UNPOOLED)
+
+
+def _value_buckets(attribute: Attribute) -> int:
+    """The value buckets of a test: for numbers a multiple of those of estimates."""
+    buckets = attribute.value_buckets
+    return least_multiple(buckets, VALUE_BUCKETS) if isinstance(attribute.domain, Numeric) else buckets
 
 
 class _Pooled(NamedTuple):
@@ -89,7 +95,7 @@ class _Pooled(NamedTuple):
 @functools.lru_cache(maxsize=64)
 def _pooled(attribute: Attribute, index: int) -> _Pooled:
     mechanism, resolution = attribute.versions[index].mechanism, attribute.joint_resolution(index)
-    rows = mechanism.channel(value_buckets(attribute, VALUE_BUCKETS), resolution).dense()
+    rows = mechanism.channel(_value_buckets(attribute), resolution).dense()
     together = 1 if len(rows) <= MOST_UNPOOLED else -(-len(rows) // MOST_POOLED)
     group = np.arange(len(rows)) // together
     pooled = np.add.reduceat(rows, np.arange(0, len(rows), together), axis=0)
