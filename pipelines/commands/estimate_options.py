@@ -16,9 +16,11 @@ from ldpbeam.pipelines.commands.options import (
     check_service,
     engine_request,
     people_columns,
+    refuse_all_outside,
     renamed_of,
     study_of,
     time_of,
+    warn_of_rows,
 )
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.people import People, read_people
@@ -147,14 +149,18 @@ def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: 
         return None
     if len(study.attributes) > 1 and not options.attribute:
         raise UserError("--truth needs --attribute: the study has several")
-    domain = study.attribute(options.attribute or next(iter(study.attributes))).domain
+    name = options.attribute or next(iter(study.attributes))
+    domain = study.attribute(name).domain
     for needed, what, option in ((times, "time", "time_column"), (groups, "group", "group_column")):
         if needed and getattr(options, option) is None:
             raise UserError(
                 f"--truth compares each estimate with the people of its {what}, which no option gives: "
                 f"add --{option.replace('_', '-')} COLUMN"
             )
-    return read_people(options.truth, people_columns(options, domain), domain)
+    people = read_people(options.truth, people_columns(options, domain), domain)
+    refuse_all_outside(people, options.truth, name)
+    warn_of_rows(people)
+    return people
 
 
 def _source_of(

@@ -24,6 +24,7 @@ from ldpbeam.pipelines.printing import warn
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.study.times import Duration, Time
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
+from ldpbeam.statistics import counted
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import LARGEST_NUMBER
 from ldpbeam.transforms.reports.validation import wanted_columns
@@ -238,6 +239,13 @@ def refuse_all_outside(people: People, path: str, attribute: str) -> None:
 def warn_of_rows(people: People) -> None:
     """Warn of rows of a file of people that were left out, and of values that were clipped."""
     if people.skipped:
-        warn(f"{people.skipped:,} rows have no usable value and were left out")
+        example = f"; one has {people.unusable[:100]!r}" if people.unusable is not None else ""
+        rows = counted(
+            people.skipped, "row has no usable value and was", "rows have no usable value and were"
+        )
+        warn(f"{rows} left out{example}")
     if people.clipped:
-        warn(f"{people.clipped:,} values lie outside the domain and were clipped to it")
+        values = counted(
+            people.clipped, "value lies outside the domain and was", "values lie outside the domain and were"
+        )
+        warn(f"{values} clipped to it")

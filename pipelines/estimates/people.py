@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import Columns, decoded
+from ldpbeam.statistics import counted
 
 #: More people than this are not simulated in one process.
 MOST_PEOPLE = 2**31
@@ -59,6 +61,7 @@ class People:
         groups: group names, shape (n,); None if the file has none.
         skipped: how many rows had no usable value and were left out.
         clipped: how many values lay outside the domain and were clipped to it.
+        unusable: a text that is no value, from a row that was left out; None if those rows are empty.
     """
 
     values: NDArray[Any] | KeyValuePairs
@@ -67,6 +70,7 @@ class People:
     groups: pa.Array | None
     skipped: int
     clipped: int
+    unusable: str | None = None
 
     @property
     def count(self) -> int:
@@ -91,12 +95,16 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
     if isinstance(domain, KeyValues):
         return _people_of_pairs(table, columns, domain, path)
     if isinstance(domain, Vector):
-        parts = [_numbers(table.column(name).combine_chunks(), domain.values) for name in coordinates]
+        texts = [table.column(name).combine_chunks() for name in coordinates]
+        parts = [_numbers(text, domain.values) for text in texts]
         values, clipped = np.column_stack([part for part, _ in parts]), sum(count for _, count in parts)
         usable = ~np.isnan(values).any(axis=1)
+        unusable = _first_text(zip(texts, np.isnan(values).T, strict=True))
     else:
         assert columns.value is not None
-        values, usable, clipped = _values(table.column(columns.value).combine_chunks(), domain)
+        text = table.column(columns.value).combine_chunks()
+        values, usable, clipped = _values(text, domain)
+        unusable = _first_text([(text, ~usable)])
     if not usable.any():
         raise UserError(f"{path}: {_no_value(table, columns, domain)}")
     rows = np.flatnonzero(usable)
@@ -107,7 +115,7 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
                 f"{path}: column {columns.weight!r} is 0 in every row with a usable value, so there are no "
                 "people"
             )
-    return _people(table, columns, path, rows, values[rows], int((~usable).sum()), clipped)
+    return _people(table, columns, path, rows, values[rows], int((~usable).sum()), clipped, unusable)
 
 
 def _table(path: str, names: list[str]) -> pa.Table:
@@ -135,6 +143,8 @@ def _unread(path: str, names: list[str], error: Exception) -> str:
         start = stream.read(65_536)
     if b"\0" in start or start.startswith((b"Obj\x01", b"PAR1")):
         return "this is no text: people and their true values come as CSV, with a header line"
+    if "invalid UTF8" in str(error):
+        return "it is not in UTF-8: save it in that encoding"
     if not isinstance(error, pa.ArrowKeyError):
         return str(error)
     text = start.decode("utf-8-sig", "replace")
@@ -153,6 +163,7 @@ def _people(
     values: NDArray[Any] | KeyValuePairs,
     skipped: int,
     clipped: int,
+    unusable: str | None,
 ) -> People:
     """The people of chosen rows of the file, one person per row; a row may be chosen several times."""
     chosen = pa.array(rows)
@@ -162,7 +173,7 @@ def _people(
 
     users = optional(columns.user)
     if users is not None and users.null_count:
-        raise UserError(f"{path}: column {columns.user!r} is empty in {users.null_count} rows")
+        raise UserError(f"{path}: column {columns.user!r} is empty in {counted(users.null_count, 'row')}")
     return People(
         values=values,
         users=users,
@@ -170,6 +181,7 @@ def _people(
         groups=optional(columns.group),
         skipped=skipped,
         clipped=clipped,
+        unusable=unusable,
     )
 
 
@@ -178,12 +190,13 @@ def _people_of_pairs(table: pa.Table, columns: PeopleColumns, domain: KeyValues,
     assert columns.key is not None and columns.value is not None and columns.user is not None
     users = table.column(columns.user).combine_chunks()
     if users.null_count:
-        raise UserError(f"{path}: column {columns.user!r} is empty in {users.null_count} rows")
+        raise UserError(f"{path}: column {columns.user!r} is empty in {counted(users.null_count, 'row')}")
     encoded = users.dictionary_encode()
     person = encoded.indices.to_numpy().astype(np.int64)
     names = table.column(columns.key).combine_chunks()
     keys = pc.fill_null(pc.index_in(names, value_set=pa.array(domain.keys)), -1).to_numpy().astype(np.int64)
-    values, clipped = _numbers(table.column(columns.value).combine_chunks(), domain.values)
+    texts = table.column(columns.value).combine_chunks()
+    values, clipped = _numbers(texts, domain.values)
     usable = (keys >= 0) & ~np.isnan(values)
     if not usable.any():
         raise UserError(f"{path}: {_no_value(table, columns, domain)}")
@@ -203,7 +216,14 @@ def _people_of_pairs(table: pa.Table, columns: PeopleColumns, domain: KeyValues,
     )
     first = np.full(len(encoded.dictionary), len(person), dtype=np.int64)
     np.minimum.at(first, person, np.arange(len(person)))
-    return _people(table, columns, path, first, pairs, int((~usable & ~empty).sum()), clipped)
+    unusable = _first_text([(names, keys < 0), (texts, np.isnan(values) & ~empty)])
+    return _people(table, columns, path, first, pairs, int((~usable & ~empty).sum()), clipped, unusable)
+
+
+def _first_text(cells: Iterable[tuple[pa.Array, NDArray[np.bool_]]]) -> str | None:
+    """The first text among the cells of columns that a mask chooses; None if all of them are empty."""
+    chosen = (pc.drop_null(column.filter(pa.array(mask))) for column, mask in cells)
+    return next((texts[0].as_py() for texts in chosen if len(texts)), None)
 
 
 def _no_value(table: pa.Table, columns: PeopleColumns, domain: Domain) -> str:
@@ -269,6 +289,8 @@ def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]
 
 def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
     text = column.combine_chunks()
+    if text.null_count:
+        raise UserError(f"{path}: column {name!r} is empty in {counted(text.null_count, 'row')}")
     digits = pc.all(pc.match_substring_regex(text, r"^\d{1,18}$")).as_py()
     rows = pa.array(np.zeros(len(text), dtype=np.int64))
     source = pc.cast(text, pa.int64()) if digits else text

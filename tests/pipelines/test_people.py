@@ -64,13 +64,17 @@ WEIGHED = PeopleColumns("price", weight="weight")
         ("price,weight\n1,0\nx,3\n", WEIGHED, PRICE,
          "column 'weight' is 0 in every row with a usable value, so there are no people"),
         ("price,user\n1,ann\n2,\n", PeopleColumns("price", user="user"), PRICE,
-         "column 'user' is empty in 1 rows"),
+         "column 'user' is empty in 1 row"),
+        ("price,t\n1,\n2,2026-11-20T10:00:00Z\n", PeopleColumns("price", time="t"), PRICE,
+         "column 't' is empty in 1 row"),
+        ("price,cut\n1,größe\n".encode("latin-1"), PeopleColumns("price", group="cut"), PRICE,
+         "it is not in UTF-8: save it in that encoding"),
         ("price,t\n1,now\n", PeopleColumns("price", time="t"), PRICE, "column 't' has times such as 'now'"),
         ("price,t\n1,7\n", PeopleColumns("price", time="t"), PRICE,
          "column 't' has times such as '7': a number is in milliseconds since"),
         ("price,t\n1,481593600000\n", PeopleColumns("price", time="t"), PRICE, "and this one is before 1990"),
         (BASKETS + "ann,tea,3\n", PAIRS, BASKET, "user 'ann' has the key 'tea' twice"),
-        (BASKETS + ",tea,3\n", PAIRS, BASKET, "column 'user' is empty in 1 rows"),
+        (BASKETS + ",tea,3\n", PAIRS, BASKET, "column 'user' is empty in 1 row"),
         ("user,key,value\nann,beer,1\n", PAIRS, BASKET,
          "and no row has a key of the study, such as 'milk', and a number"),
     ],
@@ -88,6 +92,25 @@ def test_numbers_are_clipped_and_rows_without_one_left_out(file: Path) -> None:
     people = read(file, "v,row\n1,0\n-3,1\n101,2\nx,3\n,4\n 1e1 ,5\nnan,6\n", PeopleColumns("v"), PRICE)
     assert people.values.tolist() == [1, 0, 100, 10]  # type: ignore[union-attr]
     assert (people.skipped, people.clipped) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "domain", "unusable"),
+    [
+        ("v,row\n1,0\n,1\nx,2\ny,3\n", PeopleColumns("v"), PRICE, "x"),
+        ("v,row\n1,0\n,1\n", PeopleColumns("v"), PRICE, None),
+        ("c,row\nred,0\n,1\n green,2\n", PeopleColumns("c"), COLOUR, " green"),
+        ("a,b\n1,2\n3,\n4,high\n", PeopleColumns(), Vector(("a", "b"), PRICE), "high"),
+        (BASKETS, PAIRS, BASKET, "beer"),
+        ("user,key,value\nann,tea,1\nbob,,\ncat,milk,much\n", PAIRS, BASKET, "much"),
+    ],
+)
+def test_of_the_rows_that_are_left_out_one_text_is_named(
+    content: str, columns: PeopleColumns, domain: Domain, unusable: str | None, file: Path
+) -> None:
+    people = read(file, content, columns, domain)
+    assert people.skipped > 0
+    assert people.unusable == unusable
 
 
 def test_a_text_of_several_lines_is_one_where_a_block_of_the_file_ends_too(file: Path) -> None:

@@ -161,11 +161,12 @@ def test_what_people_may_not_expect_is_said(perturb: Callable[..., Any]) -> None
     study = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 10]}")
     study = study.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ems}")
     ran, _ = perturb(study, "colour", [1, 11, "x"], "--user-column", "user", user=["ann", "ann", "bob"])
-    assert "1 rows have no usable value and were left out" in ran.err
-    assert "1 values lie outside the domain and were clipped to it" in ran.err
+    assert "1 row has no usable value and was left out" in ran.err
+    assert "1 value lies outside the domain and was clipped to it" in ran.err
     assert "rows of users who have an earlier row: 1; of a user's reports" in ran.err
     ran, _ = perturb(COLOURS, "colour", ["red", "yellow"])
-    assert "1 rows have no usable value" in ran.err and "clipped to it" not in ran.err
+    assert "1 row has no usable value and was left out; one has 'yellow'" in ran.err
+    assert "clipped to it" not in ran.err
 
 
 def test_one_person_has_one_user_id_and_one_time_at_every_service(

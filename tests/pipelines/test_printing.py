@@ -52,7 +52,7 @@ def test_perturb_as_json(perturb: Callable[..., Any], study: Path) -> None:
     assert [entry["reports"] for entry in found["reports"]] == [201, 201]
     assert all(Path(path).is_file() for entry in found["reports"] for path in entry["files"])
     assert (found["rows_left_out"], found["values_clipped"]) == (1, 1)
-    assert "1 rows have no usable value" in ran.err
+    assert "1 row has no usable value" in ran.err
     assert "drawn from a seed" in ran.err
 
 
