@@ -13,7 +13,15 @@ from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.library.times import milliseconds_of
 from ldpbeam.pipelines.estimates import ledger, periods
 from ldpbeam.pipelines.estimates.child import one_blas_thread
-from ldpbeam.pipelines.estimates.published import Size, chosen, cut_windows, size_of, smallest, warnings_of
+from ldpbeam.pipelines.estimates.published import (
+    Size,
+    chosen,
+    cut_windows,
+    size_of,
+    smallest,
+    warnings_of,
+    without_groups,
+)
 from ldpbeam.pipelines.estimates.solve import solve, sort_key
 from ldpbeam.received import Received, counted, distinct
 from ldpbeam.schemas.outputs.records import PeriodEntry
@@ -76,7 +84,11 @@ def estimate(
         estimates = [record for snapshot in snapshots for record in solve(study, snapshot)]
     estimates.sort(key=lambda record: sort_key(study, record))
     counts = tally.accounting
-    for sentence in (*warnings_of(study, counts, written=False), *cut_windows(study, span)):
+    for sentence in (
+        *warnings_of(study, counts, written=False),
+        *without_groups(study, estimates),
+        *cut_windows(study, span),
+    ):
         warnings.warn(sentence, stacklevel=2)
     return Estimates(study, tuple(estimates), tally.dead_letter_table, counts, _periods(study, tally))
 

@@ -24,7 +24,7 @@ from ldpbeam.pipelines.estimates.ledger_files import (
     write_periods,
     write_periods_after,
 )
-from ldpbeam.pipelines.estimates.published import cut_windows, warnings_of
+from ldpbeam.pipelines.estimates.published import cut_windows, warnings_of, without_groups
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.estimates.truth import errors_of
 from ldpbeam.pipelines.graphs.batch import BatchJob
@@ -135,7 +135,10 @@ def _run(request: Request, folder: Path) -> int:
     print(shown(_whereabouts(request)))
     if accounting["dead_letters"]:
         tables.print_reasons(console, accounting)
-    for sentence in cut_windows(job.study, job.span):
+        note(f"what was wrong with them: ldpbeam dead-letters {_folder(request)}")
+    if errors and not any(errors):
+        warn("--truth: nobody in the file is of the window and group of an estimate: nothing is compared")
+    for sentence in (*without_groups(job.study, estimates), *cut_windows(job.study, job.span)):
         warn(sentence)
     return _judged(job.study, accounting, request.max_bad_fraction)
 

@@ -252,6 +252,7 @@ def _finished(job: StreamJob) -> int:
         from rich.console import Console
 
         tables.print_reasons(Console(), counts)
+        note(f"what was wrong with them: ldpbeam dead-letters {job.output}")
     for sentence in warnings_of(job.study, counts):
         warn(sentence)
     if job.incomplete.lost or lost_before(job.output, job.run) is not None:

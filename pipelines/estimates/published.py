@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import counted
 from ldpbeam.study import Study
@@ -131,6 +132,17 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         yield (
             f"{counted(beyond, 'window is', 'windows are')} beyond the {study.publish.windows:,} that are "
             "estimated: raise publish.windows, or lengthen windows.size, if these are honest reports"
+        )
+
+
+def without_groups(study: Study, estimates: Sequence[EstimateRecord]) -> Iterator[str]:
+    """A sentence, if the study has groups and no estimate is of one: its field may be misspelt."""
+    if study.groups is None or not estimates:
+        return
+    if all(record.group is None and not record.other_groups for record in estimates):
+        yield (
+            f"no estimate is of a group: no report that is estimated has the field {study.groups.field!r}, "
+            "by which the study groups reports (groups.field); check its name"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,15 @@ def test_there_is_an_estimate_a_group_and_window_and_the_rest_are_added_up() -> 
     alone = ldp.estimate(parse_study(SMALL), by_group({"north": 9})).records()
     place = dict.fromkeys(("group", "window_start", "window_end"))
     assert [e | place for e in found.records() if e["group"] == "north"] == [e | place for e in alone]
+
+
+def test_a_study_whose_group_field_no_report_has_says_so() -> None:
+    study = parse_study(GROUPED.replace("field: region", "field: regoin"))
+    with pytest.warns(UserWarning, match="no report that is estimated has the field 'regoin'"):
+        ldp.estimate(study, by_group({"north": 2, "south": 2}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ldp.estimate(parse_study(GROUPED), by_group({"north": 2, None: 2}))
 
 
 def test_windows_stand_in_the_order_of_time_also_within_a_second() -> None:

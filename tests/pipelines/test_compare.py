@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -239,3 +240,35 @@ def test_a_truth_without_the_column_that_parts_the_people_is_refused(
         return
     with pytest.raises(UserError, match=rf"compares each estimate .* add {missing} COLUMN"):
         truth_of(options, STUDY, times=times, groups=groups)
+
+
+def test_values_of_a_truth_that_are_moved_or_left_out_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text("v\n12\n19\nn/a\n")
+    assert truth_of(asked(file, value="v"), STUDY, times=False, groups=False) is not None
+    said = capsys.readouterr().err
+    assert "1 row has no usable value and was left out; one has 'n/a'" in said
+    assert "1 value lies outside the domain and was clipped to it" in said
+    file.write_text("v\n1200\n1900\n")
+    with pytest.raises(UserError, match="every value lies outside of the domain of 'x'"):
+        truth_of(asked(file, value="v"), STUDY, times=False, groups=False)
+
+
+def test_a_truth_of_other_people_and_a_group_field_that_no_report_has_are_said(
+    tmp_path: Path,
+    run_estimate: Callable[..., Any],
+    write_lines: Callable[..., Path],
+    make_people: Callable[..., Path],
+    small_text: str,
+) -> None:
+    sent = [{"user_id": f"u{i}", "attribute": "x", "service": "a", "payload": 0.5} for i in range(3)]
+    people = make_people(tmp_path / "people.csv", [0.2, 0.4], area=["north", "south"])
+    ran = run_estimate(
+        tmp_path, small_text + "groups: {field: region}\n", [write_lines(tmp_path / "sent.jsonl", sent)],
+        "--truth", people, "--value-column", "value", "--group-column", "area",
+    )  # fmt: skip
+    assert ran.code == 0
+    assert "--truth: nobody in the file is of the window and group of an estimate" in ran.err
+    assert "no report that is estimated has the field 'region'" in ran.err

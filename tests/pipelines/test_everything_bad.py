@@ -168,6 +168,7 @@ def test_more_bad_input_than_allowed_is_exit_code_3_with_the_outputs(run: Any, c
     assert run.code == 3
     share = case.expected["dead_letters"] / case.expected.total()
     assert f"{share:.2%} of the input is bad, more than --max-bad-fraction 0.01" in run.err
+    assert f"what was wrong with them: ldpbeam dead-letters {run.path}" in run.err
     assert "3 files are damaged: how many reports they lost is not known" in run.err
     assert run.accounting["damaged_files"] == 3
     for reason, reports in case.reasons.items():
