@@ -284,6 +284,10 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
         text = f"this must be a text; {_quoted(_text_at(root, path), given)}"
     elif isinstance(given, str) and re.fullmatch(r"-?\d+,\d+", given):
         text = f"this must be a number; write {given.replace(',', '.')}, with a point"
+    elif path[-1:] in (["categories"], ["keys"], ["coordinates"]) and problem["type"].startswith("int_"):
+        text = "write a list of names, as in [tea, coffee], or how many there are"
+    elif problem["type"] == "float_type" and isinstance(given, str) and re.fullmatch(r"-?\d+\.?\d*", given):
+        text = f"this must be a number; write {given}, without quotes"
     else:
         text = _SAY.get(problem["type"], re.sub(r"^Input should be", "this must be", text))
     if path and path[-1] == "epsilon" and problem["type"] in ("greater_than", "less_than_equal"):
@@ -311,6 +315,9 @@ _MEANT = {
     "numeric": "{{numeric: {}}}",
     "estimates": "{{estimator: {}}}",
     "services": "{{mechanism: {}, epsilon: 1}}",
+    "publish": "{{at_least: {}}}",
+    "ledger": "{{period: {}}}",
+    "panel": "{{windows: {}}}",
 }
 
 
