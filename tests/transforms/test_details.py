@@ -57,6 +57,7 @@ def letters(*changes: dict[str, Any], disclosure: Disclosure | None = None) -> l
         ({"attribute": "minuts"}, "an unknown attribute; did you mean 'minutes'?"),
         ({"attribute": "age"}, "an unknown attribute; there are: minutes, colour"),
         ({"event_time": NOW // 1000}, "looks like seconds; write milliseconds since 1970"),
+        ({"event_time": "2026-11-20T10:00:00"}, "missing, without a zone, or no time; write RFC 3339 text"),
         ({"service": "taxi", "build": "beta"}, ""),
         ({"payload": 7.0}, ""),
         ({"user_id": None}, ""),

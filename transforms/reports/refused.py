@@ -19,7 +19,10 @@ from ldpbeam.transforms.reports.dead_letters import LETTERS, LETTERS_AT_ONCE, RE
 from ldpbeam.transforms.reports.record_texts import record_texts, whole_records
 
 #: The detail of a dead letter, for the reasons that have one.
-DETAILS = dict(event_times.PROBLEMS)
+DETAILS = dict(event_times.PROBLEMS) | {
+    "no_event_time": "missing, without a zone, or no time; write RFC 3339 text with a zone, as in "
+    "2026-11-20T10:00:00Z, or milliseconds since 1970-01-01T00:00:00Z",
+}
 #: The columns of a decoded batch that are not what was read of a record.
 _NOT_READ = frozenset(("position", "row", DELIVERY, NEAR, RECORD))
 #: This many names of the study are listed.
@@ -97,7 +100,8 @@ def _details(
 def _detail(unknown: _Unknown, reason: str, near: str | None, attribute: str, service: str) -> str:
     if near and reason in _FIELDS:
         field, missing = json.loads(near).get(_FIELDS[reason], ("", ""))
-        return f"the record has {field!r}; did you mean {missing!r}?" if field else ""
+        if field:
+            return f"the record has {field!r}; did you mean {missing!r}?"
     if reason in ("unknown_attribute", "unknown_service"):
         return unknown.sentence(reason, attribute, service)
     return DETAILS.get(reason, "")
