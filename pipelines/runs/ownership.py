@@ -24,6 +24,7 @@ from ldpbeam.pipelines.runs.output import (
     STUDY,
     Output,
     clear,
+    delete,
     keep_study,
     named_in_errors,
     names_in,
@@ -176,10 +177,11 @@ def _alone(job: Output, overwrite: bool, inputs: Sequence[str]) -> Iterator[None
     owner(job, NOBODY, overwrite)
     about = {**NOBODY.mark_of(job), "input": list(inputs)}
     with named_in_errors(job.output):
+        # The mark comes first: where this is killed, what is left is of no run that is complete.
+        write_json(job.path(RUN), {**about, "complete": False})
         clear(job)
         # Runs that were killed leave half-written files; no other run writes here now.
         sweep([job.output, *map(job.path, (STATISTICS, DEAD_LETTERS))])
-        write_json(job.path(RUN), {**about, "complete": False})
         keep_study(job)
     try:
         yield
@@ -199,6 +201,8 @@ def _join(job: Output, sharing: Sharing, overwrite: bool) -> None:
     mark, before = sharing.mark_of(job), owner(job, sharing, overwrite)
     if before is None:
         if overwrite:
+            # As in _alone; the next run with --overwrite deletes the rest.
+            delete([job.path(RUN)])
             clear(job)
         make_folder(job.output)
         write_json(job.path(RUN), mark)

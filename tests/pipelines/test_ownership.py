@@ -9,6 +9,7 @@ import pytest
 from support.studies import SMALL
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.runs import ownership
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, STREAMS, Sharing, owned, owner
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -105,6 +106,25 @@ def test_a_run_alone_is_complete_when_its_block_ends(tmp_path: Path) -> None:
     assert json.loads(mark.read_text())["complete"] is False
     take(Output(STUDY, str(tmp_path), "a"), NOBODY)
     assert json.loads(mark.read_text())["complete"] is True
+
+
+@pytest.mark.parametrize("sharing", [NOBODY, SCHEDULED_RUNS])
+def test_what_is_left_of_outputs_that_are_being_replaced_is_of_no_complete_run(
+    sharing: Sharing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(Output(OTHER, str(tmp_path), "a"), NOBODY)
+
+    def killed(job: Output) -> None:
+        raise ZeroDivisionError
+
+    own = Output(STUDY, str(tmp_path), "b")
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(ownership, "clear", killed)
+        take(own, sharing, overwrite=True)
+    mark = tmp_path / "run.json"
+    assert not mark.exists() or json.loads(mark.read_text())["complete"] is False
+    take(own, sharing, overwrite=True)
+    assert owner(own, sharing) == "b"
 
 
 @pytest.mark.parametrize("name", ["november [2]", "a*b", "what?"])
