@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ldpbeam.pipelines.estimates import readers
@@ -9,7 +10,7 @@ from ldpbeam.received import UserReports
 from ldpbeam.schemas.outputs.records import Central, LedgerEntry, PeriodEntry, SpentAtMost
 from ldpbeam.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.study import LedgerPeriod, Study
-from ldpbeam.times import format_duration, rfc3339
+from ldpbeam.times import format_duration, milliseconds, rfc3339
 
 
 def added_up(study: Study, parts: Iterable[UserReports]) -> dict[int, PeriodSpent]:
@@ -31,10 +32,36 @@ def entries_of(
         runs: the ledger of each run that published estimates.
     """
     assert study.ledger is not None
+    published = _by_period(study, runs)
     return [
-        _entry(study.ledger, start, each, readers.of_period(study, runs, start))
+        _entry(
+            study.ledger,
+            start,
+            each,
+            readers.of_period(study, published.get(start if study.windows else None, ()), start),
+        )
         for start, each in sorted(totals.items())
     ]
+
+
+def _by_period(
+    study: Study, runs: Sequence[Sequence[LedgerEntry]]
+) -> Mapping[int | None, Sequence[Sequence[LedgerEntry]]]:
+    """The ledger of each run that published in a period, by its start, which is None without windows.
+
+    Clients, who write event times, make periods: each must not go through what every run published.
+    """
+    assert study.ledger is not None
+    period = study.ledger.period
+    published: dict[int | None, list[list[LedgerEntry]]] = defaultdict(list)
+    for entries in runs:
+        of_run: dict[int | None, list[LedgerEntry]] = defaultdict(list)
+        for entry in entries:
+            start = None if entry.window_start is None else milliseconds(entry.window_start)
+            of_run[None if start is None else start - start % period].append(entry)
+        for start, some in of_run.items():
+            published[start].append(some)
+    return published
 
 
 def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Central | None) -> PeriodEntry:

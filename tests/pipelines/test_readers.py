@@ -1,8 +1,12 @@
 """What is claimed of what readers of estimates learn, of windows and of periods of the ledger."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 
 from ldpbeam.amplification import amplified_epsilon, composed, together
+from ldpbeam.pipelines.estimates import periods, readers
 from ldpbeam.pipelines.estimates.readers import (
     LIMITS,
     everybody,
@@ -13,6 +17,7 @@ from ldpbeam.pipelines.estimates.readers import (
 )
 from ldpbeam.schemas.outputs.records import Central, LedgerEntry
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.spent import Line, PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 
@@ -90,6 +95,30 @@ def test_a_user_may_be_in_as_many_groups_of_a_window_as_there_are_services() -> 
     assert claim is not None
     assert (claim.epsilon, claim.delta) == composed(both, 2 * in_each.readers.delta)
     assert in_each.readers.epsilon < claim.epsilon <= 2 * in_each.readers.epsilon
+
+
+def test_a_period_is_computed_from_what_was_published_in_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = parse_study(SMALL % "" + HOURS)
+    runs = [ledger_of_hours(study, *[5_000] * 72), ledger_of_hours(study, *[500] * 30)]
+    # A client that writes false times makes periods in which nothing was published.
+    line = Line(np.ones(1), np.ones(1, np.int64))
+    totals = {24 * HOUR * day: PeriodSpent(line, line, 0.0, 1) for day in range(-5, 50)}
+    wanted = [of_period(study, runs, start) for start in totals]
+    gone_through = 0
+
+    def counting(study: Study, runs: Sequence[Sequence[LedgerEntry]], start: int) -> Central | None:
+        nonlocal gone_through
+        gone_through += sum(map(len, runs))
+        return of_period(study, runs, start)
+
+    monkeypatch.setattr(readers, "of_period", counting)
+    entries = periods.entries_of(study, totals, runs)
+    assert gone_through == 72 + 30
+    # Readers learn no more than the reports of the user who spent most, whose epsilon is 1.
+    assert [entry.readers and entry.readers.epsilon for entry in entries] == [
+        claim and min(claim.epsilon, 1.0) for claim in wanted
+    ]
+    assert sum(claim is not None for claim in wanted) == 3
 
 
 def test_of_a_panel_only_one_window_in_a_period_of_it_counts() -> None:
