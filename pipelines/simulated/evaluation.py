@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -202,12 +203,13 @@ def _read(kept: Path) -> dict[str, Errors]:
     """The results in a file, by key; a last line that was not written to its end is cut off."""
     if not kept.exists():
         return {}
-    text = kept.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        kept.write_text(whole, encoding="utf-8")
+    data = kept.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end < len(data):
+        # The lines before are not written again: a kill or a full disk would take them.
+        os.truncate(kept, end)
     try:
-        lines = [json.loads(line) for line in whole.splitlines()]
+        lines = [json.loads(line) for line in data[:end].splitlines()]
         return {line["key"]: line["errors"] for line in lines}
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{kept}: the file does not hold trials; give another --output") from None

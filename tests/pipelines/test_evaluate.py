@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -197,3 +198,20 @@ windows: {{size: 1h}}
         assert parse_study(changed).attribute("x").domain == domain
     assert with_epsilon(text, "x", 0.1) != with_epsilon(text, "x", 0.5)
     assert parse_study(with_epsilon(text, "x", 0.1)) == parse_study(text)
+
+
+def test_a_full_disk_takes_no_trial_that_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = evaluation.evaluation(STUDY, "minutes", ["skewed"], None, [1.0], [30], range(3))
+    kept = tmp_path / "trials.jsonl"
+    monkeypatch.setattr(evaluation, "_one", lambda *_: {"mean": {"mean": 1.0}})
+    evaluation.run(wanted, kept, 1, lambda *_: None)
+    whole = kept.read_text()
+    kept.write_text(whole[:-10])
+
+    def full(path: Path, *_: object, **__: object) -> int:
+        path.open("w").close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    evaluation.run(wanted, kept, 1, lambda *_: None)
+    assert kept.read_text() == whole
