@@ -163,7 +163,7 @@ def test_systemds_service_does_what_crons_line_does(place: Place) -> None:
     service, timer = blocks("ini")
     settings = dict(line.split("=", 1) for line in place.here(service).splitlines() if "=" in line)
     assert settings["Environment"] == f"PATH={place.programs}:/usr/bin:/bin"
-    assert "OnCalendar=*-*-* *:20:00\n" in timer
+    assert "OnCalendar=*-*-* *:20:00 UTC\n" in timer
     command = settings["ExecStart"]
     assert not re.search(r"(?<!%)%(?!%)|(?<!\$)\$(?!\$)", command.replace("%%", "").replace("$$", ""))
     shell, option, line = shlex.split(command.replace("%%", "%").replace("$$", "$"))
