@@ -65,15 +65,15 @@ def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iter
                 os.fsync(stream.fileno())
         FileSystems.rename([temporary], [path])
         if durable:
-            _sync_folder(folder)
+            sync_folder(folder)
     except BaseException:
         with contextlib.suppress(Exception):
             FileSystems.delete([literal(temporary)])
         raise
 
 
-def _sync_folder(path: str) -> None:
-    """Let the disk have the names in a folder."""
+def sync_folder(path: str) -> None:
+    """Let the disk have the names in a local folder."""
     folder = os.open(path or os.curdir, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -108,7 +108,7 @@ def make_folder(path: str, *, private: bool = False) -> None:
         else:
             FileSystems.mkdirs(path)
         for each in new:
-            _sync_folder(str(each.parent))
+            sync_folder(str(each.parent))
     except OSError:
         # Another run may have made it just now.
         if not FileSystems.exists(path):

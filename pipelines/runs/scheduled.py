@@ -40,7 +40,7 @@ from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import span_name, window_in
 from ldpbeam.transforms.sources.journal import RUNS
-from ldpbeam.transforms.storage import make_folder
+from ldpbeam.transforms.storage import make_folder, sync_folder
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -116,14 +116,14 @@ def publish(
 def _move_all(job: Scheduled) -> None:
     made, output = job.made, job.own
     delete([output.path(RUN)])
-    tables = ((folder, "*.parquet") for folder in TABLE_FOLDERS.values())
-    for folder, pattern in (
+    shared = (
         ((STATISTICS,), "*.avro"),
         ((ESTIMATES,), "*.jsonl"),
         # The sums, which come last by name, say which files they are of.
         ((LEDGER_FOLDER,), "*.arrow"),
-        *tables,
-    ):
+        *((folder, "*.parquet") for folder in TABLE_FOLDERS.values()),
+    )
+    for folder, pattern in shared:
         # A window that is not estimated has statistics alone.
         written = names_in(made.path(*folder), pattern)
         for name in written:
@@ -140,6 +140,12 @@ def _move_all(job: Scheduled) -> None:
         _move(made, output, name)
     if job.study.ledger:
         _move(made, job, LEDGER_PERIODS)
+    if "://" not in job.output:
+        # The disk has what was moved before it has the file that says so.
+        folders = [job.path(*folder) for folder, _ in shared]
+        for path in (output.output, output.path(DEAD_LETTERS), job.output, *folders):
+            if FileSystems.exists(path):
+                sync_folder(path)
     ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
     write_json(output.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
 

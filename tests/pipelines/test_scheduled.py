@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apache_beam.io.filesystems import FileSystems
 from support.output_folders import contents
 from support.studies import SMALL
 
@@ -27,6 +28,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
 from ldpbeam.study import Study
+from ldpbeam.transforms import storage
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.windows import Span
 
@@ -191,6 +193,34 @@ def test_a_run_that_is_killed_while_it_moves_leaves_whole_files_and_the_next_one
     assert all(data in (before.get(name), after.get(name)) for name, data in broken.items())
     assert f"runs/{name_of(1, 3)}/run.json" not in broken
     assert run(own, sent, letters=3) == before | after
+
+
+def test_the_disk_has_every_file_that_was_moved_before_the_one_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, sync, write = FileSystems.rename, storage.sync_folder, scheduled.write_json
+    # A power failure may take the names of files from a folder that was not synchronised since.
+    in_danger: set[str] = set()
+    left: list[set[str]] = []
+
+    def renamed(sources: list[str], targets: list[str]) -> None:
+        rename(sources, targets)
+        in_danger.update(str(Path(target).parent) for target in targets)
+
+    def synced(path: str) -> None:
+        sync(path)
+        in_danger.discard(path)
+
+    def said(path: str, value: object) -> None:
+        left.append({folder for folder in in_danger if "/." not in folder})
+        write(path, value)
+
+    monkeypatch.setattr(FileSystems, "rename", staticmethod(renamed))
+    for module in (storage, scheduled):
+        monkeypatch.setattr(module, "sync_folder", synced)
+    monkeypatch.setattr(scheduled, "write_json", said)
+    run(job(tmp_path, 0, 2), {0: 0.5, 1: 0.25}, letters=1)
+    assert left == [set()]
 
 
 @pytest.mark.parametrize("other", [(2, 5), (0, 3)])
