@@ -142,7 +142,7 @@ def time_of(option: str, text: str | None, words: str = "") -> int | None:
         return None
     try:
         time = int(text) if text.isascii() and text.isdigit() else TypeAdapter(Time).validate_python(text)
-    except ValidationError:
+    except ValueError:
         raise UserError(
             f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z{words}"
         ) from None

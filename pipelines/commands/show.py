@@ -6,7 +6,6 @@ import argparse
 import io
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -38,7 +37,7 @@ def show_command(options: argparse.Namespace) -> int:
         note(results.study_problem)
     if options.csv:
         for part in csv_of(options.csv, results.estimates):
-            sys.stdout.write(part)
+            print(part, end="")
         return DONE
     document(_as_json(results))
     console = Console()

@@ -165,7 +165,7 @@ def _stopped_by(ask: Callable[[], None], lost: str) -> Iterator[None]:
         if asked:
             print(file=sys.stderr)
             fail(lost)
-            sys.stdout.flush()
+            print(end="", flush=True)
             # Not sys.exit: it would wait for threads of the engine, and those may hang.
             os._exit(INTERRUPTED)
         asked = True

@@ -71,6 +71,11 @@ def test_a_value_that_cannot_be_is_one_sentence(
         check(given)
 
 
+def test_a_time_of_more_digits_than_python_reads_is_one_sentence() -> None:
+    with pytest.raises(UserError, match=re.escape(TIME)):
+        start("9" * 5000)
+
+
 @pytest.mark.parametrize(
     ("start", "stop", "expected"),
     [

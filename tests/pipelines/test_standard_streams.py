@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ldpbeam.pipelines.main import main
 from ldpbeam.pipelines.standard_streams import standard_streams
+
+OUT = Path(__file__).parents[1] / "data" / "0.1.0" / "out"
 
 
 @pytest.mark.parametrize(("encoding", "printed"), [("ascii", rb"\xb1 \u6771"), ("latin-1", b"\xb1 \\u6771")])
@@ -35,6 +38,11 @@ def test_a_reader_who_leaves_is_no_error(name: str, monkeypatch: pytest.MonkeyPa
         with standard_streams():
             for _ in range(3):
                 print("lost", file=getattr(sys, name), flush=True)
+
+
+def test_a_table_goes_nowhere_if_stdout_was_closed_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["show", str(OUT), "--csv", "estimates"]) == 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
