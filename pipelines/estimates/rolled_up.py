@@ -110,7 +110,9 @@ def rolled_up(
         elif before[1].pane_index == snapshot.pane_index and before[1].statistic != snapshot.statistic:
             raise UserError(
                 f"{path} and {before[0]}: two different snapshots of one run, attribute, window and pane; "
-                "nothing tells which is right: leave one out"
+                "nothing tells which is right: leave one out; or, if two machines ran the same command, so "
+                "that their runs have one name, estimate again on one, from an --input of another name and "
+                "into another --output"
             )
     counted, left_out = _each_once(list(newest.values()), window)
     _check_apart(counted)
