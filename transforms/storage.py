@@ -8,6 +8,8 @@ power failure takes what somebody has been told of.
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import json
 import os
 import re
@@ -25,6 +27,35 @@ from ldpbeam.schemas.files.local_files import refuse_special
 def literal(path: str) -> str:
     """A pattern that matches one path alone, since Beam's match and delete take patterns."""
     return re.sub(r"([*?[])", r"[\1]", path)
+
+
+def matching(pattern: str) -> list[Any]:
+    """Beam's metadata of the files that match a pattern.
+
+    Raises:
+        PermissionError: if a local folder in which it looks may not be read: Beam would find nothing there.
+    """
+    if _is_local(pattern):
+        _refuse_closed(pattern)
+    entries: list[Any] = FileSystems.match([pattern])[0].metadata_list
+    return entries
+
+
+def _refuse_closed(pattern: str) -> None:
+    names = pattern.split("/")
+    for place in range(1, len(names)):
+        for folder in glob.iglob("/".join(names[:place]) or "/", include_hidden=True):  # noqa: PTH207
+            # To look for one name in a folder, it need not be listed.
+            _refuse_if_closed(folder, os.R_OK | os.X_OK if glob.has_magic(names[place]) else os.X_OK)
+            if "**" in names[place]:
+                for inner, folders, _ in os.walk(folder):
+                    for name in folders:
+                        _refuse_if_closed(f"{inner}/{name}", os.R_OK | os.X_OK)
+
+
+def _refuse_if_closed(folder: str, needed: int) -> None:
+    if Path(folder).is_dir() and not os.access(folder, needed):
+        raise PermissionError(errno.EACCES, f"the folder {folder} may not be read")
 
 
 def open_raw(path: str) -> IO[bytes]:

@@ -16,8 +16,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.output import STATISTICS, Output, snapshots_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -25,7 +23,7 @@ from ldpbeam.statistics import merge
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_window
-from ldpbeam.transforms.sources.files import pattern_of
+from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.windows import Bounds
 
 #: Snapshots of two runs with fewer reports than this may be equal by chance.
@@ -70,10 +68,10 @@ def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
         UserError: if a pattern matches no file, or a file is damaged or holds no snapshots.
     """
     parts = []
-    for pattern, result in zip(patterns, FileSystems.match(list(map(pattern_of, patterns))), strict=True):
-        if not result.metadata_list:
+    for pattern, entries in zip(patterns, entries_of(patterns), strict=True):
+        if not entries:
             raise UserError(f"--statistics {pattern}: there is no such file")
-        for path in sorted(entry.path for entry in result.metadata_list):
+        for path in sorted(entry.path for entry in entries):
             parts += [(path, snapshot) for snapshot in snapshots_in(path)]
     return parts
 

@@ -12,7 +12,7 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.pipelines.errors import UserError, without_number
 from ldpbeam.pipelines.printing import warn
 from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached, reach, reach_destination
 from ldpbeam.pipelines.runs.output import named_in_errors
@@ -20,7 +20,7 @@ from ldpbeam.pipelines.runs.replays import Continued, check_topic
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.files import pattern_of
+from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 from ldpbeam.transforms.sources.journal import RUNS, positions_before
 from ldpbeam.transforms.sources.kafka import KafkaFeed
@@ -122,9 +122,9 @@ def open_feed(
             return
         for pattern in asked.patterns:
             try:
-                FileSystems.match([pattern_of(pattern)])
+                entries_of([pattern])
             except (BeamIOError, OSError, ValueError) as error:
-                raise UserError(f"--input {pattern}: {error}") from None
+                raise UserError(f"--input {pattern}: {without_number(str(error))}") from None
         yield Opened(FolderFeed(asked.patterns, columns, folder, done))
 
 

@@ -24,7 +24,7 @@ from ldpbeam.transforms.outputs.names import ESTIMATES as ESTIMATES
 from ldpbeam.transforms.outputs.names import STATISTICS as STATISTICS
 from ldpbeam.transforms.outputs.names import TABLES, snapshot_name, window_in
 from ldpbeam.transforms.sources.journal import RUNS
-from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
+from ldpbeam.transforms.storage import half_written, literal, matching, open_raw, read_json, write_bytes
 
 #: The version of the layout of output folders, in ``run.json``; a folder that does not say has version 1.
 FORMAT = 1
@@ -91,10 +91,12 @@ def named_in_errors(output: str) -> Iterator[None]:
 
 
 def files_in(folder: str, pattern: str) -> list[Any]:
-    """Beam's metadata of the files in a folder that match a pattern; the folder's name is taken literally."""
-    path = FileSystems.join(literal(folder), pattern)
-    entries: list[Any] = FileSystems.match([path])[0].metadata_list
-    return entries
+    """Beam's metadata of the files in a folder that match a pattern; the folder's name is taken literally.
+
+    Raises:
+        PermissionError: if the folder may not be read.
+    """
+    return matching(FileSystems.join(literal(folder), pattern))
 
 
 def write_json(path: str, value: object) -> None:

@@ -131,6 +131,17 @@ def test_what_is_no_output_folder(tmp_path: Path) -> None:
         read_results("")
 
 
+@pytest.mark.parametrize("name", ["estimates", "runs"])
+def test_a_folder_that_may_not_be_read_is_not_read_as_an_empty_one(
+    name: str, copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, access = copied("scheduled"), os.access
+    # The administrator of a machine may read every folder.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != name and access(path, mode))
+    with pytest.raises(UserError, match=f"{folder}: the folder {folder}/{name} may not be read"):
+        read_results(str(folder))
+
+
 MARK = {"study": "s", "study_fingerprint": "0", "run": "r", "complete": True}
 
 

@@ -235,6 +235,16 @@ def test_names_without_a_folder_and_with_brackets_are_found(
     assert len(read_all(["[1].avro"])) + len(read_all(["day-*.avro"])) == len(given)
 
 
+def test_what_a_killed_run_left_half_written_is_in_no_roll_up(
+    hours: Callable[..., Given], tmp_path: Path
+) -> None:
+    given = hours(people=50)
+    statistics = tmp_path / "north" / "statistics"
+    half = statistics / f".{min(statistics.iterdir()).name}.{'0' * 32}"
+    half.write_bytes(b"Obj")
+    assert len(read_all([f"{statistics}/*"])) == len(given)
+
+
 def test_the_incomplete_windows_are_named() -> None:
     whole = Snapshot("x", (START, START + DAY // 2), None, 0, empty(STUDY.attribute("x")))
     lacking = replace(whole, window=(START + DAY // 2, START + DAY), complete=False, run="r")

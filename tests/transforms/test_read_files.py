@@ -121,6 +121,32 @@ def test_patterns_name_each_file_once_in_order(tmp_path: Path) -> None:
     assert files.match(patterns) == [(f"{tmp_path}/{name}", 2) for name in ("a.avro", "b.avro", "c.jsonl")]
 
 
+def test_a_file_whose_name_begins_with_a_dot_is_only_read_where_it_is_named_so(tmp_path: Path) -> None:
+    for name in ("a.avro", ".b.avro", ".b.avro.part"):
+        (tmp_path / name).write_bytes(b"{}")
+    for pattern, found in (("*", ["a.avro"]), ("*.avro", ["a.avro"]), (".*.avro", [".b.avro"]),
+                           (".b.avro", [".b.avro"])):  # fmt: skip
+        assert files.match([f"{tmp_path}/{pattern}"]) == [(f"{tmp_path}/{name}", 2) for name in found]
+    with pytest.raises(FileNotFoundError, match="no file has this name"):
+        files.match([f"{tmp_path}/*.part"])
+
+
+@pytest.mark.parametrize("pattern", ["*/*.avro", "b/*", "**"])
+def test_a_folder_that_may_not_be_read_is_no_empty_one(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.avro").write_bytes(b"{}")
+    assert len(files.match([f"{tmp_path}/{pattern}"])) == (1 if pattern == "b/*" else 3)
+    access = os.access
+    # The administrator of a machine may read every folder.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "b" and access(path, mode))
+    with pytest.raises(FileNotFoundError, match=f"--input: the folder {tmp_path}/b may not be read"):
+        files.match([f"{tmp_path}/{pattern}"])
+    assert len(files.match([f"{tmp_path}/[ac]/*.avro"])) == 2
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_is_what_its_first_bytes_say_not_its_name(kind: str, tmp_path: Path) -> None:
     data, path = FORMATS[kind](), tmp_path / "reports.txt"

@@ -10,14 +10,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError
-from ldpbeam.transforms.storage import literal, open_raw
+from ldpbeam.transforms.storage import literal, matching, open_raw
 
 GZIP_MAGIC = b"\x1f\x8b"
 #: Endings of file names whose formats have a header, so that a file is never empty.
@@ -101,21 +101,43 @@ def pattern_of(path: str) -> str:
     return pattern if "/" in pattern else f"./{pattern}"
 
 
+def entries_of(patterns: Sequence[str]) -> list[list[Any]]:
+    """Beam's metadata of the files that each name or pattern from the user matches.
+
+    No wildcard stands for the dot that a name begins with, as in shells: a file has such a name until it is
+    whole.
+
+    Raises:
+        PermissionError: if a folder in which a pattern looks may not be read.
+    """
+    return [
+        [entry for entry in matching(pattern_of(pattern)) if _has_dot(pattern) or not _has_dot(entry.path)]
+        for pattern in patterns
+    ]
+
+
+def _has_dot(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(".")
+
+
 def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
     """(path, bytes) of the files that the patterns match, sorted, each file once.
 
     Raises:
-        FileNotFoundError: if a pattern matches no file; it names the first such pattern.
+        FileNotFoundError: if a pattern matches no file, or a folder in which it looks may not be read; it
+            names the first such pattern or folder.
     """
     try:
-        results = FileSystems.match(list(map(pattern_of, patterns)))
+        found = entries_of(patterns)
+    except PermissionError as error:
+        raise FileNotFoundError(f"--input: {error.strerror}") from None
     except (BeamIOError, ValueError) as error:
         raise FileNotFoundError(f"--input: {lacking(patterns) or error}") from None
     sizes: dict[str, tuple[str, int]] = {}
-    for pattern, result in zip(patterns, results, strict=True):
-        if not result.metadata_list:
+    for pattern, entries in zip(patterns, found, strict=True):
+        if not entries:
             raise FileNotFoundError(f"--input {pattern}: no file has this name")
-        for entry in result.metadata_list:
+        for entry in entries:
             sizes.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
     return sorted(sizes.values())
 

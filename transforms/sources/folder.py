@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, pattern_of, sniff
+from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.sources.watermark import Pulls
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
@@ -37,8 +37,8 @@ DONE = "files.json"
 class FolderFeed(Feed):
     """The files that match patterns, now and later.
 
-    A file must be complete when its name first matches: write it under another name, and rename it. Files
-    whose names begin with a dot are never read.
+    A file must be complete when its name first matches: write it under a name that begins with a dot, which
+    no wildcard matches, and rename it.
 
     Attributes:
         patterns: globs on any file system that Beam knows.
@@ -130,14 +130,11 @@ class _Watched(OpenFeed):
 
     def _look(self) -> None:
         try:
-            results = FileSystems.match(list(map(pattern_of, self.feed.patterns)))
+            found = entries_of(self.feed.patterns)
         except BeamIOError as error:
             raise OSError(str(error)) from None
         entries: dict[str, Any] = {
-            absolute(entry.path): entry
-            for result in results
-            for entry in result.metadata_list
-            if not FileSystems.split(entry.path)[1].startswith(".")
+            absolute(entry.path): entry for of_pattern in found for entry in of_pattern
         }
         for path in sorted(entries.keys() - self._known):
             self._known.add(path)
