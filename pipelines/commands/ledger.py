@@ -25,6 +25,7 @@ from ldpbeam.runners.names import DIRECT
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study
+from ldpbeam.transforms.sources.files import absolute
 
 
 def ledger_command(options: argparse.Namespace) -> int:
@@ -37,18 +38,22 @@ def ledger_command(options: argparse.Namespace) -> int:
     if bool(options.folders) == bool(options.input) or (options.input and not options.study):
         raise UserError("name output folders, or --study and --input")
     accounting: dict[str, Any] | None = None
-    # A folder that is none would be missing from the sums.
-    studies = [_with_ledger(read_study(folder), folder) for folder in options.folders]
+    # A folder that is given twice counts once; one that is none would be missing from the sums.
+    folders = list({absolute(folder): folder for folder in options.folders}.values())
+    studies = [_with_ledger(read_study(folder), folder) for folder in folders]
     if options.study:
         studies.insert(0, _with_ledger(study_of(options.study, options.attribute), options.study))
     if options.input:
         entries, accounting = _of_reports(studies[0], options)
     else:
-        entries = write_periods(studies[0], options.folders)
+        entries = write_periods(studies[0], folders)
     share = 0.0 if accounting is None else tables.bad_share(accounting)
-    code = WITH_CARE if share > MAX_BAD_FRACTION else DONE
-    if code == WITH_CARE:
+    damaged = 0 if accounting is None else accounting["damaged_files"]
+    code = WITH_CARE if share > MAX_BAD_FRACTION or damaged else DONE
+    if share > MAX_BAD_FRACTION:
         warn(f"{share:.2%} of the input is bad, more than {MAX_BAD_FRACTION:g}, and in no sum")
+    if damaged:
+        warn(f"{tables.damage_line(damaged)}, and they are in no sum")
     periods = {"periods": [fields_of(entry) for entry in entries]}
     document(periods if accounting is None else {**periods, "accounting": accounting})
     print_periods(entries)

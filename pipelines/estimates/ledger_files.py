@@ -12,7 +12,7 @@ from ldpbeam.pipelines.estimates import ledger, periods
 from ldpbeam.pipelines.estimates.read import read_ledgers
 from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.runs.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
-from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of
+from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.pipelines.runs.sums import read_sums, user_reports, write_sums
 from ldpbeam.schemas.outputs.checked import fields_of
@@ -62,9 +62,11 @@ def write_periods(study: Study, folders: Sequence[str]) -> list[PeriodEntry]:
     """
     for folder in folders:
         bring_streams_together(Output(study, folder, ""))
-    runs = [entries for folder in folders for entries in read_ledgers(folder).values()]
-    entries = periods.entries_of(study, totals_of(study, files_of(folders)), runs)
-    _write(entries, Output(study, folders[0], "").path(LEDGER_PERIODS))
+    first = Output(study, folders[0], "")
+    with unmoved(first):
+        runs = [entries for folder in folders for entries in read_ledgers(folder).values()]
+        entries = periods.entries_of(study, totals_of(study, files_of(folders)), runs)
+        _write(entries, first.path(LEDGER_PERIODS))
     return entries
 
 

@@ -11,13 +11,14 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError, naming
-from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, Output, delete, files_in
+from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output, delete, files_in
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.received import Received, distinct
 from ldpbeam.schemas.outputs.received import (
@@ -76,7 +77,9 @@ def ledger_key(output: Output, key: bytes | None, *, shared: bool) -> bytes | No
             )
         return secrets.token_bytes(32)
     if shared:
-        for file in files_of([output.output]):
+        with unmoved(output):
+            files = files_of([output.output])
+        for file in files:
             if file.about.key != key_check(key):
                 raise UserError(
                     f"--user-id-key-file: {file.path} was written with another key, so the users of both "
@@ -91,6 +94,14 @@ def keeping(output: Output, folder: str, key: bytes | None, span: Span = EVERYTH
         return None
     about = About(ledger_fingerprint(output.study), key_check(key), span.start, span.stop)
     return Keeping(folder, about, key)
+
+
+@contextmanager
+def unmoved(output: Output) -> Iterator[None]:
+    """Let no scheduled run move its files: that deletes others, and replaces what all add up to."""
+    scheduled = FileSystems.exists(output.path(LEDGER_FOLDER, LEDGER_SUMS))
+    with one_at_a_time(output) if scheduled else nullcontext():
+        yield
 
 
 def files_of(folders: Sequence[str]) -> list[ReceivedFile]:

@@ -16,11 +16,16 @@ from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Price, Run, l
 
 import ldpbeam as ldp
 from ldpbeam.library.tables import decoded_batches
+from ldpbeam.pipelines.commands import ledger
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.ledger_files import totals_of
+from ldpbeam.pipelines.estimates import ledger_files
+from ldpbeam.pipelines.estimates.ledger_files import totals_of, write_periods
 from ldpbeam.pipelines.estimates.periods import added_up
+from ldpbeam.pipelines.runs import received
+from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import (
+    ReceivedFile,
     bring_streams_together,
     bring_together,
     files_of,
@@ -248,6 +253,25 @@ def test_a_ledger_goes_on_after_an_edit_of_what_it_does_not_depend_on(tmp_path: 
     assert [each.about_values.above(2.5) for _, each in sorted(totals.items())] == [0, 4]
 
 
+def test_the_files_of_a_ledger_are_read_while_no_scheduled_run_moves_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(tmp_path, Run([report(("x", "web"), 1, 0, 1, "n")], (START, START + HOUR)))
+    others: list[str] = []
+
+    def read(_: object) -> list[ReceivedFile]:
+        with pytest.raises(UserError) as found, locked(str(tmp_path / "runs"), alone=True):
+            pass
+        others.append(str(found.value))
+        return []
+
+    for module in (ledger_files, received):
+        monkeypatch.setattr(module, "files_of", read)
+    assert write_periods(STUDY, [str(tmp_path)]) == []
+    assert ledger_key(Output(STUDY, str(tmp_path), "r"), KEY, shared=True) == KEY
+    assert ["another run is writing there now" in other for other in others] == [True, True]
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     keep(tmp_path, Run([report(("x", "web"), 1, 0, 1, "n")]))
     path = next((tmp_path / "ledger").iterdir())
@@ -335,6 +359,34 @@ def test_a_ledger_with_more_dead_letters_than_a_run_allows_is_exit_code_3(
     assert (ran.code, "of the input is bad" in ran.err) == (3 if bad else 0, bad)
     assert ran.out.startswith("no user sent a report that the ledger counts") == (not good)
     assert "dead letters are not counted" in ran.out
+
+
+def test_a_folder_that_is_given_twice_is_in_a_ledger_once(
+    command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[list[str]] = []
+
+    def write(_: Study, folders: list[str]) -> list[object]:
+        added.append(folders)
+        return []
+
+    monkeypatch.setattr(ledger, "read_study", lambda _: STUDY)
+    monkeypatch.setattr(ledger, "write_periods", write)
+    assert command("ledger", "one/", "two", "./one").code == 0
+    assert added == [["./one", "two"]]
+
+
+def test_a_ledger_of_a_damaged_file_is_exit_code_3(tmp_path: Path, command: Any, write_lines: Any) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(TEXT)
+    path = write_lines(
+        tmp_path / "reports.jsonl", [report(("x", "app"), user, 0, 0, "n") for user in range(200)]
+    )
+    path.write_bytes(path.read_bytes()[:-9])
+    ran = command("ledger", "--study", study, "--input", path)
+    # One dead letter of 200 is not too many, but nobody knows how many reports the file lost.
+    assert (ran.code, "is bad" in ran.err) == (3, False)
+    assert "1 file is damaged: how many reports it lost is not known, and they are in no sum" in ran.err
 
 
 def test_reports_out_of_turn_count(tmp_path: Path) -> None:
