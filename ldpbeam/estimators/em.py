@@ -237,5 +237,5 @@ check_em = of_domains(
 )
 #: Smoothing needs values with an order.
 check_ems = of_domains(
-    Numeric, "smoothing needs a numeric domain: categories have no neighbours; use em, norm_sub or mle"
+    Numeric, "smoothing needs numbers, because categories and keys have no neighbours; use auto"
 )

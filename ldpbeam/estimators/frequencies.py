@@ -264,8 +264,8 @@ def mle(question: Question) -> Estimate:
 
 
 check_frequencies = of_mechanisms(
-    FrequencyMechanism, "gives no unbiased shares of categories or bins; for numbers use ems, "
-    "em or ule (distribution) or ivw (mean)",
+    FrequencyMechanism, "gives no unbiased shares of categories or bins; for numbers use ems, em or ule "
+    "(distribution) or ivw (mean), for keys with values key_value",
 )  # fmt: skip
 
 

@@ -229,7 +229,7 @@ def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
 
 
 check_mean = every(
-    of_domains(Numeric, "it estimates the mean of numbers; for categories use mle, norm_sub or em"),
+    of_domains(Numeric, "it estimates the mean of numbers; for others use auto"),
     of_mechanisms(UnbiasedMechanism, "has no unbiased numbers; use em or ule"),
 )
 check_uwa = every(check_mean, check_joined)

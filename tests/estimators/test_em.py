@@ -198,7 +198,7 @@ def test_what_an_estimator_cannot_answer_is_refused() -> None:
     for option, value in (("tolerance", 0.0), ("tolerance", math.nan), ("max_iterations", 0)):
         with pytest.raises(ValueError, match=f"option '{option}' is a .*number .*found {value}"):
             estimate("em", attribute, statistic, options={option: value})
-    with pytest.raises(ValueError, match="'ems' does not fit: smoothing needs a numeric domain"):
+    with pytest.raises(ValueError, match="'ems' does not fit: smoothing needs numbers"):
         estimate("ems", colours, empty(colours))
     with pytest.raises(ValueError, match="of other channels"):
         estimate("em", other, statistic)
