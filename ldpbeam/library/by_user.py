@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, cast
@@ -13,7 +14,7 @@ from scipy.special import ndtri
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
-from ldpbeam.estimators.channel_means import scores_of
+from ldpbeam.estimators.channel_means import least_noise, scores_of
 from ldpbeam.joined_windows import difference_of_windows
 from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
@@ -53,7 +54,7 @@ def difference(
 
     It gives the shares of categories and the mean of numbers, unbiased, of each service (or version) by
     itself. The same people may have answered both windows: the variance is that of what each user adds to the
-    difference (:mod:`ldpbeam.joined_windows`).
+    difference (:mod:`ldpbeam.joined_windows`), and never below that of the noise which windows do not share.
 
     Args:
         study: the study, with windows.
@@ -239,8 +240,9 @@ def _numbers(
             mechanism.unbiased_frequencies(mechanism.histogram(reports, attribute.buckets), len(reports))
             for _, reports in (first, second)
         ]
-        factor = max(1.0, mechanism.collisions) ** 0.5
-        return names, shares[0], shares[1], compared.errors * factor / (p - q), 0.0
+        least = _least_error(attribute, index, min(p * (1.0 - p), q * (1.0 - q)), first, second)
+        errors = np.maximum(compared.errors, least) * max(1.0, mechanism.collisions) ** 0.5
+        return names, shares[0], shares[1], errors / (p - q), 0.0
     domain = cast(Numeric, attribute.domain)
     scored = scores_of(mechanism, attribute.buckets)
 
@@ -254,7 +256,25 @@ def _numbers(
     compared = difference_of_windows(users, first, second, told)
     means = [np.asarray(domain.from_unit(mean_of_side)) for mean_of_side in (compared.first, compared.second)]
     bias = 0.0 if scored is None else 2.0 * scored.first.bias * domain.width
-    return ["mean"], means[0], means[1], compared.errors * domain.width, bias
+    least = _least_error(attribute, index, least_noise(mechanism, attribute.buckets), first, second)
+    return ["mean"], means[0], means[1], np.maximum(compared.errors, least) * domain.width, bias
+
+
+def _least_error(attribute: Attribute, index: int, noise: float, first: _Side, second: _Side) -> float:
+    """The standard error of a difference that comes from the noise which windows do not share.
+
+    Few users may seem to vary less, and equal reports not at all.
+
+    Args:
+        attribute: the attribute.
+        index: the channel's index in ``attribute.versions``.
+        noise: the least variance that the mechanism gives the number of one report.
+        first: the reports of the first window.
+        second: those of the second.
+    """
+    lifetime = attribute.versions[index].lifetime
+    apart = 1.0 if lifetime is None else 2.0 - lifetime.chain.factor(2)
+    return math.sqrt(noise * apart * (1.0 / len(first[0]) + 1.0 / len(second[0])))
 
 
 def _differences(

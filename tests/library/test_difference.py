@@ -120,6 +120,50 @@ def test_the_mean_is_that_of_the_estimate_and_narrower_for_the_same_people() -> 
         assert sum(share.first for share in shares) == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.parametrize("lifetime", ["", ", lifetime_epsilon: 2"])
+def test_users_whose_reports_agree_have_the_error_of_the_noise(lifetime: str) -> None:
+    text = f"""
+study: s
+attributes:
+  drink:
+    domain: {{categories: [tea, coffee, water]}}
+    services: {{app: {{mechanism: grr, epsilon: 1{lifetime}}}}}
+    estimates: {{shares: {{estimator: em}}}}
+  minutes:
+    domain: {{numeric: [0, 180]}}
+    services: {{app: {{mechanism: stochastic_rounding, epsilon: 1}}}}
+    estimates: {{mean: {{estimator: ivw}}}}
+windows: {{size: 1h}}
+"""
+    study, bound = ldp.Study.from_yaml(text), 1 / np.tanh(0.5)
+    tables = [
+        {
+            "attribute": [name] * 3,
+            "user_id": ["ann", "bob", "cid"],
+            "payload": [payload] * 3,
+            "event_time": [START + hour * HOUR] * 3,
+        }
+        for hour in range(2)
+        for name, payload in (("drink", hour), ("minutes", bound))
+    ]
+    found = by_number(ldp.difference(study, tables, windows=(TEN, ELEVEN)))
+    p, q = np.e / (np.e + 2), 1 / (np.e + 2)
+    squared = (found["drink", "app", "share of tea"].error * (p - q)) ** 2
+    if lifetime:
+        # Windows share the permanent answer. What they do not share is the noise of the instant step.
+        life = np.exp(2)
+        c = (life * np.e + np.e - 2) / (life - np.e)
+        support = np.array([life, 1]) / (life + 2)
+        instant = (support * 2 * c + (1 - support) * (c + 1)) / (c + 2) ** 2
+        assert 0.5 * instant.min() * 2 / 3 < squared <= instant.min() * 2 / 3
+    else:
+        assert squared == pytest.approx(q * (1 - q) * 2 / 3)
+    # At an end of the range the variance is least: (B^2 - 1)/4 on [0, 1].
+    mean = found["minutes", "app", "mean"]
+    assert mean.error == pytest.approx(180 * np.sqrt((bound**2 - 1) / 4 * 2 / 3))
+    assert not mean.beyond
+
+
 def test_groups_are_compared_by_themselves() -> None:
     found = ldp.difference(GROUPED, sent(GROUPED, np.random.default_rng(4)), windows=(TEN, ELEVEN))
     assert {own.key[3:] for own in found} == {("north", False), (None, True)}
@@ -166,7 +210,10 @@ windows: {size: 1h, joined: 2h}
             added = (sum(each) - len(each) * rates[day]) / n[day]
             moved[user] = moved.get(user, 0.0) + (added if day else -added)
         assert own.second - own.first == pytest.approx((rates[1] - rates[0]) / (p - q))
-        assert own.error == pytest.approx(np.sqrt(sum(one**2 for one in moved.values())) / (p - q))
+        # Nobody has water, so its reports may seem to vary less than the noise does.
+        least = q * (1 - q) * (1 / n[0] + 1 / n[1])
+        squares = max(sum(one**2 for one in moved.values()), least)
+        assert own.error == pytest.approx(np.sqrt(squares) / (p - q))
     with pytest.raises(ValueError, match="the study joins no windows"):
         ldp.difference(SAME, [], windows=(TEN, ELEVEN), joined=True)
 
