@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldpbeam.domains import Floats, as_text, digits_of
+from ldpbeam.intervals.bounded import each_level
 from ldpbeam.intervals.means import UNBIASED_SUMS
 from ldpbeam.schemas.outputs.records import Ends, EstimateKey, EstimateRecord, IntervalsRecord, ManyEnds
 
@@ -80,11 +81,13 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         yield _part(names, record.distribution, intervals.distribution, level, flags.get("distribution"))
     if record.frequencies is not None and record.labels is not None:
         names = [f"share of {label}" for label in record.labels]
-        part = _part(names, record.frequencies, intervals.frequencies, level, flags.get("frequencies"))
+        each = each_level(level, len(names), intervals.simultaneous)
+        part = _part(names, record.frequencies, intervals.frequencies, each, flags.get("frequencies"))
         yield replace(part, summed=record.categories is not None)
     if record.key_means is not None and record.keys is not None:
         names = [f"mean of {key}" for key in record.keys]
-        yield _part(names, record.key_means, intervals.key_means, level, flags.get("key_means"))
+        each = each_level(level, len(names), intervals.simultaneous)
+        yield _part(names, record.key_means, intervals.key_means, each, flags.get("key_means"))
 
 
 def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:

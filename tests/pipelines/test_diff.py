@@ -13,7 +13,7 @@ from scipy.stats import norm
 from support.estimate_records import paid, price, results
 
 from ldpbeam.pipelines.estimates.difference import Comparison, compared
-from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord
+from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord, ManyEnds
 
 #: How many standard errors there are between a number and an end of its interval of 95%.
 WIDE = norm.ppf(0.975)
@@ -45,6 +45,18 @@ def test_each_number_is_compared_with_the_errors_of_both() -> None:
     assert found.z == pytest.approx(norm.ppf(1 - 0.01 / 2 / 3))
     known = compared(results(price(standard_error=0.3)), results(price(standard_error=0.4)))
     assert errors_of(known)["price", "mean"] == pytest.approx(0.5)
+
+
+def test_intervals_that_hold_at_once_have_the_errors_of_each_share() -> None:
+    ends = ManyEnds((0.05, 0.8), (0.2, 0.95))
+    together = IntervalsRecord(0.95, simultaneous=True, frequencies=ends, key_means=ends)
+    keys = paid(
+        categories=None, keys=("cash", "card > 5"), key_means=(0.1, 0.9), intervals=together,
+    )  # fmt: skip
+    found = compared(results(keys), results(keys))
+    # Each of two intervals misses its number once in 40 times, so that both hold in 95%.
+    each = math.hypot(0.1, 0.1) / norm.ppf(0.9875)
+    assert [own.error for own in found.differences] == pytest.approx([each] * 4)
 
 
 @pytest.mark.parametrize(("by", "beyond"), [(0.999, False), (1.001, True)])
