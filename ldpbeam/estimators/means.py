@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -160,7 +159,7 @@ def ivw(question: Question) -> Estimate:
         variance += precision**2 * reports * noise
         spread += precision * reports * values
         weights[index] = precision
-    variance += _unevenness(question, weights) * spread / weight
+    variance += float(question.unevenness(weights)) * spread / weight
     scale = sum(weights.values())
     labels = {index: question.attribute.versions[index].label for index in weights}
     return _answer(
@@ -170,18 +169,6 @@ def ivw(question: Question) -> Estimate:
         variance / weight**2,
         weights={labels[index]: precision / scale for index, precision in weights.items()},
     )
-
-
-def _unevenness(question: Question, weights: Mapping[int, float]) -> float:
-    """The sum over users of (w - mean w)^2, where w is the sum of the weights of a user's reports."""
-    users, sums = [], []
-    for mask, moments in sorted(question.statistic.moments.items()):
-        answered = [weights[index] for index in weights if mask >> index & 1]
-        if answered:
-            users.append(moments.users)
-            sums.append(sum(answered))
-    apart = np.array(sums) - np.average(sums, weights=users)
-    return float(np.array(users) @ apart**2)
 
 
 def uwa(question: Question) -> Estimate:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, Floats, Integers, Numeric, bucket_midpoints
@@ -98,6 +99,25 @@ class Question:
             if (mask & used).bit_count() == 1
         )
         return alone / self.reports if self.reports else 0.0
+
+    def unevenness(self, weights: Mapping[int, ArrayLike]) -> Floats:
+        """The sum over users of (w - mean w)^2, where w is the sum of the weights of a user's reports.
+
+        Numbers are of all people who reported, each counted once. Where weights that sum to one count some
+        of them more than others, a mean of values has the variance of people's values, times this.
+
+        Args:
+            weights: of each report of a channel, by the channel: a number, or one for each of several means.
+        """
+        users, sums = [], []
+        for mask, moments in sorted(self.statistic.moments.items()):
+            answered = [np.asarray(weights[index]) for index in weights if mask >> index & 1]
+            if answered:
+                users.append(moments.users)
+                sums.append(np.sum(answered, axis=0))
+        of_masks = np.array(sums, dtype=np.float64)
+        apart = of_masks - np.average(of_masks, axis=0, weights=users)
+        return np.asarray(np.array(users, dtype=np.float64) @ apart**2)
 
     @property
     def repeats(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -58,7 +58,7 @@ def keys_intervals(question: Question, wanted: WantedIntervals) -> Parts:
     if any(mechanism.round > 1 for mechanism in question.mechanisms):
         flag = f"{BIASED}; no intervals are computed"
         return Parts({}, {}, {"frequencies": flag, "key_means": flag})
-    all_told = _weighted([_unbiased(sums) for sums in sums_of(question)])
+    all_told = _weighted(question)
     errors = np.sqrt(all_told.of_frequency)
     known = np.isfinite(errors)
     frequencies = np.tile([0.0, 1.0], (domain.size, 1))
@@ -102,14 +102,33 @@ def _unbiased(sums: KeySums) -> KeyMoments:
     )
 
 
-def _weighted(versions: list[KeyMoments]) -> KeyMoments:
-    """Several channels' numbers, weighted by the precision of their frequencies."""
+def _weighted(question: Question) -> KeyMoments:
+    """All channels' numbers, weighted by the precision of their frequencies.
+
+    Weights that count some people more than others add a sampling error; where a random part of the people
+    is asked for a key, the variances have it already.
+    """
+    sums = sums_of(question)
+    versions = [_unbiased(of_channel) for of_channel in sums]
     weights = np.array([1.0 / version.of_frequency for version in versions])
     known = weights.sum(axis=0)
     weights = np.divide(weights, known, out=np.full(weights.shape, 1.0 / len(versions)), where=known > 0.0)
     powers = np.stack([weights, weights, *[weights**2] * 3], axis=1)
     parts = np.array([astuple(version) for version in versions])
-    return KeyMoments(*np.where(weights[:, None] > 0.0, powers * parts, 0.0).sum(axis=0))
+    told = KeyMoments(*np.where(weights[:, None] > 0.0, powers * parts, 0.0).sum(axis=0))
+    of_reports = {
+        index: (0.0 if of_channel.sampled else 1.0) * part / question.reports_of(index)
+        for index, of_channel, part in zip(question.versions, sums, weights, strict=True)
+    }
+    uneven, has = question.unevenness(of_reports), np.clip(told.frequency, 0.0, 1.0)
+    total = np.clip(told.total, -has, has)
+    return replace(
+        told,
+        of_frequency=told.of_frequency + uneven * has * (1.0 - has),
+        # The square of a value is at most 1.
+        of_total=told.of_total + uneven * (has - total**2),
+        of_both=told.of_both + uneven * total * (1.0 - has),
+    )
 
 
 def fieller(sums: KeyMoments, level: float) -> tuple[Floats, NDArray[np.bool_]]:

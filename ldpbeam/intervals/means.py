@@ -34,8 +34,8 @@ def mean_interval(question: Question, level: float) -> Parts:
     mean of x squared, unless a report's square is the same for every x (SR). The channels then share what the
     others say; if none says anything, the mean of x squared is taken to be that of one value, for which the
     noise is largest. If services asked different people, the variance of people's values is added to the
-    noise, and a weight that is not a service's share of the people adds a sampling error. Where windows are
-    joined by user, the variance is that by user.
+    noise. Weights that count some people more than others add a sampling error. Where windows are joined by
+    user, the variance is that by user.
     """
     channels = [channel_mean(question, index) for index in question.versions]
     means = np.array([channel.first for channel in channels])
@@ -50,9 +50,10 @@ def mean_interval(question: Question, level: float) -> Parts:
     spread = square - mean**2
     counts = np.array([channel.reports for channel in channels], dtype=np.float64)
     weights = counts / (noise + question.apart * spread)
-    parts, people = weights / weights.sum(), counts / counts.sum()
+    parts = weights / weights.sum()
     variance = (parts**2 * noise / counts).sum()
-    variance += question.repeats * question.apart * spread * ((parts - people) ** 2 / counts).sum()
+    of_reports = dict(zip(question.versions, parts / counts, strict=True))
+    variance += question.repeats * spread * question.unevenness(of_reports)
     if isinstance(question.statistic.joined, JoinedCells):
         variance = mean_variance(question, question.statistic.joined)
     mean, error = float(parts @ means), float(np.sqrt(variance))

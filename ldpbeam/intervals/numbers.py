@@ -77,6 +77,13 @@ def people_of(question: Question, level: float) -> People | None:
     density = draws(likelihood, fitted.fits, rng, many=wanted)
     shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T
     attribute, joined = question.attribute, question.statistic.joined
+    if not is_joined(question) and joined is None:
+        # The likelihood takes two reports of one user for those of two people.
+        each = dict.fromkeys(question.versions, 1.0 / question.reports)
+        uneven = question.repeats * float(question.unevenness(each))
+        if uneven * question.reports > 1e-9:
+            root, normal = np.sqrt(centre), rng.standard_normal(shares.shape)
+            shares = shares + np.sqrt(uneven) * (normal * root - (normal @ root)[:, None] * centre)
     fine = fine_buckets(attribute)
     if isinstance(joined, JoinedCells):
         (index,) = question.versions

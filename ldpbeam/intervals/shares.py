@@ -16,18 +16,18 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
     """Intervals of the shares of all people who reported, shape (categories, 2).
 
     The services' unbiased shares are weighted as in
-    :func:`ldpbeam.estimators.frequencies.unbiased_shares`. If services asked different people, a weight that
-    is not a service's share of the people adds a sampling error. Of several windows, clients that remember
-    their noise are taken to be the fewest people that can have sent the reports. Where windows are joined by
-    user, the variance is that by user, and the one of independent reports if that is larger.
+    :func:`ldpbeam.estimators.frequencies.unbiased_shares`. Weights that count some people more than others
+    add a sampling error. Of several windows, clients that remember their noise are taken to be the fewest
+    people that can have sent the reports. Where windows are joined by user, the variance is that by user, and
+    the one of independent reports if that is larger.
     """
     channels = list(channel_shares(question))
     weights, counts = [channel.precision for channel in channels], [channel.reports for channel in channels]
-    parts, people = np.array(weights) / sum(weights), np.array(counts) / sum(counts)
+    parts = np.array(weights) / sum(weights)
     shares = parts @ np.array([channel.shares for channel in channels])
     likely = np.clip(shares, 0.0, 1.0)
-    sampling = question.repeats * question.apart * ((parts - people) ** 2 / counts).sum()
-    variance = sampling * likely * (1.0 - likely)
+    of_reports = {channel.index: part for channel, part in zip(channels, parts / counts, strict=True)}
+    variance = question.repeats * question.unevenness(of_reports) * likely * (1.0 - likely)
     for channel, part in zip(channels, parts, strict=True):
         mechanism: CategoricalMechanism = question.mechanism(channel.index)
         noise = mechanism.share_variances(likely, question.statistic.histograms[channel.index])

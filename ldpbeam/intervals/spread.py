@@ -52,9 +52,9 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     variance = 0.0
     for (cells, squares, channel, factor, _), a, b, n in zip(told, of_square, of_mean, sizes, strict=True):
         variance += factor * _noise(a * squares - 2.0 * mean * b * cells, channel, shares) / n
-    unequal = ((of_square - sizes / sizes.sum()) ** 2 / sizes).sum()
+    unequal = question.unevenness(dict(zip(question.versions, of_square / sizes, strict=True)))
     of_people = float(shares @ (x - mean) ** 4 - (shares @ (x - mean) ** 2) ** 2)
-    variance += question.repeats * question.apart * unequal * of_people
+    variance += question.repeats * float(unequal) * of_people
     joined = question.statistic.joined
     if isinstance(joined, JoinedCells):
         ((cells, squares, channel, *_),) = told

@@ -1,0 +1,50 @@
+"""Intervals where some people answered one service and others two."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ldpbeam as ldp
+
+USERS, BOTH = 400, 200
+
+
+def test_intervals_have_the_sampling_error_of_people_who_count_twice() -> None:
+    """With epsilon 20 there is hardly any noise: what remains is that some people count twice."""
+    rng = np.random.default_rng(1)
+    high = rng.permutation(USERS) % 2
+    domains = {
+        "drink": ({"categories": ["tea", "coffee"]}, "grr", [("tea", "coffee")[k] for k in high]),
+        "minutes": ({"numeric": [0, 1]}, "piecewise", high.astype(float)),
+        "films": ({"keys": ["drama", "comedy"], "values": [0, 1]}, "pckv_grr", [
+            {("drama", "comedy")[k]: 1.0} for k in high
+        ]),
+    }  # fmt: skip
+    study = ldp.Study.from_dict(
+        study="s",
+        attributes={
+            name: {
+                "domain": domain,
+                "services": {service: {"mechanism": mechanism, "epsilon": 20} for service in ("a", "b")},
+                "estimates": {"all": {"estimator": "auto"}},
+            }
+            for name, (domain, mechanism, _) in domains.items()
+        },
+    )
+    ids = [f"u{number}" for number in range(USERS)]
+    tables = [
+        ldp.Client(study, name, service, rng=rng).reports(values[:many], ids[:many])
+        for name, (_, _, values) in domains.items()
+        for service, many in (("a", USERS), ("b", BOTH))
+    ]
+    # The weights of users are 2/600 and 1/600, and 1/400 on average.
+    uneven = BOTH * (2 / 600 - 1 / 400) ** 2 + (USERS - BOTH) * (1 / 600 - 1 / 400) ** 2
+    wide = 2 * 1.959964 * np.sqrt(0.25 * uneven)
+    for record in ldp.estimate(study, tables):
+        assert record.intervals is not None
+        ends = record.intervals.frequencies
+        if record.attribute == "minutes":
+            ends = record.intervals.mean
+        assert ends is not None
+        assert np.ravel(ends.high) - np.ravel(ends.low) == pytest.approx(wide, rel=0.05)
