@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -118,11 +120,18 @@ class Undeclared(HadamardRandomisedResponse):
 
 
 @pytest.mark.parametrize(
-    "kind", [RandomisedResponse, HadamardRandomisedResponse, BlockHadamardResponse, Undeclared]
+    "kind",
+    [
+        RandomisedResponse,
+        HadamardRandomisedResponse,
+        BlockHadamardResponse,
+        Undeclared,
+        functools.partial(LocalHashing, seeds=32),
+    ],
 )
 @pytest.mark.parametrize("noise", [0.0, 2.0])
 def test_the_variance_of_a_share_is_that_of_its_reports_whatever_the_other_shares_are_taken_for(
-    kind: type[CategoricalMechanism], noise: float
+    kind: Callable[..., CategoricalMechanism], noise: float
 ) -> None:
     """Shares that are mostly noise sum to more than one, and change no variance but by their own."""
     mechanism = kind(1.5, size=20)

@@ -127,7 +127,9 @@ class CategoricalMechanism(FrequencyMechanism):
                 shares that are mostly noise may have any sum, so the variance of one uses no other.
             histogram: the counts of the report buckets, with sum above zero.
         """
-        if self.support_probabilities is None:
+        # Supports of a family of seeds are not independent; ``collisions`` tell that only of many categories.
+        few = self.seed_family and self.cells(0) * self.size <= MOST_ENTRIES
+        if self.support_probabilities is None or few:
             return self._variances_of_reports(shares, histogram)
         # A share is (C/n - q)/(p - q), and C is a sum of independent counts of people with and without.
         p, q = self.support_probabilities
