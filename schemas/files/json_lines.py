@@ -152,8 +152,19 @@ def decode_lines(
         for start, end, lines in zip(places, stops, count.tolist(), strict=True):
             problem = "not a JSON object" + (f", nor are {lines - 1:,} lines after it" if lines > 1 else "")
             yield BadLine(position + start, text[start:end], problem, lines)
+        # pyarrow parses the text between lines, too: an object could begin in one of these lines, end in
+        # another, and have other clients' lines in it.
+        text = _blanked(text, starts[junk], ends[junk])
         starts, ends = starts[~junk], ends[~junk]
     yield from _decode(text, position, starts, ends, wanted)
+
+
+def _blanked(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> bytes:
+    """The text with spaces in place of some lines, which begin and end at these offsets, shape (lines,)."""
+    steps = np.zeros(len(text) + 1, dtype=np.int8)
+    steps[starts], steps[ends] = 1, -1
+    inside = np.cumsum(steps, dtype=np.int8)[:-1] == 1
+    return np.where(inside, np.uint8(ord(" ")), np.frombuffer(text, dtype=np.uint8)).tobytes()
 
 
 def _look_like_no_object(

@@ -193,6 +193,13 @@ def test_records_that_are_broken_over_lines_do_not_hide_behind_two_on_one() -> N
     assert list(found.rows.values()) == [ANN, ANN]
 
 
+def test_a_record_that_is_broken_over_lines_has_no_other_line_in_it_however_many_lines_are_none() -> None:
+    broken = [b'{"user_id":"eve","payload":9,"x":[', LINE, b'],"y":{"user_id":"eve"}}']
+    found = read(b"\n".join([*[b"junk"] * 100, LINE, *broken, LINE, b""]))
+    assert list(found.rows.values()) == [ANN] * 3
+    assert len(found.bad) == 101
+
+
 @pytest.mark.parametrize(
     ("name", "values", "expected"),
     [

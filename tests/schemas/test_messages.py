@@ -256,6 +256,15 @@ def test_a_message_that_is_no_json_object_costs_only_itself(name: str, place: in
     assert sorted(found.column("position")) == list(range(9))
 
 
+def test_no_report_is_taken_into_an_object_that_other_messages_begin_and_end() -> None:
+    begin, end = b'{"user_id": "eve", "payload": 9, "x": [', b'], "y": {"user_id": "eve"}}'
+    around = [b'{"user_id": "eve"'] * 99 + [ANN, begin, ANN, end, ANN]
+    found = read(*(Message(str(n), data, JSON) for n, data in enumerate(around)))
+    assert found.column("user_id") == [b"ann"] * 3
+    assert sorted(found.column("position")) == [99, 101, 103]
+    assert len(found.bad) == 101
+
+
 def test_bad_lines_of_a_batch_have_the_number_of_their_line() -> None:
     text = b"\n" + ANN + b"\r\n \t \nnull\n\n" + ANN + b"\n{"
     given = [Message("5", ANN + b"\n" + ANN, LINES), Message("6", text, LINES), Message("7", ANN, LINES)]
