@@ -123,12 +123,10 @@ def _user_keys(array: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_binary(kind):
         if kind.byte_width == 16:
             return pc.cast(array, pa.binary())
-        plain = _unpadded(array)
-        text = _cast_or_null(plain, pa.string())
-        return _empty_to_null(plain if text.null_count > plain.null_count else _uuids_to_bytes(text))
-    if pa.types.is_binary(kind):
-        return _empty_to_null(array)
-    return _empty_to_null(_uuids_to_bytes(as_text(array)))
+        array = _unpadded(array)
+    elif not pa.types.is_binary(kind):
+        array = as_text(array)
+    return _empty_to_null(_uuids_to_bytes(array))
 
 
 def _empty_to_null(array: pa.Array) -> pa.Array:
