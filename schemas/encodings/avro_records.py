@@ -283,10 +283,14 @@ def _grown(rest: bytes, steps: Iterator[bytes]) -> tuple[bytes, bool]:
     return b"".join(parts), False
 
 
-#: How many units of a logical type make a millisecond; 0 for types that are not a moment in time.
+#: How many units of a logical type make a millisecond; 0 for types that are not a moment in time. Local times
+#: are none, because they have no zone.
 _UNITS = {
     "timestamp-micros": 1_000,
     "timestamp-nanos": 1_000_000,
+    "local-timestamp-millis": 0,
+    "local-timestamp-micros": 0,
+    "local-timestamp-nanos": 0,
     "date": 0,
     "time-millis": 0,
     "time-micros": 0,
@@ -301,7 +305,7 @@ def _branches(kind: Any) -> list[dict[str, Any]]:
 def _in_milliseconds(times: list[Any], kind: Any) -> list[Any]:
     """Event times of a logical type that is not in milliseconds as milliseconds; others as they are."""
     for branch in _branches(kind):
-        unit = _UNITS.get(str(branch.get("logicalType", "")).removeprefix("local-"))
+        unit = _UNITS.get(str(branch.get("logicalType", "")))
         if unit is not None:
             times = [(time // unit if unit else None) if isinstance(time, int) else time for time in times]
     return times

@@ -136,6 +136,8 @@ MICROS = {"type": "long", "logicalType": "timestamp-micros"}
         ("event_time", MICROS, [NEW_YEAR * 1000 + 999], [NEW_YEAR]),
         ("event_time", ["string", MICROS], ["2026-01-01T00:00:00Z", NEW_YEAR * 1000], [NEW_YEAR] * 2),
         ("event_time", {"type": "int", "logicalType": "date"}, [20_454], [None]),
+        ("event_time", {"type": "long", "logicalType": "local-timestamp-millis"}, [NEW_YEAR], [None]),
+        ("event_time", {"type": "long", "logicalType": "local-timestamp-micros"}, [NEW_YEAR * 1000], [None]),
         ("user_id", {"type": "string", "logicalType": "uuid"}, [UUID], [UUID.bytes]),
         ("user_id", {"type": "fixed", "name": "F", "size": 5}, [b"ann\0\0"], [b"ann"]),
         ("payload", {"type": "fixed", "name": "F", "size": 4}, [b"\1\1\0\0"], [b"\1\1\0\0"]),
