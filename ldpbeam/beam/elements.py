@@ -20,6 +20,7 @@ from ldpbeam.schemas.reports.columns import (
     Columns,
     decoded,
     text_of,
+    whole_of,
 )
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
@@ -126,12 +127,11 @@ class _Decode(beam.DoFn):
 
     def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        whole = whole_of(columns) if self.columns.whole else None
         if self.stamped:
             columns[self.event_time] = pa.array(np.full(batch.num_rows, milliseconds_of(time)))
         metadata = {key: text for key, text in text_of(batch.schema.metadata).items() if key in _KEPT}
         nowhere = pa.nulls(batch.num_rows, pa.int64())
-        flat = [field.name for field in batch.schema if not pa.types.is_nested(field.type)]
-        whole = pa.StructArray.from_arrays([batch.column(name) for name in flat], flat)
         return decoded(
             columns,
             self.columns,
@@ -139,7 +139,7 @@ class _Decode(beam.DoFn):
             nowhere,
             nowhere,
             lambda _: batch.schema.names,
-            whole if self.columns.whole and flat else None,
+            whole,
         )
 
 

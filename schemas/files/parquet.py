@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ldpbeam.schemas.encodings import parquet_pages
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
 from ldpbeam.schemas.encodings.parquet_pages import BYTE_ARRAY, Footer, Leaf, Pages, most_bytes
-from ldpbeam.schemas.reports.columns import Columns, decoded, text_of
+from ldpbeam.schemas.reports.columns import Columns, decoded, text_of, whole_of
 
 MAGIC = b"PAR1"
 #: The most reports of a batch, and about the most bytes.
@@ -100,9 +100,7 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
                     columns[payload] = pa.array(np.full(part.num_rows, np.nan))
                 places = np.arange(start, start + part.num_rows)
                 position = pa.array(np.full(part.num_rows, index))
-                whole = None
-                if wanted.whole and names:
-                    whole = pa.StructArray.from_arrays(part.columns, names)
+                whole = whole_of(dict(zip(names, part.columns, strict=True))) if wanted.whole else None
                 yield decoded(columns, wanted, metadata, position, pa.array(places), lambda _: fields, whole)
                 start += part.num_rows
     except MemoryError:

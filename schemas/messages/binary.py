@@ -22,7 +22,7 @@ from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
 from ldpbeam.schemas.encodings.avro_schemas import measure
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks, refuse_damaged_marker
 from ldpbeam.schemas.files.avro_headers import read_header
-from ldpbeam.schemas.reports.columns import Columns, decoded, text_of
+from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of
 
 BAD_MESSAGE = "bad_message"
 CORRUPT_BLOCK = "corrupt_block"
@@ -173,7 +173,7 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
             field.name
             for field in reader.schema
             if field.name in read
-            or (wanted.whole and all_names[field.name] == 1 and not pa.types.is_nested(field.type))
+            or (wanted.whole and all_names[field.name] == 1 and not is_nested(field.type))
         ]
         metadata = text_of(reader.schema.metadata)
     except Exception as error:  # damage can raise any of Arrow's errors, or a name is not UTF-8
@@ -219,7 +219,7 @@ def _part(
 ) -> pa.RecordBatch:
     columns = dict(zip(batch.schema.names, map(_readable, batch.columns), strict=True))
     rows = pa.array(np.arange(row, row + batch.num_rows))
-    whole = pa.StructArray.from_arrays([*columns.values()], [*columns]) if wanted.whole and columns else None
+    whole = whole_of(columns) if wanted.whole else None
     return decoded(columns, wanted, metadata, rows, rows, lambda _: fields, whole)
 
 

@@ -88,6 +88,22 @@ def text_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries}
 
 
+def is_nested(kind: pa.DataType) -> bool:
+    """Whether a type has other types in it, in which Arrow does not take single rows of every kind."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_nested(kind.storage_type)
+    return bool(pa.types.is_nested(kind) or pa.types.is_run_end_encoded(kind))
+
+
+def whole_of(columns: Mapping[str, pa.Array]) -> pa.Array | None:
+    """Whole records, as :data:`RECORD` has them, of columns by the names of fields; None if none is left.
+
+    Nested columns are left out, those that the study reads, too: to take rows of a union ends the process.
+    """
+    flat = {name: column for name, column in columns.items() if not is_nested(column.type)}
+    return pa.StructArray.from_arrays([*flat.values()], [*flat]) if flat else None
+
+
 def decoded(
     columns: Mapping[str, pa.Array],
     wanted: Columns,

@@ -61,6 +61,13 @@ def container(schema: Any, records: list[dict[str, Any]]) -> bytes:
     return stream.getvalue()
 
 
+def arrow(table: pa.Table) -> Message:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Message("1", sink.getvalue(), "application/vnd.apache.arrow.stream")
+
+
 def kept(batches: Iterator[pa.RecordBatch] | list[Any]) -> list[bytes]:
     """The records of the dead letters, as a run with --keep-bad-records writes them."""
     letters = [letter for batch in batches for letter in Validation(STUDY).validate(batch).letters]
@@ -100,15 +107,27 @@ def test_a_row_of_columns_is_kept_as_an_object_of_all_its_fields(tmp_path: Path)
     table = table.append_column("time", pa.array([0, 1, 2], pa.timestamp("ns")))
     table = table.append_column("raw", pa.array([b"\xff"] * 3)).append_column("nested", pa.array([[1]] * 3))
     pq.write_table(table, tmp_path / "in.parquet")
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    message = Message("1", sink.getvalue(), "application/vnd.apache.arrow.stream")
     columns = wanted_columns(STUDY, "x", "pm", whole=True)
-    for found in (whole(tmp_path / "in.parquet"), kept([*decode_messages([message], columns)])):
+    for found in (whole(tmp_path / "in.parquet"), kept([*decode_messages([arrow(table)], columns)])):
         first, second = map(json.loads, found)
         assert second == {**BAD, "time": "1970-01-01 00:00:00.000000002", "raw": "ff"}
         assert "extra" not in first
+
+
+RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array([99.5]))
+UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([99.5] * 2), pa.array(["a"] * 2)])
+
+
+@pytest.mark.parametrize("name", ["payload", "other"])
+@pytest.mark.parametrize("column", [RUNS, UNION], ids=["runs", "union"])
+def test_a_column_of_which_arrow_takes_no_rows_is_no_part_of_a_kept_record(
+    name: str, column: pa.Array
+) -> None:
+    fields = {"user_id": pa.array(["ann", None]), "payload": pa.array([0.5, 99.5]), name: column}
+    columns = wanted_columns(STUDY, "x", "pm", whole=True)
+    found = kept([*decode_messages([arrow(pa.table(fields))], columns)])
+    rest = {} if name == "payload" else {"payload": 99.5}
+    assert json.loads(found[-1]) == rest
 
 
 @pytest.mark.parametrize("count", [1, 3])
