@@ -24,7 +24,6 @@ from ldpbeam.schemas.reports.columns import (
 )
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS, IN
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.reports.record_texts import record_bytes
@@ -145,6 +144,8 @@ class _Decode(beam.DoFn):
 
 #: The metadata of a batch that says how its reports were made, as in a file of reports.
 _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
+#: The metadata of a decoded batch.
+_DECODERS = ("file", "attribute", "service", *STAMP_KEYS)
 
 
 def _is_decoded(batch: pa.RecordBatch) -> bool:
@@ -152,11 +153,11 @@ def _is_decoded(batch: pa.RecordBatch) -> bool:
 
 
 def _unclaimed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A decoded batch without the watermark and the deliveries that only a source of messages gives.
+    """A decoded batch without what only a source of messages gives: deliveries, a watermark, an arrival.
 
     Anybody who sends Arrow batches can make one that looks decoded.
     """
-    metadata = {key: text for key, text in batch.schema.metadata.items() if key != WATERMARK}
+    metadata = {key: text for key, text in text_of(batch.schema.metadata).items() if key in _DECODERS}
     names = [name for name in batch.schema.names if name != DELIVERY]
     return batch.select(names).replace_schema_metadata(metadata)
 
