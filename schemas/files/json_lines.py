@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 import numpy as np
@@ -128,7 +130,8 @@ def decode_lines(
     """Decode whole lines to batches of reports; a line that is not a JSON object becomes a bad line.
 
     If more than ``MOST_SINGLE_LINES`` lines do not even look like an object, those are not parsed. The first
-    ``MOST_SINGLE_LINES`` of them in each group are returned one by one, the others of the group as one.
+    ``MOST_SINGLE_LINES`` of them in each group are returned one by one, the others of the group as one. So
+    are the lines that look like an object and are none.
 
     Args:
         position: the byte offset of the text in its file.
@@ -156,7 +159,20 @@ def decode_lines(
         # another, and have other clients' lines in it.
         text = _blanked(text, starts[junk], ends[junk])
         starts, ends = starts[~junk], ends[~junk]
-    yield from _decode(text, position, starts, ends, wanted)
+    seen: Counter[int] = Counter()
+    folded: dict[int, BadLine] = {}
+    for item in _decode(text, position, starts, ends, wanted):
+        if isinstance(item, BadLine) and item.position + len(item.data) < position + len(text):
+            group = bisect_right(groups, item.position - position)
+            seen[group] += 1
+            if seen[group] > MOST_SINGLE_LINES:
+                folded.setdefault(group, item)
+                continue
+        yield item
+    for group, item in folded.items():
+        lines = seen[group] - MOST_SINGLE_LINES
+        after = f", nor are {lines - 1:,} lines after it JSON objects" if lines > 1 else ""
+        yield replace(item, problem=item.problem + after, reports=lines)
 
 
 def _blanked(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> bytes:

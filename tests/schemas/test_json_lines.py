@@ -200,6 +200,16 @@ def test_a_record_that_is_broken_over_lines_has_no_other_line_in_it_however_many
     assert len(found.bad) == 101
 
 
+def test_of_very_many_lines_that_look_like_objects_and_are_none_each_group_gives_few() -> None:
+    part = b'{"}\n' * 150 + LINE + b"\n"
+    found = list(decode_lines(7, part + part + b'{"}', Columns(), [0, len(part)]))
+    bad = sorted((item for item in found if isinstance(item, BadLine)), key=lambda line: line.position)
+    assert [line.reports for line in bad] == [*[1] * 100, 50, *[1] * 100, 50, 1]
+    assert [bad[100].position, bad[-1].position] == [7 + 400, 7 + 2 * len(part)]
+    assert bad[100].problem.endswith("nor are 49 lines after it JSON objects")
+    assert sum(item.num_rows for item in found if isinstance(item, pa.RecordBatch)) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "values", "expected"),
     [
