@@ -199,7 +199,8 @@ def _payloads(array: pa.Array) -> pa.Array:
     """
     array = _unwrapped(array)
     kind = array.type
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.uint64():
+        # A cast of the largest unsigned integers to int64 would wrap: 2**64 - 1 would be -1.
         return pc.cast(array, pa.float64(), safe=False)
     if kind == pa.uint32():
         return array

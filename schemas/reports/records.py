@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -118,7 +119,8 @@ def _prepared(name: str, value: object) -> object:
     """A value that Arrow can hold, or None: large integers as text or floats, no text that is not UTF-8."""
     if isinstance(value, int) and not isinstance(value, bool):
         if name == "payload":
-            return float(value) if abs(value) < 10**300 else None
+            # No infinite number is a report. Null would mean a missing payload.
+            return float(value) if abs(value) < 10**300 else math.inf
         if name == "event_time":
             return value if abs(value) < 2**62 else None
         return str(value)

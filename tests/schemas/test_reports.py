@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import uuid
 from datetime import UTC, datetime
 from typing import Any
@@ -174,6 +175,7 @@ def test_a_time_in_numbers_is_milliseconds(array: pa.Array, times: list[Any]) ->
             pa.binary(4),
             [b"\1\0\0\0", None, b"\0\0\0\xff"],
         ),
+        (pa.array([2**64 - 1, None, 3], pa.uint64()), pa.float64(), [2.0**64, None, 3.0]),
         (pa.array(["0.5"]), pa.string(), ["0.5"]),
         (pa.array([True]), pa.bool_(), [True]),
     ],
@@ -259,6 +261,7 @@ def test_a_slice_decodes_as_its_part_of_the_whole(name: str, array: pa.Array) ->
         ("payload", [0.5, True], [0.5, NAN]),
         ("payload", [0.5, 2**60 + 1], [0.5, 2.0**60]),
         ("payload", [0.5, 10**30], [0.5, 1e30]),
+        ("payload", [0.5, 10**400], [0.5, math.inf]),
         ("service", ["maps", 5, b"taxi", ["x"]], ["maps", "5", "taxi", None]),
         ("report_id", ["r", 5, b"\0" * 16], [b"r", b"5", None]),
     ],
