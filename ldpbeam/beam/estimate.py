@@ -49,7 +49,10 @@ class Estimated(NamedTuple):
     counts: beam.PCollection[rows.CountRow]
 
     def as_dicts(self) -> Estimated:
-        """The same collections with every row as a dict of JSON values, as ``WriteToBigQuery`` takes them."""
+        """The same collections with every row as a dict of JSON values, as ``WriteToBigQuery`` takes them.
+
+        Each call adds steps to the pipeline, of the same names: call it once, and keep what it gives.
+        """
         return Estimated(*map(_as_dicts, self))
 
 

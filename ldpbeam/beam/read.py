@@ -60,9 +60,9 @@ class ReadReports(beam.PTransform):
 
     Raises:
         ldpbeam.StudyError: if the study is invalid.
-        ValueError: if the key is too short, ``columns`` cannot be, a pattern matches no file, a file is
-            malformed and not skipped, the stamp of a file says that its reports were made for another study,
-            or the topic cannot be reached.
+        ValueError: if the key is too short, ``columns`` cannot be, there is no pattern, one matches no file,
+            a file is malformed and not skipped, the stamp of a file says that its reports were made for
+            another study, or the topic cannot be reached.
     """
 
     def __init__(
@@ -91,6 +91,8 @@ class ReadReports(beam.PTransform):
         self.files: list[ReportFile] = []
         self.bad_files: list[BadFile] = []
         self.span: KafkaSpan | None = None
+        if not self.patterns:
+            raise ValueError("patterns: there is none, so nothing would be read")
         try:
             if len(self.patterns) == 1 and self.patterns[0].startswith(SCHEME):
                 begin = offset_of("from_offset", from_offset, EARLIEST)
@@ -100,7 +102,8 @@ class ReadReports(beam.PTransform):
             good, bad = find_input(self.patterns, "skip" if skip_bad_files else "stop", hidden=hidden)
             check_stamps(good, self.study, self.columns.attribute, self.columns.service, hidden=hidden)
         except UserError as error:
-            raise ValueError(str(error)) from None
+            text = str(error).replace("--on-bad-file skip", "skip_bad_files=True")
+            raise ValueError(text.replace("--input", "patterns")) from None
         self.files += good
         self.bad_files += bad
 

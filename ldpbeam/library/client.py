@@ -340,7 +340,10 @@ def _column(values: Any, people: int, name: str) -> pa.Array:
         raise ValueError(f"{name} is one text for {people:,} values: give one each")
     column = array_of(values)
     if column is None:
-        raise ValueError(f"{name} are not values of one type: give a list of texts, or of numbers")
+        raise ValueError(
+            f"{name} are not values of one type: give a list of texts that UTF-8 can write, or of numbers of "
+            "64 bits"
+        )
     if len(column) != people:
         raise ValueError(f"{len(column):,} {name} for {people:,} values: give one each")
     return column

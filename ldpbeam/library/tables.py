@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.library.arrays import array_of
+from ldpbeam.library.arrays import OBJECT, array_of
 from ldpbeam.library.times import WRITE
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.schemas.reports.casts import is_without_zone
+from ldpbeam.schemas.reports.casts import is_without_zone, unwrapped
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, text_of
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 
@@ -82,7 +82,7 @@ _Part = tuple[Mapping[str, pa.Array], Mapping[str, str], NDArray[np.int64]]
 def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
     """The columns that are read of a table, in parts whose payloads are of one type."""
     if isinstance(table, list):
-        _check_names(list(dict.fromkeys(name for record in table for name in record)), wanted, {})
+        _check_names(list(dict.fromkeys(str(name) for record in table for name in record)), wanted, {})
         for kept in by_payload(table, wanted.fields["payload"]):
             yield columns_of([table[row] for row in kept.tolist()], wanted.fields), {}, kept
         return
@@ -93,8 +93,12 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
         raise TypeError(f"reports are of type {type(table).__name__}: {_WANTED}")
     try:
         reader = pa.RecordBatchReader.from_stream(table)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        # pandas cannot hand on a column of objects of several types.
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        # pandas cannot hand on a column of objects of several types, or with one that Arrow cannot hold.
+        reader = None
+    if reader is None or OBJECT in map(str, getattr(table, "dtypes", ())):
+        if not hasattr(table, "columns"):
+            raise TypeError(f"reports are of type {type(table).__name__}: {_WANTED}")
         yield from _of_columns({name: table[name] for name in table.columns}, wanted)
         return
     metadata = text_of(reader.schema.metadata)
@@ -131,7 +135,7 @@ def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
     for kept in by_payload(records, wanted.fields["payload"]):
         chosen = pa.array(kept)
         nested = columns_of([records[row] for row in kept.tolist()], wanted.fields)
-        yield {**{name: array.take(chosen) for name, array in plain.items()}, **nested}, {}, kept
+        yield {**{name: unwrapped(array).take(chosen) for name, array in plain.items()}, **nested}, {}, kept
 
 
 def _array(values: Any, rows: int) -> pa.Array | None:
@@ -154,6 +158,8 @@ def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, s
         needed.append("event_time")
     for name in needed:
         field = wanted.fields[name]
+        if names.count(field) > 1:
+            raise ValueError(f"the reports have several columns {field!r}: leave one")
         if field not in names:
             rename = f" Rename it, or give columns={{{name!r}: ...}}"
             meant = did_you_mean(field, names, before="; ", after=rename)

@@ -17,14 +17,16 @@ _UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 _LARGEST_TIME = 2**61
 
 
-def _unwrapped(array: pa.Array) -> pa.Array:
+def unwrapped(array: pa.Array) -> pa.Array:
     """The values of an array without chunks, dictionaries, extension types, views and large offsets."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        # Arrow takes nothing out of a dictionary of views, as the categories of polars are.
+        words = unwrapped(array.dictionary)
+        array = pa.DictionaryArray.from_arrays(array.indices, words).dictionary_decode()
     kind = array.type
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
         return pc.cast(array, pa.string())
@@ -40,7 +42,7 @@ def _names(array: pa.Array) -> pa.Array:
 
 def as_text(array: pa.Array) -> pa.Array:
     """Values as text; what is none, such as bytes that are not UTF-8 and nested values, becomes null."""
-    array = _unwrapped(array)
+    array = unwrapped(array)
     kind = array.type
     if pa.types.is_string(kind):
         return array
@@ -53,7 +55,7 @@ def as_text(array: pa.Array) -> pa.Array:
 
 def as_json_values(array: pa.Array) -> pa.Array:
     """Values of any type that is not nested as numbers, text, bytes or truth values."""
-    array = _unwrapped(array)
+    array = unwrapped(array)
     kind = array.type
     plain = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
     if is_number(kind) or pa.types.is_fixed_size_binary(kind) or any(is_plain(kind) for is_plain in plain):
@@ -118,7 +120,7 @@ def parts_of(data: bytes, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
 
 def _user_keys(array: pa.Array) -> pa.Array:
     """User keys as bytes: the UTF-8 of a string, 16 raw bytes unchanged, the 16 bytes of a UUID in text."""
-    array = _unwrapped(array)
+    array = unwrapped(array)
     kind = array.type
     if pa.types.is_fixed_size_binary(kind):
         if kind.byte_width == 16:
@@ -157,7 +159,7 @@ def _event_times(array: pa.Array) -> pa.Array:
     A time without a zone becomes null, in text and as a timestamp: it may be hours away from what was meant.
     Implausible times are kept: validation refuses them and names the problem.
     """
-    array = _unwrapped(array)
+    array = unwrapped(array)
     kind = array.type
     if is_without_zone(kind):
         return pa.nulls(len(array), pa.int64())
@@ -197,7 +199,7 @@ def _payloads(array: pa.Array) -> pa.Array:
     The mechanism validates them. A value of any other type becomes NaN and not null, because a null payload
     counts as missing. No mechanism has reports of such types, and Python cannot represent every Arrow value.
     """
-    array = _unwrapped(array)
+    array = unwrapped(array)
     kind = array.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.uint64():
         # A cast of the largest unsigned integers to int64 would wrap: 2**64 - 1 would be -1.

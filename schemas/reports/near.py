@@ -40,7 +40,8 @@ def meant(
     near: list[str | None] = [None] * len(lacks_any)
     compared: dict[tuple[tuple[str, ...], tuple[str, ...]], str | None] = {}
     for row in np.flatnonzero(lacks_any)[:MOST_LOOKED_AT].tolist():
-        names = itertools.islice(fields(row), MOST_NAMES)
+        # Records that a program made may have names that are no text.
+        names = map(str, itertools.islice(fields(row), MOST_NAMES))
         lacking = tuple(name for name, of in missing.items() if of[row])
         # Names with digits may have ids in them.
         case = tuple(n for n in names if len(n) <= LONGEST_NAME and not any(map(str.isdigit, n))), lacking

@@ -256,6 +256,7 @@ def test_mistakes_are_told_when_the_pipeline_is_built(small_text: str) -> None:
         ({"columns": {"event_time": "ts"}, "event_time": None}, "'ts' there; leave out event_time=None"),
         ({"partitions": 0}, "partitions=0: from 1 to 65536"),
         ({"user_id_key": b"short"}, "user_id_key has 5 bytes: 16 or more are needed"),
+        ({"user_id_key": "sixteen letters or more"}, "user_id_key is of type str: give bytes"),
     ):
         with pytest.raises(ValueError, match=sentence):
             ldp.beam.Estimate(small_text, **wrong)
@@ -265,6 +266,29 @@ def test_mistakes_are_told_when_the_pipeline_is_built(small_text: str) -> None:
         ldp.beam.ReadReports(small_text, "/nowhere/*.avro")
     with pytest.raises(ValueError, match="user_id_key has 5 bytes"):
         ldp.beam.ReadReports(small_text, "/nowhere/*.avro", user_id_key=b"short")
+
+
+def test_files_that_cannot_be_read_are_told_of_by_the_names_of_arguments(
+    small_text: str, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text("no report")
+    for patterns, sentence in (
+        ("/nowhere/*.avro", r"^patterns /nowhere/\*.avro: no file has this name"),
+        ([], "^patterns: there is none"),
+        ("", "^patterns '': no file has this name"),
+        (f"{tmp_path}/*", "leave them out of patterns, or count .* with skip_bad_files=True"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            ldp.beam.ReadReports(small_text, patterns)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_record_may_have_names_that_are_no_text(small_text: str, keep: bool) -> None:
+    with local() as pipeline:
+        reports = pipeline | beam.Create([{"user_id": "ann", 3: "x"}])
+        found = reports | ldp.beam.Estimate(small_text, keep_bad_records=keep)
+        reasons = found.dead_letters | beam.Map(lambda row: (row.reason, row.record))
+        assert_that(reasons, equal_to([("no_service", b'{"3": "x", "user_id": "ann"}' if keep else None)]))
 
 
 def test_an_element_of_another_type_is_named() -> None:

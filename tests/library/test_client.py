@@ -363,3 +363,28 @@ def test_texts_that_readers_refuse_are_refused(given: dict[str, str], what: str)
     client.report(1, **{name: text.encode()[:256].decode("utf-8", "ignore") for name, text in given.items()})
     with pytest.raises(ValueError, match=what):
         client.report(1, **given)
+
+
+@pytest.mark.parametrize("given", [{"user_ids": ["\udc80"]}, {"report_ids": ["\udc80"]}])
+def test_text_that_utf_8_cannot_write_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="texts that UTF-8 can write"):
+        ldp.Client(DRINKS, "drink", "app").reports(["tea"], **given)
+
+
+def test_categories_are_taken_from_categories_of_polars_and_others_are_refused() -> None:
+    client = ldp.Client(DRINKS, "drink", "app")
+    assert client.reports(pl.Series(["tea", "water"], dtype=pl.Categorical)).num_rows == 2
+    with pytest.raises(ValueError, match="which is no category"):
+        client.reports(["\udc80"])
+
+
+DRINKS = ldp.Study.from_dict(
+    study="drinks",
+    attributes={
+        "drink": {
+            "domain": {"categories": ["tea", "water"]},
+            "services": {"app": {"mechanism": "grr", "epsilon": 1}},
+            "estimates": {"shares": {"estimator": "auto"}},
+        }
+    },
+)

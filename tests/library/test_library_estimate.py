@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -387,3 +389,70 @@ def test_it_leaves_the_callers_threads_of_blas_as_they_were() -> None:
         before = threads()
         ldp.estimate(MINUTES, PAYLOADS)
         assert threads() == before
+
+
+MAPS = ldp.Study.from_dict(
+    study="maps",
+    attributes={
+        "minutes": {
+            "domain": {"numeric": [0, 180]},
+            "services": {"maps": {"mechanism": "square_wave", "epsilon": 1.0}},
+            "estimates": {"mean": {"estimator": "ivw"}},
+        }
+    },
+)
+TWO = {"user_id": ["ann", "bob"], "service": ["maps", "maps"], "payload": [0.4, 0.6]}
+
+
+def test_categories_of_polars_are_texts() -> None:
+    table = pl.DataFrame(TWO).with_columns(
+        pl.col("user_id").cast(pl.Categorical), pl.col("service").cast(pl.Enum(["maps"]))
+    )
+    assert ldp.estimate(MAPS, table).records() == ldp.estimate(MAPS, TWO).records()
+
+
+@pytest.mark.parametrize(
+    "of", [pl.DataFrame, lambda columns: {**columns, "user_id": pl.Series(columns["user_id"])}]
+)
+def test_user_ids_that_are_objects_of_polars_are_taken_by_their_value(of: Callable[[Any], Any]) -> None:
+    ids = [uuid.UUID(int=1), uuid.UUID(int=2)]
+    tables = [of({**TWO, "user_id": [uuid.UUID(int=one.int) for one in ids]}) for _ in range(2)]
+    counts = ldp.estimate(MAPS, tables).counts
+    assert (counts["used"], counts["duplicates"]) == (2, 2)
+    assert (
+        ldp.estimate(MAPS, tables).records()
+        == ldp.estimate(MAPS, {**TWO, "user_id": list(map(str, ids))}).records()
+    )
+
+
+def test_texts_of_polars_stand_beside_payloads_of_several_types() -> None:
+    mixed = {**TWO, "user_id": pl.Series(TWO["user_id"]), "payload": [0.4, b"x"]}
+    assert ldp.estimate(MAPS, mixed).counts["dead_letters_by_reason"] == {"payload_not_a_number": 1}
+
+
+@pytest.mark.parametrize("of", [pd.DataFrame, dict], ids=["pandas", "dict"])
+def test_user_ids_of_more_than_64_bits_are_taken_and_none_that_utf_8_cannot_write(
+    of: Callable[[Any], Any],
+) -> None:
+    assert ldp.estimate(MAPS, of({**TWO, "user_id": [2**70, 2]})).counts["used"] == 2
+    bad = of({**TWO, "user_id": pd.Series(["\udc80", 3], dtype=object)})
+    assert ldp.estimate(MAPS, bad).counts["dead_letters_by_reason"] == {"no_user_id": 1}
+
+
+@pytest.mark.parametrize("series", [pd.Series([0.4]), pl.Series([0.4]), pa.chunked_array([[0.4]])])
+def test_a_series_is_no_table(series: Any) -> None:
+    with pytest.raises(TypeError, match="give a table of pandas"):
+        ldp.estimate(MAPS, series)
+
+
+def test_a_column_that_is_there_twice_is_refused_where_it_is_read() -> None:
+    columns, names = [pa.array(values) for values in TWO.values()], list(TWO)
+    with pytest.raises(ValueError, match="several columns 'payload': leave one"):
+        ldp.estimate(MAPS, pa.table([*columns, columns[2]], names=[*names, "payload"]))
+    more = pa.table([*columns, columns[2], columns[2]], names=[*names, "x", "x"])
+    assert ldp.estimate(MAPS, more).counts["used"] == 2
+
+
+def test_a_record_may_have_names_that_are_no_text() -> None:
+    with pytest.raises(ValueError, match="no column 'payload'"):
+        ldp.estimate(MAPS, [{"user_id": "ann", 3: 4}])

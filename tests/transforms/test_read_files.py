@@ -386,3 +386,12 @@ def test_a_file_that_was_cut_short_is_damaged(data: bytes, reports: int, detail:
     (tmp_path / "x").write_bytes(data)
     read, (letter,) = read_after(tmp_path / "x")
     assert (read, detail in letter.detail) == (reports, True), letter.detail
+
+
+def test_an_empty_name_is_not_the_folder_in_which_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"{}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="--input '': no file has this name"):
+        files.match([""])

@@ -99,7 +99,7 @@ class Disclosure:
             the input.
 
     Raises:
-        ValueError: if the key is shorter, or if ``records`` is true and a key is given.
+        ValueError: if the key is no bytes or shorter, or if ``records`` is true and a key is given.
     """
 
     records: bool = False
@@ -108,6 +108,8 @@ class Disclosure:
     def __post_init__(self) -> None:
         if self.user_id_key is None:
             return
+        if not isinstance(self.user_id_key, bytes):
+            raise ValueError(f"user_id_key is of type {type(self.user_id_key).__name__}: give bytes")
         if len(self.user_id_key) < SHORTEST_KEY:
             raise ValueError(
                 f"user_id_key has {len(self.user_id_key)} bytes: {SHORTEST_KEY} or more are needed"

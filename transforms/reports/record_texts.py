@@ -20,7 +20,7 @@ _ESCAPED = r'["\\]|[^ -~]'
 
 def record_bytes(record: Mapping[str, object]) -> bytes:
     """One decoded record."""
-    present = {name: value for name, value in record.items() if value is not None}
+    present = {str(name): value for name, value in record.items() if value is not None}
     return _json_of(present).encode()
 
 

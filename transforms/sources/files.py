@@ -135,8 +135,9 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         raise FileNotFoundError(f"--input: {lacking(patterns) or error}") from None
     sizes: dict[str, tuple[str, int]] = {}
     for pattern, entries in zip(patterns, found, strict=True):
-        if not entries:
-            raise FileNotFoundError(f"--input {pattern}: no file has this name")
+        # Beam takes an empty name for the folder in which the program runs.
+        if not entries or not pattern:
+            raise FileNotFoundError(f"--input {pattern or repr(pattern)}: no file has this name")
         for entry in entries:
             sizes.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
     return sorted(sizes.values())
