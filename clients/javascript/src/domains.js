@@ -6,7 +6,8 @@
  */
 
 export function shown(value) {
-  return typeof value === "number" ? `${value}` : (JSON.stringify(value) ?? typeof value);
+  if (typeof value === "number" || typeof value === "bigint") return `${value}`;
+  return JSON.stringify(value) ?? typeof value;
 }
 
 /** See that an object has no key but some known ones: one that is misspelt would have no effect. */
@@ -83,8 +84,11 @@ function keysDomain({ keys, values }) {
   const scaled = scaling(values, "values");
   const [low, high] = values;
   const read = (value) => {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      throw new TypeError(`the value must be an object with a number for each key, found ${shown(value)}`);
+    // A Map has no keys of its own, and would be a person without any.
+    const isObject = typeof value === "object" && value !== null;
+    if (!isObject || typeof value[Symbol.iterator] === "function") {
+      const found = value instanceof Map ? "a Map" : shown(value);
+      throw new TypeError(`the value must be an object with a number for each key, found ${found}`);
     }
     const pairs = Object.entries(value).map(([key, number]) => {
       const found = index(key);

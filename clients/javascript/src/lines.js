@@ -1,6 +1,7 @@
 /** Reports as lines of JSON, as `ldpbeam estimate` and `ldpbeam stream` read them. */
 
 import { hexadecimal } from "./bytes.js";
+import { shown } from "./domains.js";
 
 /** The most bytes of a text. */
 const LONGEST = 256;
@@ -13,16 +14,16 @@ function bytesOf(text) {
 }
 
 function userId(id) {
-  const length = typeof id === "string" ? bytesOf(id) : 0;
+  const length = typeof id === "string" && id.isWellFormed() ? bytesOf(id) : 0;
   if (length < 1 || length > LONGEST) {
-    throw new TypeError(`user_id must be text of 1 to ${LONGEST} bytes, found ${JSON.stringify(id)}`);
+    throw new TypeError(`user_id must be text of 1 to ${LONGEST} bytes, found ${shown(id)}`);
   }
   return id;
 }
 
 function checkText(name, text) {
-  if (typeof text !== "string") {
-    throw new TypeError(`${name} must be text, found ${JSON.stringify(text)}`);
+  if (typeof text !== "string" || !text.isWellFormed()) {
+    throw new TypeError(`${name} must be text, found ${shown(text)}`);
   }
   if (bytesOf(text) > LONGEST) {
     throw new TypeError(`${name} must be text of at most ${LONGEST} bytes, found ${bytesOf(text)} bytes`);
@@ -30,7 +31,7 @@ function checkText(name, text) {
 }
 
 function eventTime(time) {
-  const found = JSON.stringify(time);
+  const found = shown(time);
   let milliseconds = time;
   if (time instanceof Date) milliseconds = time.getTime();
   if (typeof time === "string") milliseconds = ZONED.test(time) ? Date.parse(time) : NaN;
@@ -49,7 +50,7 @@ function eventTime(time) {
 function payloadOf(payload) {
   if (payload instanceof Uint8Array) return hexadecimal(payload);
   if (typeof payload === "number" && Number.isFinite(payload)) return payload;
-  throw new TypeError(`payload must be what report returned, found ${JSON.stringify(payload)}`);
+  throw new TypeError(`payload must be what report returned, found ${shown(payload)}`);
 }
 
 /**

@@ -23,6 +23,14 @@ test("numbers are scaled, and clipped to the domain", () => {
   same(RATINGS, { alien: 2, jaws: 5 }, { keys: 2, values: [0, 1] }, { 0: 1, 1: 0.25 }, [0.6, 0.1, 0.4]);
 });
 
+test("a Map is refused, which would be a person without keys", () => {
+  assert.throws(() => report(RATINGS, new Map([["jaws", 2]])), /an object with a number for each key, found a Map/);
+});
+
+test("a BigInt is no number", () => {
+  assert.throws(() => report(MINUTES, 45n), /the value must be a number, found 45$/);
+});
+
 test("categories have names, or numbers where the study gives how many there are", () => {
   same(TRANSPORT, "bike", { categories: 3 }, 2, [0.9, 0.7]);
   same(TRANSPORT, "bike", { categories: 3 }, "2", [0.9, 0.7]);
