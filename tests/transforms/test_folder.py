@@ -245,6 +245,58 @@ def test_of_a_file_each_part_is_a_parcel_that_is_done_by_itself(
     assert everything(watching.open("run-3")) == []
 
 
+def append(path: Path, users: Sequence[str]) -> None:
+    """Append reports to a file, which need not exist."""
+    with path.open("a+b") as stream:
+        if path.suffix == ".avro":
+            fastavro.writer(stream, SCHEMA, records(users), sync_interval=200)
+        else:
+            stream.write(lines(users))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "avro"])
+@pytest.mark.parametrize("size", [1500, 10**9])
+def test_of_a_file_that_grew_the_next_run_reads_what_was_appended(
+    kind: str, size: int, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "RANGE_BYTES", size)
+    path = watching.path / f"reports.{kind}"
+    for run, (first, after) in enumerate([(0, 100), (100, 110), (110, 300)]):
+        append(path, MANY[first:after])
+        opened = watching.open(f"run-{run}")
+        feed_batches = everything(opened)
+        assert users(feed_batches) == MANY[first:after]
+        acknowledge(opened, feed_batches)
+    assert everything(watching.open("run-3")) == []
+
+
+def test_a_last_line_without_an_end_is_read_once_though_more_follows(watching: Watching) -> None:
+    path = watching.path / "a"
+    path.write_bytes(lines(["ann"])[:-1])
+    first = watching.open("run-1")
+    acknowledge(first, everything(first))
+    path.write_bytes(lines(["ann", "bob"]))
+    assert users(everything(watching.open("run-2"))) == ["bob"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "avro"])
+@pytest.mark.parametrize("now", [MANY[:200], [f"another {user}" for user in MANY]])
+def test_a_file_that_was_written_anew_after_a_run_read_it_is_a_dead_letter(
+    kind: str, now: list[str], watching: Watching
+) -> None:
+    write, _ = KINDS[kind]
+    path = watching.path / f"reports.{kind}"
+    path.write_bytes(write(MANY[:250]))
+    first = watching.open("run-1")
+    acknowledge(first, everything(first))
+    path.write_bytes(write(now))
+    (feed_batch,) = everything(watching.open("run-2"))
+    assert users([feed_batch]) == []
+    assert [letter.reason for letter in feed_batch.letters] == ["bad_file"]
+    assert "written anew since" in feed_batch.letters[0].detail
+    assert feed_batch.damaged == [str(path)]
+
+
 def test_a_file_that_is_none_is_a_dead_letter_once(watching: Watching) -> None:
     (watching.path / "a.txt").write_text("these are no reports")
     (watching.path / "b.avro").write_bytes(avro(MANY)[:50])

@@ -7,23 +7,26 @@ the watermark comes from the event times, as for Pub/Sub.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.sources.watermark import Pulls
-from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
+from ldpbeam.transforms.storage import literal, make_folder, open_raw, read_json, replacing
 
 #: Seconds between two searches for new files.
 LOOKING_SECONDS = 2.0
@@ -85,7 +88,10 @@ class _Watched(OpenFeed):
         # A feed that is opened again in the same run continues.
         self._safe = set(_read(self._path)) if FileSystems.exists(self._path) else set()
         self._done = self._safe.union(feed.done)
-        self._waiting: deque[tuple[FileRange | BadFile, float]] = deque()
+        #: By (path, start), where a part ends that is acknowledged.
+        self._ends = dict(filter(None, map(_span_of, self._done)))
+        #: What is to be read, when it was written, and when the oldest was from it on, in milliseconds.
+        self._waiting: deque[tuple[FileRange | BadFile, int, int]] = deque()
         self._looked = -LOOKING_SECONDS
         self._pulls = Pulls()
         #: The batches of the range that is being read.
@@ -100,21 +106,16 @@ class _Watched(OpenFeed):
             self._look()
             self._pulls.answer(len(self._waiting))
             self._looked = time.monotonic()
-        while self._waiting:
-            part, written = self._waiting.popleft()
-            receipt = _receipt(part)
-            if receipt not in self._done:
-                self._batches = self._read(part, receipt, int(1000 * written))
-                return next(self._batches)
-        return None
+        if not self._waiting:
+            return None
+        self._batches = self._read(*self._waiting.popleft())
+        return next(self._batches)
 
-    def _read(self, part: FileRange | BadFile, receipt: str, published: int) -> Iterator[FeedBatch]:
+    def _read(self, part: FileRange | BadFile, published: int, oldest: int) -> Iterator[FeedBatch]:
         """The batches of a range of a file; the last batch carries the receipt of the range."""
         batches: list[pa.RecordBatch] = []
         letters: list[DeadLetter] = []
         size = 0
-        # Parts that wait may be older.
-        oldest = min([published, *(int(1000 * written) for _, written in self._waiting)])
         for item in read_range(part, self.feed.columns):
             if size >= DECODED_BYTES:
                 yield FeedBatch(batches, letters, [], published, _damaged(part.path, letters), oldest)
@@ -126,7 +127,8 @@ class _Watched(OpenFeed):
                 metadata = {**(item.schema.metadata or {}), b"file": part.path.encode()}
                 batches.append(item.replace_schema_metadata(metadata))
                 size += item.nbytes
-        yield FeedBatch(batches, letters, [receipt], published, _damaged(part.path, letters), oldest)
+        damaged = _damaged(part.path, letters)
+        yield FeedBatch(batches, letters, [_receipt(part)], published, damaged, oldest)
 
     def _look(self) -> None:
         try:
@@ -136,11 +138,38 @@ class _Watched(OpenFeed):
         entries: dict[str, Any] = {
             absolute(entry.path): entry for of_pattern in found for entry in of_pattern
         }
+        parts: list[tuple[FileRange | BadFile, int]] = []
         for path in sorted(entries.keys() - self._known):
             self._known.add(path)
             entry = entries[path]
+            published = int(1000 * (entry.last_updated_in_seconds or time.time()))
             for part in split_or_keep(sniff(path, entry.size_in_bytes), RANGE_BYTES):
-                self._waiting.append((part, entry.last_updated_in_seconds or time.time()))
+                unread = self._unread(part)
+                if _receipt(unread) not in self._done:
+                    parts.append((unread, published))
+        # Those that wait longer may be older.
+        oldest = accumulate((published for _, published in reversed(parts)), min)
+        self._waiting.extendleft((*part, least) for part, least in zip(reversed(parts), oldest, strict=True))
+
+    def _unread(self, part: FileRange | BadFile) -> FileRange | BadFile:
+        """A part without its beginning that is acknowledged: its file has been appended to since."""
+        if isinstance(part, BadFile):
+            return part
+        start = end = part.start
+        while end < part.stop and (part.path, end) in self._ends:
+            start, end = end, self._ends[part.path, end]
+        if end == part.stop:
+            return part._replace(start=start)
+        try:
+            if end == part.start or (end < part.stop and _is_appended(part, end)):
+                return part._replace(start=end)
+        except (BeamIOError, OSError, ValueError) as error:
+            return BadFile(part.path, str(error))
+        return BadFile(
+            part.path,
+            f"an earlier run read it up to byte {end:,}, and it was written anew since; write reports into a "
+            "new file",
+        )
 
     @property
     def silent(self) -> int | None:
@@ -161,6 +190,26 @@ class _Watched(OpenFeed):
 
 def _damaged(path: str, letters: Sequence[DeadLetter]) -> list[str]:
     return [path] if any(letter.reason in DAMAGE for letter in letters) else []
+
+
+def _is_appended(part: FileRange, end: int) -> bool:
+    """Whether a line or a block of a file ends at an offset, as where something was appended."""
+    if part.format == "jsonl.gz":
+        return False
+    with open_raw(part.path) as stream:
+        if part.format == "avro":
+            sync = read_header(stream).sync
+            stream.seek(end - len(sync))
+            return stream.read(len(sync)) == sync
+        # A last line need not have an end, and then what is appended begins with it.
+        stream.seek(end - 1)
+        return b"\n" in stream.read(2)
+
+
+def _span_of(receipt: str) -> tuple[tuple[str, int], int] | None:
+    """(path, start) and the end of the part of a receipt; None for that of a file that could not be read."""
+    named = re.fullmatch(r"(.*)#(\d+)-(\d+)", receipt, re.DOTALL)
+    return ((named[1], int(named[2])), int(named[3])) if named else None
 
 
 def _receipt(part: FileRange | BadFile) -> str:
