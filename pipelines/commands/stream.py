@@ -22,7 +22,7 @@ from ldpbeam.pipelines.estimates.published import warnings_of
 from ldpbeam.pipelines.estimates.read import fit_of_panes
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.graphs.engines import Engine, engine_of
-from ldpbeam.pipelines.graphs.stream import StreamJob, build, run_name
+from ldpbeam.pipelines.graphs.stream import StreamJob, build
 from ldpbeam.pipelines.pages.write import kept_current
 from ldpbeam.pipelines.printing import document, note, warn
 from ldpbeam.pipelines.runs.feed import open_feed
@@ -40,6 +40,7 @@ from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continue
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
+    new_run,
     owned_by_stream,
     read_run_accounting,
     resume,
@@ -119,7 +120,9 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
     """
     left = _left(request, engine)
     continues, _ = left
-    name = request.resume or (continues.run if continues is not None else run_name(datetime.now(UTC)))
+    name = request.resume or (
+        continues.run if continues is not None else new_run(request.output, datetime.now(UTC))
+    )
     if request.resume:
         resume(request.output, request.resume)
     with open_feed(request.feed, request.columns, request.output, name, continues) as opened:

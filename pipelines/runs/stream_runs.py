@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, run_name
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     INCOMPLETE,
@@ -123,9 +125,27 @@ def earlier_runs(output: str, this_run: str) -> tuple[str, ...]:
         output: the folder that the runs share.
         this_run: the name of this run, which may be resumed.
     """
+    return tuple(name for name in _runs(output) if name < this_run)
+
+
+def new_run(output: str, now: datetime) -> str:
+    """A name for a run that begins now, after all that are in a folder, though the clock was set back.
+
+    The order of names is that of runs: it says which run goes on, and how many there were before.
+
+    Args:
+        output: the folder that the runs share.
+        now: the clock.
+    """
+    begun = [datetime.fromtimestamp(begun_at(name) / 1000, UTC) for name in _runs(output)]
+    return run_name(max([now, *(time + timedelta(seconds=1) for time in begun)]))
+
+
+def _runs(output: str) -> list[str]:
+    """The names of the runs in a folder, in their order; a person may have put other folders there."""
     with named_in_errors(output):
-        names = sorted(map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{RUN}")))
-    return tuple(name for name in names if name < this_run)
+        names = map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{RUN}"))
+        return sorted(name for name in names if re.match(r"\d{8}T\d{6}Z-", name))
 
 
 def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:

@@ -14,7 +14,7 @@ from ldpbeam import Answers, tally
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.graphs.stream import begun_at, run_name
-from ldpbeam.pipelines.runs.stream_runs import earlier_runs
+from ldpbeam.pipelines.runs.stream_runs import earlier_runs, new_run
 from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.records import Fit
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -79,3 +79,15 @@ def test_a_run_begins_when_its_name_says_and_knows_the_runs_before(tmp_path: Pat
         (tmp_path / "out" / "runs" / name).mkdir(parents=True)
         (tmp_path / "out" / "runs" / name / "run.json").write_text("{}")
     assert earlier_runs(str(tmp_path / "out"), names[1]) == (names[0],)
+
+
+def test_a_run_comes_after_all_others_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    now = datetime(2026, 11, 20, 10, 0, 7, tzinfo=UTC)
+    ahead = [run_name(now + timedelta(hours=hour)) for hour in (0, 2)]
+    for name in (*ahead, "backup"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").write_text("{}")
+    name = new_run(str(tmp_path), now)
+    assert earlier_runs(str(tmp_path), name) == tuple(ahead)
+    assert begun_at(name) == begun_at(ahead[1]) + 1000
+    assert begun_at(new_run(str(tmp_path), now + timedelta(hours=3))) == begun_at(ahead[0]) + 3 * HOUR
