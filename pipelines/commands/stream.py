@@ -27,7 +27,6 @@ from ldpbeam.pipelines.pages.write import kept_current
 from ldpbeam.pipelines.printing import document, note, warn
 from ldpbeam.pipelines.runs.feed import open_feed
 from ldpbeam.pipelines.runs.output import (
-    COUNTED,
     DEAD_LETTERS,
     ESTIMATES,
     LEDGER_FOLDER,
@@ -161,7 +160,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
             if _left(request, engine) != left:
                 raise UserError(f"--output {job.output}: a run that was there has just ended; start again")
             if job.replay is not None:
-                begin(job.of_run(COUNTED), job.replay)
+                begin(job.of_run(""), job.replay)
             if continues is not None:
                 resume(request.output, name)
                 note(_about_continued(continues))

@@ -9,6 +9,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.output import (
+    ACCOUNTING,
     COUNTED,
     INCOMPLETE,
     RUN,
@@ -19,6 +20,7 @@ from ldpbeam.pipelines.runs.output import (
     named_in_errors,
 )
 from ldpbeam.study import Study
+from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.sources.journal import (
     RUNS,
@@ -172,17 +174,21 @@ def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Re
     return replace(replay, starts=starts, counted=tuple(sorted(counted.items())))
 
 
-def begin(path: str, replay: Replay) -> None:
-    """Write the running accounting with which a process begins.
+def begin(folder: str, replay: Replay) -> None:
+    """Write the accounting with which a process begins.
+
+    What an earlier process counted and is not final is counted anew: until then nobody may read it as counts
+    of this one.
 
     Args:
-        path: the file; of what an earlier process has left there, the final counts stay.
+        folder: the run's folder; of what an earlier process has left there, the final counts stay.
         replay: what the process knows.
     """
-    running = RunningAccounting()
+    path, running = FileSystems.join(folder, COUNTED), RunningAccounting()
     if FileSystems.exists(path):
         with open_raw(path) as stream:
             running = RunningAccounting.of_json(stream.read()).final_only()
     running.positions, running.ended = dict(replay.counted), False
-    make_folder(FileSystems.split(path)[0])
+    make_folder(folder)
     write_bytes(path, running.to_json() + b"\n")
+    write_accounting(FileSystems.join(folder, ACCOUNTING), running.counts())

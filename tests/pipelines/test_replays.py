@@ -16,8 +16,9 @@ from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, contin
 from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.running import RunningAccounting
-from ldpbeam.transforms.reports.counts import USED, of_window, with_origin
+from ldpbeam.transforms.reports.counts import IN, USED, of_window, with_origin
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow
 from ldpbeam.transforms.sources.kafka import KafkaFeed
@@ -114,9 +115,20 @@ def test_windows_that_have_settled_need_no_offset(tmp_path: Path) -> None:
     assert run.positions == {0: 20, 1: 4}
     replay = beginning(run, ((0, 20), (1, 4)))
     path = tmp_path / "runs" / RUN / "counted.json"
-    begin(str(path), replay)
+    begin(str(path.parent), replay)
     left = RunningAccounting.of_json(path.read_bytes())
     assert dict(left.counts()) == {USED: 7}
+
+
+def test_the_accounting_begins_with_what_is_final_whatever_the_earlier_process_wrote(tmp_path: Path) -> None:
+    killed(tmp_path, settled=2 * MINUTE + 2)
+    run, folder = continued(STUDY, str(tmp_path)), tmp_path / "runs" / RUN
+    assert run is not None
+    # It is written after the counts that are final, so a kill between the two leaves it behind them.
+    write_accounting(str(folder / "accounting.json"), [(IN, 3)])
+    begin(str(folder), beginning(run, ((0, 20), (1, 4))))
+    counts = json.loads((folder / "accounting.json").read_bytes())
+    assert (counts[IN], counts[USED]) == (0, 7)
 
 
 def test_a_run_goes_on_until_it_has_published_its_last_windows_and_after_a_stop(tmp_path: Path) -> None:
@@ -133,7 +145,7 @@ def test_a_run_goes_on_until_it_has_published_its_last_windows_and_after_a_stop(
     run = continued(STUDY, str(tmp_path))
     assert run is not None
     # The process that goes on has not ended.
-    begin(str(path), run.replay)
+    begin(str(path.parent), run.replay)
     assert not RunningAccounting.of_json(path.read_bytes()).ended
 
 
