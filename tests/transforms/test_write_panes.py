@@ -322,6 +322,26 @@ def test_estimates_are_published_with_their_ids_and_a_bundle_waits_for_them(
     assert broker.told[len(texts) :] == broker.told[: len(texts)]
 
 
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_server_that_does_not_take_an_estimate_is_named_with_its_topic(
+    refused: bool, writing: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pubsub = pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
+    exceptions = pytest.importorskip("google.api_core.exceptions")
+    broker = Broker()
+    monkeypatch.setattr(pubsub, "PublisherClient", lambda: broker)
+    monkeypatch.setattr(panes, "PATIENCE", 0.0)
+    publish = Publish("projects/p/topics/estimates")
+    publish.setup()
+    publish.start_bundle()
+    publish.process(next(iter(writing().process(("x", PANE)))))
+    if refused:
+        broker.answers[0].set_exception(exceptions.NotFound("the topic is gone"))
+    said = "the topic is gone" if refused else "no answer for 0 seconds"
+    with pytest.raises(OSError, match=f"^projects/p/topics/estimates: {said}$"):
+        publish.finish_bundle()
+
+
 def told(name: str, mean: float | None, group: str | None = None) -> EstimateRecord:
     return estimate_record(
         PLAIN, replace(PANE[0], group=group), name, Estimate("em", ("maps",), 40, 40, mean=mean)

@@ -9,12 +9,9 @@ import apache_beam as beam
 
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.transforms.outputs.panes import estimate_id
+from ldpbeam.transforms.outputs.panes import PATIENCE, estimate_id
 from ldpbeam.transforms.sources.kafka import CONTENT_TYPE
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
-
-#: Seconds to wait until the brokers have the estimates of a bundle.
-PATIENCE = 60.0
 
 
 class PublishToKafka(beam.DoFn):

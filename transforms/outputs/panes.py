@@ -29,6 +29,8 @@ from ldpbeam.untrusted import shown
 
 #: The logger that gets one line per pane; a command prints it, an engine's worker logs it.
 PANES = logging.getLogger("ldpbeam.panes")
+#: Seconds to wait until a server has the estimates of a bundle.
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -194,12 +196,15 @@ class Publish(beam.DoFn):
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self._publisher: Any
+        self._refusal: type[Exception]
         self._sent: list[Any]
 
     def setup(self) -> None:
         """Connect to the server in ``PUBSUB_EMULATOR_HOST``, or Google's."""
+        from google.api_core.exceptions import GoogleAPIError
         from google.cloud import pubsub_v1
 
+        self._refusal = GoogleAPIError
         self._publisher = pubsub_v1.PublisherClient()
 
     def start_bundle(self) -> None:
@@ -213,6 +218,15 @@ class Publish(beam.DoFn):
         self._sent.append(self._publisher.publish(self.topic, message, **attributes))
 
     def finish_bundle(self) -> None:
-        """Wait until the server has every estimate; after a failure the engine retries the bundle."""
+        """Wait until the server has every estimate; after a failure the engine retries the bundle.
+
+        Raises:
+            OSError: if it does not have them all.
+        """
         for future in self._sent:
-            future.result(timeout=60)
+            try:
+                future.result(timeout=PATIENCE)
+            except TimeoutError:
+                raise OSError(f"{self.topic}: no answer for {PATIENCE:.0f} seconds") from None
+            except self._refusal as error:
+                raise OSError(f"{self.topic}: {getattr(error, 'message', None) or error}") from None
