@@ -38,10 +38,13 @@ from ldpbeam.untrusted import cut_short
 RATE_SECONDS = 10.0
 #: What is called when an engine has started: the run, whether its workers are here, and the engine's handle.
 Watch = Callable[[StreamJob, bool, Any], None]
-#: What the command prints when the user asks a second time to stop.
 _LOST_HERE = (
     "ended before it could stop: reports in open windows that were acknowledged are lost, and the next run "
     "into this folder marks those windows incomplete"
+)
+_LOST_NOTHING = (
+    "ended before it could stop: the next run into this folder goes on with this one, and reads the messages "
+    "of open windows again"
 )
 _LOST_ELSEWHERE = "this command has ended; the job has been asked to stop, and will stop by itself"
 
@@ -93,7 +96,7 @@ def run_until_stopped(
         target=_print_rate_here if here else _print_rate_elsewhere, args=(job, done), daemon=True
     )
     _keep_quiet_after(done)
-    with _panes_shown(), _engine_quiet(), _stopped_by(ask, _LOST_HERE if here else _LOST_ELSEWHERE):
+    with _panes_shown(), _engine_quiet(), _stopped_by(ask, _lost(job, here)):
         result = pipeline.run()
         if watch is not None:
             watch(job, here, result)
@@ -108,6 +111,13 @@ def run_until_stopped(
         finally:
             done.set()
             printer.join()
+
+
+def _lost(job: StreamJob, here: bool) -> str:
+    """What the command prints when the user asks a second time to stop."""
+    if not here:
+        return _LOST_ELSEWHERE
+    return _LOST_HERE if job.replay is None else _LOST_NOTHING
 
 
 class _Lines(logging.Formatter):

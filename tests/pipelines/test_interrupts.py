@@ -5,12 +5,18 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from ldpbeam.pipelines import interrupts
+from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.interrupts import interrupted_once, once_per_request
 from ldpbeam.pipelines.runs import stream_watch
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.sources.folder import FolderFeed
+from ldpbeam.transforms.sources.replay import Replay
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +60,20 @@ def test_a_stream_stops_at_the_first_request_and_ends_at_the_second(
             signal.raise_signal(signal.SIGTERM)
     assert asked == [100.0]
     assert capsys.readouterr().err == "\nldpbeam: all is lost\n"
+
+
+def test_a_second_request_says_a_loss_only_where_no_run_reads_again() -> None:
+    study = parse_study(
+        "study: s\nattributes: {x: {domain: {numeric: [0, 1]}, services: {a: {mechanism: piecewise, "
+        "epsilon: 1}}}}\nwindows: {size: 1m}\n"
+    )
+    feed = FolderFeed(("in/*",), Columns(), "", ())
+    job = StreamJob(study=study, output="out", run="run-1", feed=feed, disorder=0, partitions=1)
+    assert "that were acknowledged are lost" in stream_watch._lost(job, here=True)
+    again = stream_watch._lost(replace(job, replay=Replay()), here=True)
+    assert "reads the messages of open windows again" in again
+    assert "lost" not in again
+    assert "will stop by itself" in stream_watch._lost(job, here=False)
 
 
 def test_the_clean_up_after_ctrl_c_is_not_interrupted_by_a_second_signal(
