@@ -130,6 +130,14 @@ def test_files_that_are_being_written_are_not_read(watching: Watching) -> None:
     assert users(everything(opened)) == ["ann"]
 
 
+def test_a_file_that_is_found_empty_is_read_when_it_is_written(watching: Watching) -> None:
+    opened = watching.open()
+    (watching.path / "a.jsonl").touch()
+    assert opened.take() is None
+    watching.write("a.jsonl", "ann")
+    assert users(everything(opened)) == ["ann"]
+
+
 def test_it_looks_for_files_now_and_then(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 5.0
     monkeypatch.setattr(folder, "LOOKING_SECONDS", 2.0)

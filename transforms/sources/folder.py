@@ -140,10 +140,11 @@ class _Watched(OpenFeed):
         }
         parts: list[tuple[FileRange | BadFile, int]] = []
         for path in sorted(entries.keys() - self._known):
-            self._known.add(path)
             entry = entries[path]
             published = int(1000 * (entry.last_updated_in_seconds or time.time()))
             for part in split_or_keep(sniff(path, entry.size_in_bytes), RANGE_BYTES):
+                # An empty file has no part, and may be about to be written.
+                self._known.add(path)
                 unread = self._unread(part)
                 if _receipt(unread) not in self._done:
                     parts.append((unread, published))
