@@ -141,7 +141,9 @@ def run(cell: Cell, place: int) -> dict[str, Floats]:
     for side in sides:
         shares = (side.mean(axis=0) - q) / (p - q)
         likely = np.clip(shares, 0.0, 1.0)
-        errors = np.sqrt(mechanism.share_variances(likely, np.zeros(0, dtype=np.int64)) / PEOPLE)
+        # Supports are drawn independently, so there are no collisions of seeds.
+        noise = likely * p * (1.0 - p) + (1.0 - likely) * q * (1.0 - q)
+        errors = np.sqrt(noise / PEOPLE) / (p - q)
         low, high = within_one(shares, errors, LEVEL).T
         numbers.append(Numbers(domain.names, shares, low, high, errors))
     of_population, of_people = population[1] - population[0], truths[1] - truths[0]
