@@ -115,19 +115,19 @@ def _weighted(question: Question) -> KeyMoments:
     weights = np.divide(weights, known, out=np.full(weights.shape, 1.0 / len(versions)), where=known > 0.0)
     powers = np.stack([weights, weights, *[weights**2] * 3], axis=1)
     parts = np.array([astuple(version) for version in versions])
-    told = KeyMoments(*np.where(weights[:, None] > 0.0, powers * parts, 0.0).sum(axis=0))
+    moments = KeyMoments(*np.where(weights[:, None] > 0.0, powers * parts, 0.0).sum(axis=0))
     of_reports = {
         index: (0.0 if of_channel.sampled else 1.0) * part / question.reports_of(index)
         for index, of_channel, part in zip(question.versions, sums, weights, strict=True)
     }
-    uneven, has = question.unevenness(of_reports), np.clip(told.frequency, 0.0, 1.0)
-    total = np.clip(told.total, -has, has)
+    uneven, has = question.unevenness(of_reports), np.clip(moments.frequency, 0.0, 1.0)
+    total = np.clip(moments.total, -has, has)
     return replace(
-        told,
-        of_frequency=told.of_frequency + uneven * has * (1.0 - has),
+        moments,
+        of_frequency=moments.of_frequency + uneven * has * (1.0 - has),
         # The square of a value is at most 1.
-        of_total=told.of_total + uneven * (has - total**2),
-        of_both=told.of_both + uneven * total * (1.0 - has),
+        of_total=moments.of_total + uneven * (has - total**2),
+        of_both=moments.of_both + uneven * total * (1.0 - has),
     )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.transforms.storage import literal, make_folder, write_bytes
+from ldpbeam.transforms.storage import literal, make_folder, matching, write_bytes
 
 LOCK = ".lock"
 _ALONE, _SHARED = f"{LOCK}.alone.", f"{LOCK}.shared."
@@ -138,10 +138,8 @@ def _others(folder: str, marker: str, alone: bool) -> list[str]:
     """The paths of markers of other runs that exclude this run; stale markers are left out."""
     pattern = FileSystems.join(literal(folder), f"{f'{LOCK}.' if alone else _ALONE}*")
     # Both times come from the clock of the store.
-    updated = {
-        entry.path: entry.last_updated_in_seconds for entry in FileSystems.match([pattern])[0].metadata_list
-    }
-    (mine,) = FileSystems.match([literal(marker)])[0].metadata_list
+    updated = {entry.path: entry.last_updated_in_seconds for entry in matching(pattern)}
+    (mine,) = matching(literal(marker))
     now = mine.last_updated_in_seconds
     return [
         path

@@ -28,7 +28,7 @@ from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
 from ldpbeam.transforms.sources.watermark import LAST
-from ldpbeam.transforms.storage import literal, make_folder, replacing
+from ldpbeam.transforms.storage import literal, make_folder, matching, replacing
 from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
 
 #: A batch run gathers dead letters into at most this many files.
@@ -236,5 +236,5 @@ class _WriteLetters(beam.DoFn):
         if not self.continued:
             return 0
         pattern = FileSystems.join(literal(self.folder), "part-*.avro")
-        names = [FileSystems.split(entry.path)[1] for entry in FileSystems.match([pattern])[0].metadata_list]
+        names = [FileSystems.split(entry.path)[1] for entry in matching(pattern)]
         return max((int(name[len("part-") : -len(".avro")]) + 1 for name in names), default=0)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
+from ldpbeam.transforms.storage import literal, make_folder, matching, read_json, replacing
 
 #: The reason of the dead letter of a message that crashed the process alone.
 DEFEATED = "defeated_decoder"
@@ -44,7 +44,7 @@ def left_on_record(folder: str) -> dict[str, int]:
 
 def _records(folder: str) -> dict[str, list[str]]:
     """The ids in each record, by its path."""
-    found = FileSystems.match([FileSystems.join(folder, _NAME.format("*"))])[0].metadata_list
+    found = matching(FileSystems.join(folder, _NAME.format("*")))
     return {entry.path: read_json(entry.path)["messages"] for entry in found}
 
 

@@ -26,7 +26,7 @@ from ldpbeam.transforms.sources.feeds import DECODED_BYTES, WHOLE, Feed, FeedBat
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.sources.watermark import Pulls
-from ldpbeam.transforms.storage import literal, make_folder, open_raw, read_json, replacing
+from ldpbeam.transforms.storage import literal, make_folder, matching, open_raw, read_json, replacing
 
 #: Seconds between two searches for new files.
 LOOKING_SECONDS = 2.0
@@ -69,7 +69,7 @@ def done_before(output: str, runs: str) -> tuple[str, ...]:
     """The parts of files that earlier runs into an output folder acknowledged, sorted."""
     paths: set[str] = set()
     pattern = FileSystems.join(literal(output), runs, "*", DONE)
-    for entry in FileSystems.match([pattern])[0].metadata_list:
+    for entry in matching(pattern):
         paths.update(_read(entry.path))
     # Sorted because an engine identifies a source by the bytes of its pickle.
     return tuple(sorted(paths))

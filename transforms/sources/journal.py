@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.study import attribute_of
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.watermark import timestamp
-from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
+from ldpbeam.transforms.storage import literal, make_folder, matching, read_json, replacing, write_bytes
 from ldpbeam.windows import Bounds
 
 #: The folder in the output folder that holds one folder per run.
@@ -280,7 +280,7 @@ def positions_before(output: str) -> dict[int, int]:
     """By partition, the offset before which the runs into an output folder have read or skipped all."""
     positions: dict[int, int] = {}
     pattern = FileSystems.join(literal(output), RUNS, "*", "journal-*.json")
-    for entry in FileSystems.match([pattern])[0].metadata_list:
+    for entry in matching(pattern):
         for partition, offset in _positions(_entry(entry.path)).items():
             positions[partition] = max(offset, positions.get(partition, 0))
     return positions
@@ -345,7 +345,7 @@ def _positions(entry: dict[str, Any]) -> dict[int, int]:
 
 def _entries(folder: str, kind: str = "journal") -> Iterator[dict[str, Any]]:
     pattern = FileSystems.join(literal(folder), f"{kind}-*.json")
-    for entry in FileSystems.match([pattern])[0].metadata_list:
+    for entry in matching(pattern):
         yield _entry(entry.path)
 
 
