@@ -88,7 +88,7 @@ def checks_of(
 
 def _prism(location: str | None, *, needed: bool) -> Check:
     what = "Prism" if needed else "Prism (streams)"
-    without = "" if needed else "; without it streams run on a slow engine"
+    without = "" if needed else "; without it there are no local streams"
     try:
         prisms = prism.find.here() if location is None else prism.find.named(location)
     except (FileNotFoundError, ValueError) as error:

@@ -1,9 +1,8 @@
 """The local engine of streams: Prism, Beam's portable engine, as a separate process.
 
 Workers run in this process (``LOOPBACK``), so that it can observe and stop them. Prism is the only local
-engine that runs unbounded splittable reads, which ldpbeam's own source needs. If Prism is missing,
-``bundle_based`` replaces it. Prism and workers communicate over Unix sockets in a folder that no other
-account may enter, so that no other account can give them work.
+engine that runs unbounded splittable reads, which ldpbeam's own source needs. Prism and workers communicate
+over Unix sockets in a folder that no other account may enter, so that no other account can give them work.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.runners.portability.prism_runner import PrismRunner
 from apache_beam.runners.runner import PipelineRunner
 
@@ -34,12 +32,10 @@ OPEN = (
     "is Prism as Beam releases it, which listens on every interface, without a password: whoever reaches "
     "this machine could run programs here"
 )
-#: The message that is printed once if Prism is missing.
-WITHOUT_PRISM = (
-    f"Prism, Beam's local engine for streams, is not here ({HOW}; --allow-open-ports takes Beam's own, "
-    "which listens on every interface); without it messages are pulled ten at a time and acknowledged before "
-    "they are processed, so a crash loses them, and a report older than its window and lateness counts as "
-    "late, however long the queue"
+#: What a run says that needs Prism and finds none.
+MISSING = (
+    f"Prism, Beam's local engine of streams, is not here; {HOW} (--allow-open-ports takes Beam's own, which "
+    "listens on every interface)"
 )
 
 
@@ -108,8 +104,3 @@ def options(*, streaming: bool = False) -> Sequence[str]:
         "--experiments=prism_disable_sdf_split",
         f"--job_server_timeout={WATCHED_SECONDS}",
     ]
-
-
-def bundle_based() -> PipelineRunner:
-    """Beam's engine in this process that runs streams; it is slow and cannot run ldpbeam's own source."""
-    return BundleBasedDirectRunner()

@@ -156,7 +156,7 @@ def watched(
     output = str(tmp_path)
     (tmp_path / "runs" / "r").mkdir(parents=True)
     job: Any = SimpleNamespace(
-        study=study, output=output, run="r", native=False, of_run=lambda name: f"{output}/runs/r/{name}"
+        study=study, output=output, run="r", of_run=lambda name: f"{output}/runs/r/{name}"
     )
     monkeypatch.setattr(state, "elapsed", lambda: 1_000_000)
     monkeypatch.setattr(state.reader, "progress", lambda run: Progress(10 * HOUR, 0, Lag(5_000), 999_000))
