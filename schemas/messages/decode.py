@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines
 from ldpbeam.schemas.messages.binary import (
+    ARROW,
     BAD_MESSAGE,
-    OBJECT_MAGIC,
     BadMessage,
     Decoded,
     Message,
-    decode_container,
     decode_objects,
     decode_stream,
 )
@@ -36,7 +35,7 @@ from ldpbeam.schemas.reports.columns import Columns
 UNKNOWN_CONTENT_TYPE = "unknown_content_type"
 NOT_JSON = "not_json"
 
-JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
+JSON, LINES = "application/json", "application/x-ndjson"
 AVRO = ("application/avro", "avro/binary")
 KNOWN = (JSON, LINES, *AVRO, ARROW)
 _SPACE = b" \t\r\n"
@@ -62,10 +61,8 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
             together[_decode_reports, _texts_in(data, wanted)].append(message)
         elif kind == LINES:
             together[_decode_lines, _texts_in(data.partition(b"\n")[0], wanted)].append(message)
-        elif kind in AVRO and data.startswith(OBJECT_MAGIC):
-            together[_decode_objects, None].append(message)
         elif kind in AVRO:
-            yield from _guarded(_decode_container, [message], wanted)
+            together[_decode_objects, None].append(message)
         elif kind == ARROW:
             yield from _guarded(_decode_stream, [message], wanted)
         else:
@@ -77,8 +74,7 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
 
 def may_expand(message: Message) -> bool:
     """Whether a message may decode to many times its size: it may be compressed or have dictionaries."""
-    kind = _kind(message)
-    return kind == ARROW or (kind in AVRO and not message.data.startswith(OBJECT_MAGIC))
+    return _kind(message) == ARROW
 
 
 def _kind(message: Message) -> str:
@@ -196,5 +192,4 @@ def _placed(
 
 
 _decode_objects = functools.partial(_placed, decode_objects, single=True)
-_decode_container = functools.partial(_placed, decode_container, single=False)
 _decode_stream = functools.partial(_placed, decode_stream, single=False)
