@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -45,6 +44,7 @@ from ldpbeam.pipelines.runs.stream_runs import (
     resume,
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
+from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
@@ -61,8 +61,8 @@ def stream_command(options: argparse.Namespace, beam_arguments: list[str]) -> in
         UserError: if the options, the study, the feed or the output folder cannot be used.
     """
     request = request_of(options, beam_arguments)
-    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
-        return _run(request, Path(staged))
+    with folder_of_run() as staged:
+        return _run(request, staged)
 
 
 def _run(request: Request, staged: Path) -> int:

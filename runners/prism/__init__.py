@@ -8,7 +8,6 @@ over Unix sockets in a folder that no other account may enter, so that no other 
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,8 +72,7 @@ class _OwnPrismRunner(PrismRunner):
 
     def run_portable_pipeline(self, pipeline: Any, options: Any) -> Any:
         with contextlib.ExitStack() as started:
-            folder = private_folder()
-            started.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = started.enter_context(private_folder())
             self._server = PrismServer(self._prism, folder)
             started.callback(self._server.stop)
             self._pool = WorkerPool(target(folder / "workers"), options)
