@@ -25,6 +25,7 @@ from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of
 BAD_MESSAGE = "bad_message"
 CORRUPT_BLOCK = "corrupt_block"
 UNKNOWN_SCHEMA = "unknown_schema"
+NO_REPORTS = "it has no reports"
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -130,7 +131,7 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     The column ``row`` counts reports from the stream's start.
 
     Raises:
-        ValueError: if the data is not an Arrow stream, or two columns have the same name.
+        ValueError: if the data is not an Arrow stream or has no reports, or two columns have the same name.
     """
     data = message.data
     source = pa.BufferReader(data)
@@ -173,6 +174,9 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     except Exception as error:  # damage can raise any of Arrow's errors
         problem = f"it does not decode: {error}"
         yield BadMessage(message, max(1, claimed), CORRUPT_BLOCK, problem, data[start:], row)
+    else:
+        if not row:
+            raise ValueError(NO_REPORTS)
 
 
 def _refuse_sizes(data: bytes) -> None:

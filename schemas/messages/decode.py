@@ -23,6 +23,7 @@ from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLi
 from ldpbeam.schemas.messages.binary import (
     ARROW,
     BAD_MESSAGE,
+    NO_REPORTS,
     BadMessage,
     Decoded,
     Message,
@@ -47,8 +48,8 @@ _Decode = Callable[[Sequence[Message], Columns], Decoded]
 def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages to batches of reports, and the parts that do not decode to bad messages.
 
-    No bytes raise an error. Messages of single reports and of JSON lines are decoded together, so the order
-    of messages is not kept.
+    No bytes raise an error, and each message gives a report or a bad message. Messages of single reports and of
+    JSON lines are decoded together, so the order of messages is not kept.
 
     Args:
         messages: messages of any content type.
@@ -149,6 +150,9 @@ def _decode_reports(messages: Sequence[Message], wanted: Columns) -> Decoded:
 def _decode_lines(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages of JSON lines."""
     texts = [message.data.removeprefix(BYTE_ORDER_MARK) for message in messages]
+    for message, text in zip(messages, texts, strict=True):
+        if not text.lstrip(_SPACE):
+            yield BadMessage(message, 1, BAD_MESSAGE, NO_REPORTS, message.data, None)
     yield from _decode_text(messages, texts, wanted, single=False)
 
 

@@ -276,10 +276,49 @@ def test_a_byte_order_mark_is_no_part_of_a_messages_first_line() -> None:
     assert found.column(DELIVERY) == [b"1/0", b"1/1", b"2/0", b"2/1"]
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"\n \r\n"])
-def test_a_batch_of_no_lines_has_no_reports(data: bytes) -> None:
-    assert read(Message("1", data, LINES)) == ([], [])
-    assert read(Message("1", data, LINES), Message("2", ANN, LINES)).column("position") == [2]
+#: Why a message without a report is bad, by its content type and bytes. A tombstone of Kafka has no bytes.
+EMPTY = {
+    **{(JSON, data): ("not_json", "not JSON: ") for data in (b"", b" \r\n", b"\xef\xbb\xbf", b"\n\n")},
+    **{
+        (LINES, data): ("bad_message", "it has no reports")
+        for data in (b"", b"\n", b"\n \r\n", b"\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n")
+    },
+    (LINES, b"\0"): ("not_json", ""),
+    (LINES, b"\f\n"): ("not_json", ""),
+    **{(kind, b""): ("bad_message", "it is no Avro single object") for kind in (AVRO, "avro/binary")},
+    (AVRO, b"\0"): ("bad_message", "it is no Avro single object"),
+    (AVRO, OBJECT[:10]): ("bad_message", "EOFError"),
+    (ARROW, b""): ("bad_message", "no Arrow stream: "),
+    (ARROW, arrow(table(TEN).slice(0, 0))): ("bad_message", "it has no reports"),
+    (ARROW, arrow(*[table(TEN).slice(0, 0)] * 3)): ("bad_message", "it has no reports"),
+    (ARROW, arrow(pa.record_batch({}))): ("bad_message", "it has no reports"),
+    ("", b""): ("unknown_content_type", "no content-type"),
+    ("", b" \n"): ("unknown_content_type", "no content-type"),
+    ("text/plain", b""): ("unknown_content_type", "'text/plain'"),
+}
+
+
+def test_every_known_content_type_is_in_the_table_of_empty_messages() -> None:
+    assert {(kind, b"") for kind in KNOWN} <= EMPTY.keys()
+
+
+@pytest.mark.parametrize(("content_type", "data"), EMPTY)
+def test_a_message_without_a_report_is_counted_alone_and_among_others(content_type: str, data: bytes) -> None:
+    reason, says = EMPTY[content_type, data]
+    empty = Message("1", data, content_type)
+    others = [
+        Message("2", ANN, JSON),
+        Message("3", ANN, LINES),
+        Message("4", OBJECT, AVRO),
+        Message("5", arrow(table(TEN[:1])), ARROW),
+    ]
+    for given in ([empty], [empty, *others], [*others, empty], [empty, *others, empty]):
+        found = read(*given)
+        assert [(bad.message, bad.reports, bad.reason) for bad in found.bad] == [(empty, 1, reason)] * (
+            given.count(empty)
+        )
+        assert all(says in bad.problem for bad in found.bad)
+        assert sorted(found.column("position")) == [2, 3, 4, 5] * (len(given) > 2)
 
 
 REPORTS = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
