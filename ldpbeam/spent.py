@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Floats
+from ldpbeam.memoised import steps_of
 from ldpbeam.received import UserReports, differ
 from ldpbeam.study import Study
 
@@ -65,7 +66,7 @@ def costs_of(study: Study) -> Costs:
     for position, version in enumerate(versions):
         if version.lifetime is not None:
             most[position] = values_of(version) * version.lifetime.epsilon
-            instant[position] = version.lifetime.chain.loss
+            instant[position] = steps_of(version.lifetime).loss
     return Costs(
         epsilon=np.array([v.named.epsilon for v in versions]),
         most=most,

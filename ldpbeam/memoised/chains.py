@@ -28,13 +28,11 @@ class SupportChain:
     Attributes:
         permanent: P(the permanent answer supports a category), the person's own and any other one.
         instant: P(a report supports a category), if the permanent answer does and if it does not.
-        loss: the largest epsilon of the instant step, between any two permanent answers.
         inputs: the number of different inputs that the permanent step can have.
     """
 
     permanent: tuple[float, float]
     instant: tuple[float, float]
-    loss: float
     inputs: int
 
     @property
@@ -89,12 +87,10 @@ class NumberChain:
 
     Attributes:
         shared: the largest correlation of any function of a user's reports in two windows, given the value.
-        loss: the largest epsilon of the instant step, between any two permanent answers.
         inputs: the number of different inputs that the permanent step can have.
     """
 
     shared: float
-    loss: float
     inputs: int
 
     def factor(self, windows: int) -> float:
@@ -131,7 +127,7 @@ def randomised_response(
     """The chain of ``grr`` over ``cells`` categories; arguments as of :func:`instant_ratio`."""
     growth, ratio = math.exp(lifetime), instant_ratio(cells, lifetime, epsilon, as_published=as_published)
     first, second = 1.0 / (growth + cells - 1.0), 1.0 / (ratio + cells - 1.0)
-    return SupportChain((growth * first, first), (ratio * second, second), math.log(ratio), cells)
+    return SupportChain((growth * first, first), (ratio * second, second), cells)
 
 
 def local_hashing(
@@ -139,7 +135,7 @@ def local_hashing(
 ) -> SupportChain:
     """The chain of ``olh``: that of ``grr`` over hash values; another category has any hash."""
     chain = randomised_response(hashes, lifetime, epsilon, as_published=as_published)
-    return SupportChain((chain.permanent[0], 1.0 / hashes), chain.instant, chain.loss, hashes)
+    return SupportChain((chain.permanent[0], 1.0 / hashes), chain.instant, hashes)
 
 
 def optimised_unary(size: int, lifetime: float, epsilon: float) -> SupportChain:
@@ -157,12 +153,8 @@ def symmetric_unary(size: int, lifetime: float, epsilon: float) -> SupportChain:
 
 
 def _unary(size: int, permanent: tuple[float, float], kept: float) -> SupportChain:
-    """Permanent bits, each of which is sent as it is with probability ``kept``.
-
-    Two permanent answers may differ in every bit, because each category has bits of its own.
-    """
-    loss = size * math.log(kept / (1.0 - kept))
-    return SupportChain(permanent, (kept, 1.0 - kept), loss, size)
+    """Permanent bits, each of which is sent as it is with probability ``kept``."""
+    return SupportChain(permanent, (kept, 1.0 - kept), size)
 
 
 def rounding(lifetime: float, epsilon: float, inputs: int) -> NumberChain:
@@ -171,7 +163,7 @@ def rounding(lifetime: float, epsilon: float, inputs: int) -> NumberChain:
     The correlation of two reports is largest for a value in the middle, whose signs are equally likely.
     """
     ratio = instant_ratio(2, lifetime, epsilon)
-    return NumberChain(((ratio - 1.0) / (ratio + 1.0)) ** 2, math.log(ratio), inputs)
+    return NumberChain(((ratio - 1.0) / (ratio + 1.0)) ** 2, inputs)
 
 
 def uniform_part(half_width: float, lifetime: float, epsilon: float) -> float:
@@ -202,7 +194,7 @@ def wave(half_width: float, lifetime: float, epsilon: float, buckets: int) -> Nu
     inside = 1.0 / (2.0 * half_width + math.exp(-lifetime))
     even = 1.0 / (1.0 + 2.0 * half_width)
     kept = 1.0 - part
-    return NumberChain(kept**2 / (kept + part * even / inside), math.log1p(kept * buckets / part), buckets)
+    return NumberChain(kept**2 / (kept + part * even / inside), buckets)
 
 
 def published_hashes(lifetime: float, epsilon: float) -> int:

@@ -137,15 +137,19 @@ class Lifetime:
             f"by clients that remember their noise: a report is {self.window.output()}"
         )
 
-    def explain_loss(self) -> str:
-        """What a user's reports reveal in several windows, in words."""
+    def explain_loss(self, instant: float) -> str:
+        """What a user's reports reveal in several windows, in words.
+
+        Args:
+            instant: the largest epsilon of the instant step.
+        """
         values = "hash values" if isinstance(self.named, LocalHashing) else "values"
         if self.memo_buckets:
             values = "memo buckets"
         return (
             f"A user's reports in T windows reveal at most T x {self.named.epsilon:g}, and at most "
             f"c x {self.epsilon:g} with c different {values}, of which values these were; at most "
-            f"T x {self.chain.loss:.3g} with the times of their changes. Reports that repeat a permanent "
+            f"T x {instant:.3g} with the times of their changes. Reports that repeat a permanent "
             "answer can be linked to one device"
         )
 

@@ -55,6 +55,18 @@ class Steps(ABC):
         """How many draws a permanent answer takes, and an instant answer."""
         return 1
 
+    @property
+    def loss(self) -> float:
+        """The largest epsilon of the instant step, between any two permanent answers; never less than that.
+
+        Two answers may differ in each of their draws, as bits do, of which each category has its own. It is
+        infinite where an answer can only come from itself.
+        """
+        other = (self.draws - self.kept) // self.answers
+        exact = self.draws_of_answer * math.log1p(self.kept / other) if other else math.inf
+        # Above what is lost where the quotient, its logarithm and the product are rounded.
+        return exact * (1.0 + 2.0**-50)
+
     @abstractmethod
     def permanent(self, inputs: Integers, draws: Integers) -> Integers:
         """The permanent answers, shape (n, ``draws_of_answer``).

@@ -10,7 +10,7 @@ from ldpbeam.domains import Categories, Numeric, Vector
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.fit.memory import FEWEST_USERS
 from ldpbeam.intervals import computing
-from ldpbeam.memoised import Lifetime
+from ldpbeam.memoised import Lifetime, steps_of
 from ldpbeam.pipelines.estimates import fit as estimates_fit
 from ldpbeam.pipelines.estimates import ledger, periods, published
 from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
@@ -82,7 +82,7 @@ def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str
 
 def _remembered(attribute: Attribute, label: str, lifetime: Lifetime) -> Iterator[str]:
     """What clients that remember their noise lose, and how much they round."""
-    yield f"To service {label!r}: {lifetime.explain_loss()}."
+    yield f"To service {label!r}: {lifetime.explain_loss(steps_of(lifetime).loss)}."
     if isinstance(attribute.domain, Numeric):
         yield f"To service {label!r}: {lifetime.explain_rounding(attribute.domain.width)}."
 

@@ -13,7 +13,7 @@ from ldpbeam.domains import Numeric
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.mechanisms.options import options_of
-from ldpbeam.memoised import MEMOISED, Lifetime, SupportChain, released_options
+from ldpbeam.memoised import MEMOISED, Lifetime, SupportChain, released_options, steps_of
 from ldpbeam.precision import precision
 from ldpbeam.spent import values_of
 from ldpbeam.study import Study
@@ -103,7 +103,7 @@ def designs(study: Study, name: str, users: int) -> Iterator[Design]:
                     window,
                     of_period,
                     of_values,
-                    lifetime.chain.loss * in_month,
+                    steps_of(lifetime).loss * in_month,
                 )
             )
         yield from (

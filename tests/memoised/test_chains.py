@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from support import memoised_clients as clients
 
 from ldpbeam import Categories, Numeric, build_mechanism
-from ldpbeam.memoised import Lifetime, NumberChain, SupportChain
+from ldpbeam.memoised import Lifetime, NumberChain, SupportChain, steps_of
 from ldpbeam.memoised.chains import instant_ratio, published_hashes, uniform_part
 
 Matrix = NDArray[np.float64]
@@ -164,7 +164,8 @@ def test_no_function_of_two_reports_of_a_number_is_correlated_by_more_than_the_b
 def test_bits_of_a_vector_for_each_category_lose_more_than_two_bits_of_the_instant_step() -> None:
     """Nobody's bit is set in 24 windows: a constant value against 24 different ones, of 40 categories."""
     size, windows = 40, 24
-    chain = supports(lifetime_of("oue", (2.0, 1.0), size).chain)
+    lifetime = lifetime_of("oue", (2.0, 1.0), size)
+    chain = supports(lifetime.chain)
     keep, lose = chain.instant
     constant = changing = 0.0
     for bit in range(size):
@@ -174,4 +175,4 @@ def test_bits_of_a_vector_for_each_category_lose_more_than_two_bits_of_the_insta
             p = chain.permanent[0] if bit == window else chain.permanent[1]
             changing += math.log(p * lose + (1.0 - p) * keep)
     assert constant - changing > windows * 2.0 * math.log(keep / lose)
-    assert constant - changing < windows * chain.loss
+    assert constant - changing < windows * steps_of(lifetime).loss

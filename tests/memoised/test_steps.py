@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -183,7 +184,7 @@ def test_both_losses_of_a_user_are_at_most_what_explain_says(
     second = (instant_counts(steps) / Fraction(steps.draws)).astype(float)
     bits = isinstance(steps, BitSteps)
     instant = math.log(second.max() / second.min()) * (size if bits else 1)
-    assert instant <= lifetime.chain.loss * (1.0 + 1e-6)
+    assert instant <= steps.loss * (1.0 + 1e-12)
     # Reports of bits are independent of each other given the values, so their losses add up.
     for windows in range(1, 7):
         values = np.array(list(itertools.product(range(size), repeat=windows)))
@@ -197,6 +198,29 @@ def test_both_losses_of_a_user_are_at_most_what_explain_says(
             told = min(windows * pair[1], len(set(changes)) * pair[0])
             assert _largest(logs[:, own]) <= told + 1e-9
         assert _largest(logs) <= windows * instant + 1e-9
+
+
+@pytest.mark.parametrize("draws", [2**53, 2**30, 2**12])
+@pytest.mark.parametrize("pair", [*PAIRS, (20.0, 19.0), (20.0, 1.0), (1.0 + 1e-13, 1.0)])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_loss_of_the_instant_step_is_never_below_the_exact_one(
+    name: str, pair: tuple[float, float], draws: int
+) -> None:
+    """Every report against every two permanent answers, in rational numbers and 50 digits."""
+    for size in (2, 3, 16, 100):
+        more = {"hashes": size, "seeds": "any"} if name == "olh" else {"buckets": size}
+        lifetime = lifetime_of(name, pair, size, **more if name in ("olh", *NUMBERS) else {})
+        steps = steps_of(lifetime, draws=draws, steps=min(draws // 64, 2**30))
+        counts = instant_counts(steps)
+        if not counts.min():
+            assert steps.loss == math.inf
+            continue
+        largest = max(Fraction(max(row), min(row)) for row in counts)
+        with localcontext() as context:
+            context.prec = 50
+            logarithm = (Decimal(largest.numerator) / largest.denominator).ln()
+            exact = steps.draws_of_answer * logarithm
+            assert exact <= Decimal(steps.loss) <= exact * (1 + Decimal("1e-14"))
 
 
 def _largest(logs: Any) -> float:

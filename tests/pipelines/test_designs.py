@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.memoised import Lifetime, SupportChain
+from ldpbeam.memoised import Lifetime, SupportChain, steps_of
 from ldpbeam.pipelines.simulated.designs import Design, designs
 from ldpbeam.schemas.study.yaml_file import parse_study
 
@@ -68,10 +68,11 @@ def test_a_panel_is_more_precise_than_a_split_epsilon(name: str, service: str, r
 def test_remembered_noise_reveals_less_of_values_and_more_of_changes() -> None:
     line = by_design("drink", "kept")["remembered noise"]
     oue = build_mechanism("oue", parse_study(STUDY).attribute("drink").domain, 1.0)
-    chain = Lifetime(oue, 2.0).chain
+    lifetime = Lifetime(oue, 2.0)
+    chain = lifetime.chain
     assert isinstance(chain, SupportChain)
     assert line.about_values == 6.0  # three values of two
-    assert line.changes_included == pytest.approx(720 * chain.loss)
+    assert line.changes_included == pytest.approx(720 * steps_of(lifetime).loss)
     # 200 days of 2,000 people who do not have the category, each with one permanent answer for the day.
     rng = np.random.default_rng(3)
     days, people = 200, 2_000

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.amplification import amplified_epsilon, composed, together
+from ldpbeam.memoised import steps_of
 from ldpbeam.pipelines.estimates import periods, readers
 from ldpbeam.pipelines.estimates.readers import (
     LIMITS,
@@ -132,7 +133,7 @@ def test_windows_of_remembered_noise_are_one_report_with_its_loss_changes_includ
     lifetime = study.attribute("x").versions[0].lifetime
     assert lifetime is not None
     claim = of_period(study, [ledger_of_hours(study, 5_000, 5_000, 5_000)], 0)
-    assert claim == Central(3 * lifetime.chain.loss, 0.0)
+    assert claim == Central(3 * steps_of(lifetime).loss, 0.0)
     one = ledger_of_hours(study, 5_000)
     assert of_period(study, [one], 0) == one[0].readers
 
