@@ -45,6 +45,12 @@ class Steps(ABC):
     kept: int
     draws: int
 
+    def __post_init__(self) -> None:
+        if self.draws - self.kept < self.answers:
+            raise ValueError(
+                "lifetime_epsilon is too near to epsilon: reports would be the permanent answers"
+            )
+
     @property
     @abstractmethod
     def constants(self) -> tuple[int, ...]:
@@ -59,13 +65,11 @@ class Steps(ABC):
     def loss(self) -> float:
         """The largest epsilon of the instant step, between any two permanent answers; never less than that.
 
-        Two answers may differ in each of their draws, as bits do, of which each category has its own. It is
-        infinite where an answer can only come from itself.
+        Two answers may differ in each of their draws, as bits do, of which each category has its own.
         """
         other = (self.draws - self.kept) // self.answers
-        exact = self.draws_of_answer * math.log1p(self.kept / other) if other else math.inf
         # Above what is lost where the quotient, its logarithm and the product are rounded.
-        return exact * (1.0 + 2.0**-50)
+        return self.draws_of_answer * math.log1p(self.kept / other) * (1.0 + 2.0**-50)
 
     @abstractmethod
     def permanent(self, inputs: Integers, draws: Integers) -> Integers:
@@ -252,6 +256,9 @@ def steps_of(lifetime: Lifetime, *, draws: int = DRAWS, steps: int = STEPS) -> S
         lifetime: what they remember.
         draws: the number of possible draws, fewer for tests.
         steps: the number of steps of the grid of waves, fewer for tests.
+
+    Raises:
+        ValueError: if the instant step would change too few permanent answers.
     """
     named = lifetime.named
     life, window = exponential(lifetime.epsilon), exponential(named.epsilon)

@@ -160,10 +160,14 @@ def _remembered(attribute: Attribute, version: ServiceVersion) -> tuple[ServiceV
     if version.lifetime is not None:
         return version, version.lifetime
     lifetime_epsilon = min(2.0 * version.named.epsilon, LARGEST_EPSILON)
-    if not isinstance(version.named, MEMOISED) or lifetime_epsilon == version.named.epsilon:
+    if not isinstance(version.named, MEMOISED):
         return None
     of_number = isinstance(attribute.domain, Numeric)
-    lifetime = Lifetime(version.named, lifetime_epsilon, memo_buckets=MEMO_BUCKETS if of_number else 0)
+    try:
+        lifetime = Lifetime(version.named, lifetime_epsilon, memo_buckets=MEMO_BUCKETS if of_number else 0)
+        steps_of(lifetime)
+    except ValueError:  # the epsilon of a window is too near to the largest one
+        return None
     return replace(version, mechanism=lifetime.window, lifetime=lifetime), lifetime
 
 

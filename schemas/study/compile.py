@@ -12,7 +12,7 @@ from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
 from ldpbeam.mechanisms.registry import AUTO
-from ldpbeam.memoised import MEMOISED, Lifetime, released_options
+from ldpbeam.memoised import MEMOISED, Lifetime, released_options, steps_of
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.panels import Panel
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
@@ -307,9 +307,11 @@ def _lifetime(
     try:
         if not isinstance(named, MEMOISED):
             memo_buckets = 0
-        return Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
+        lifetime = Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
+        steps_of(lifetime)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+    return lifetime
 
 
 def _check_values(path: str, at_most: int | None, domain: Domain, lifetime: Lifetime) -> None:

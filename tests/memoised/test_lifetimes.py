@@ -58,6 +58,12 @@ def test_published_local_hashing_has_the_hashes_and_seeds_of_released_clients() 
     ("service", "domain", "more", "sentence"),
     [
         ("mechanism: grr, epsilon: 1, lifetime_epsilon: 1", CATEGORIES, "", "must be above epsilon"),
+        (
+            "mechanism: square_wave, epsilon: 1, lifetime_epsilon: 1.0000000000001",
+            NUMBERS,
+            "",
+            "too near to epsilon",
+        ),
         ("mechanism: grr, epsilon: 1, lifetime_epsilon: 21", CATEGORIES, "", "at most 20"),
         ("mechanism: auto, epsilon: 1, lifetime_epsilon: 2", CATEGORIES, "", "name grr or olh"),
         ("mechanism: hadamard, epsilon: 1, lifetime_epsilon: 2", CATEGORIES, "", "not for hadamard"),

@@ -210,11 +210,14 @@ def test_the_loss_of_the_instant_step_is_never_below_the_exact_one(
     for size in (2, 3, 16, 100):
         more = {"hashes": size, "seeds": "any"} if name == "olh" else {"buckets": size}
         lifetime = lifetime_of(name, pair, size, **more if name in ("olh", *NUMBERS) else {})
-        steps = steps_of(lifetime, draws=draws, steps=min(draws // 64, 2**30))
-        counts = instant_counts(steps)
-        if not counts.min():
-            assert steps.loss == math.inf
+        try:
+            steps = steps_of(lifetime, draws=draws, steps=min(draws // 64, 2**30))
+        except ValueError as error:
+            assert "lifetime_epsilon is too near to epsilon" in str(error)
+            assert draws < 2**53 or pair[0] - pair[1] < 1e-12
             continue
+        counts = instant_counts(steps)
+        assert counts.min() > 0
         largest = max(Fraction(max(row), min(row)) for row in counts)
         with localcontext() as context:
             context.prec = 50
