@@ -5,9 +5,23 @@
  * coordinates), and `read`, a function that checks a value and scales its numbers to [0, 1].
  */
 
-export function shown(value) {
-  if (typeof value === "number" || typeof value === "bigint") return `${value}`;
-  return JSON.stringify(value) ?? typeof value;
+/** What an error says of a person's value or a device's key: its kind, because errors are logged and sent. */
+export function kindOf(value) {
+  if (value === null || value === undefined) return `${value}`;
+  if (value === "") return "empty text";
+  if (Number.isNaN(value)) return "NaN";
+  if (typeof value === "string") return value.isWellFormed() ? "text" : "text that is not Unicode";
+  if (typeof value !== "object") return `a ${typeof value}`;
+  if (Array.isArray(value)) return "an array";
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return "bytes";
+  const known = [Map, Date, Promise].find((type) => value instanceof type);
+  return known ? `a ${known.name}` : "an object";
+}
+
+/** What an error says of a setting of the study. */
+export function shown(setting) {
+  if (Array.isArray(setting) || typeof setting === "string") return JSON.stringify(setting);
+  return typeof setting === "number" ? `${setting}` : kindOf(setting);
 }
 
 /** See that an object has no key but some known ones: one that is misspelt would have no effect. */
@@ -40,7 +54,7 @@ function scaling(range, what) {
   const [low, high] = checkedRange(range, what);
   return (value, name) => {
     if (typeof value !== "number" || !Number.isFinite(value)) {
-      throw new TypeError(`${name} must be a number, found ${shown(value)}`);
+      throw new TypeError(`${name} must be a number, found ${kindOf(value)}`);
     }
     return Math.min(Math.max((value - low) / (high - low), 0), 1);
   };
@@ -73,7 +87,7 @@ function categoriesDomain({ categories }) {
   const { size, index, known } = naming(categories, "categories");
   const read = (value) => {
     const found = index(value);
-    if (found < 0) throw new TypeError(`unknown category ${shown(value)}; there are: ${known}`);
+    if (found < 0) throw new TypeError(`unknown category, found ${kindOf(value)}; there are: ${known}`);
     return found;
   };
   return { size, read };
@@ -87,13 +101,12 @@ function keysDomain({ keys, values }) {
     // A Map has no keys of its own, and would be a person without any.
     const isObject = typeof value === "object" && value !== null;
     if (!isObject || typeof value[Symbol.iterator] === "function") {
-      const found = value instanceof Map ? "a Map" : shown(value);
-      throw new TypeError(`the value must be an object with a number for each key, found ${found}`);
+      throw new TypeError(`the value must be an object with a number for each key, found ${kindOf(value)}`);
     }
     const pairs = Object.entries(value).map(([key, number]) => {
       const found = index(key);
-      if (found < 0) throw new TypeError(`unknown key ${shown(key)}; there are: ${known}`);
-      return [found, scaled(number, `the value of key ${shown(key)}`)];
+      if (found < 0) throw new TypeError(`unknown key; there are: ${known}`);
+      return [found, scaled(number, "the value of a key")];
     });
     return pairs.sort((one, other) => one[0] - other[0]);
   };
@@ -113,7 +126,7 @@ function vectorDomain({ coordinates, values }) {
   const scaled = scaling(values, "values");
   const read = (value) => {
     if (!Array.isArray(value) || value.length !== size) {
-      throw new TypeError(`the value must be an array of ${size} numbers, found ${shown(value)}`);
+      throw new TypeError(`the value must be an array of ${size} numbers, found ${kindOf(value)}`);
     }
     return Array.from(value, (number, k) => scaled(number, `coordinate ${k}`));
   };

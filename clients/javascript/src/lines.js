@@ -1,7 +1,7 @@
 /** Reports as lines of JSON, as `ldpbeam estimate` and `ldpbeam stream` read them. */
 
 import { hexadecimal } from "./bytes.js";
-import { shown } from "./domains.js";
+import { kindOf } from "./domains.js";
 
 /** The most bytes of a text. */
 const LONGEST = 256;
@@ -16,14 +16,15 @@ function bytesOf(text) {
 function userId(id) {
   const length = typeof id === "string" && id.isWellFormed() ? bytesOf(id) : 0;
   if (length < 1 || length > LONGEST) {
-    throw new TypeError(`user_id must be text of 1 to ${LONGEST} bytes, found ${shown(id)}`);
+    const found = length > LONGEST ? `${length} bytes` : kindOf(id);
+    throw new TypeError(`user_id must be text of 1 to ${LONGEST} bytes, found ${found}`);
   }
   return id;
 }
 
 function checkText(name, text) {
   if (typeof text !== "string" || !text.isWellFormed()) {
-    throw new TypeError(`${name} must be text, found ${shown(text)}`);
+    throw new TypeError(`${name} must be text, found ${kindOf(text)}`);
   }
   if (bytesOf(text) > LONGEST) {
     throw new TypeError(`${name} must be text of at most ${LONGEST} bytes, found ${bytesOf(text)} bytes`);
@@ -31,7 +32,7 @@ function checkText(name, text) {
 }
 
 function eventTime(time) {
-  const found = shown(time);
+  const found = kindOf(time);
   let milliseconds = time;
   if (time instanceof Date) milliseconds = time.getTime();
   if (typeof time === "string") milliseconds = ZONED.test(time) ? Date.parse(time) : NaN;
@@ -50,7 +51,7 @@ function eventTime(time) {
 function payloadOf(payload) {
   if (payload instanceof Uint8Array) return hexadecimal(payload);
   if (typeof payload === "number" && Number.isFinite(payload)) return payload;
-  throw new TypeError(`payload must be what report returned, found ${shown(payload)}`);
+  throw new TypeError(`payload must be what report returned, found ${kindOf(payload)}`);
 }
 
 /**

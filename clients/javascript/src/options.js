@@ -1,5 +1,7 @@
 /** Options of mechanisms: the default of each, and which values are allowed. */
 
+import { shown } from "./domains.js";
+
 /** A whole number from low to high. */
 export function whole(fallback, low, high) {
   return {
@@ -51,7 +53,7 @@ export function isPower(value, base, most) {
  */
 export function readOptions(name, known, options = {}) {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new TypeError(`options must be an object, found ${JSON.stringify(options)}`);
+    throw new TypeError(`options must be an object, found ${shown(options)}`);
   }
   for (const option of Object.keys(options)) {
     if (!Object.hasOwn(known, option)) {
@@ -59,7 +61,7 @@ export function readOptions(name, known, options = {}) {
       throw new TypeError(`mechanism ${name} has no option "${option}"; it takes ${names || "none"}`);
     }
     if (!known[option].fits(options[option])) {
-      const found = JSON.stringify(options[option]);
+      const found = shown(options[option]);
       throw new TypeError(`${option} of ${name} must be ${known[option].words}, found ${found}`);
     }
   }

@@ -1,7 +1,7 @@
 /** Whose turn it is: of the windows of a period, a user answers one (docs/reports.md). */
 
 import { joined } from "./bytes.js";
-import { shown } from "./domains.js";
+import { kindOf, shown } from "./domains.js";
 import { fieldsOf, subtle } from "./memos.js";
 
 const PURPOSE = "ldpbeam panel 1";
@@ -11,7 +11,7 @@ const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 function bytesOf(user_id) {
   if (user_id instanceof Uint8Array && user_id.length === 16) return user_id;
   if (typeof user_id !== "string" || user_id === "") {
-    throw new TypeError(`user_id must be text, or the 16 bytes of a UUID, found ${shown(user_id)}`);
+    throw new TypeError(`user_id must be text, or the 16 bytes of a UUID, found ${kindOf(user_id)}`);
   }
   if (!UUID.test(user_id)) return new TextEncoder().encode(user_id);
   return Uint8Array.from(user_id.replaceAll("-", "").match(/../g), (digits) => parseInt(digits, 16));
@@ -20,7 +20,7 @@ function bytesOf(user_id) {
 function check({ study, attribute, size, windows }) {
   for (const [name, text] of Object.entries({ study, attribute })) {
     if (typeof text !== "string" || text === "") {
-      throw new TypeError(`${name} of a panel must be its name in the study, found ${shown(text)}`);
+      throw new TypeError(`${name} of a panel must be its name in the study, found ${kindOf(text)}`);
     }
   }
   if (!Number.isSafeInteger(size) || size < 1) {
@@ -40,7 +40,7 @@ export async function turn(panel, user_id, time) {
   check(panel);
   const milliseconds = time instanceof Date ? time.getTime() : time;
   if (!Number.isFinite(milliseconds)) {
-    throw new TypeError(`time must be a Date, or milliseconds since 1970, found ${shown(time)}`);
+    throw new TypeError(`time must be a Date, or milliseconds since 1970, found ${kindOf(time)}`);
   }
   const { study, attribute, size, windows } = panel;
   const period = Math.floor(milliseconds / (size * windows));

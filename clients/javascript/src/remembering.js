@@ -2,7 +2,7 @@
 
 import { packed, words } from "./bytes.js";
 import { olhParts } from "./categories.js";
-import { shown } from "./domains.js";
+import { kindOf, shown } from "./domains.js";
 import { given, secure } from "./draws.js";
 import { memosOf } from "./memos.js";
 import { halfWidth } from "./numbers.js";
@@ -31,7 +31,7 @@ function publishedHashes(lifetime, epsilon) {
 
 function checkKey(key) {
   if (!(key instanceof Uint8Array) || key.length < 16) {
-    const found = key instanceof Uint8Array ? `${key.length} bytes` : shown(key);
+    const found = key instanceof Uint8Array ? `${key.length} bytes` : kindOf(key);
     throw new TypeError(
       `device_key must be a Uint8Array of 16 random bytes or more, which the device keeps, found ${found}`,
     );
@@ -64,11 +64,11 @@ export function checkRemembering(service, { kind }) {
   }
   for (const name of ["study", "attribute", "service"]) {
     if (typeof service[name] !== "string" || service[name] === "") {
-      const found = shown(service[name]);
+      const found = kindOf(service[name]);
       throw new TypeError(`${name} must be its name in the study, as lifetime_epsilon needs it, found ${found}`);
     }
   }
-  if (typeof version !== "string") throw new TypeError(`version must be text, found ${shown(version)}`);
+  if (typeof version !== "string") throw new TypeError(`version must be text, found ${kindOf(version)}`);
   checkKey(service.device_key);
   const released =
     as_published && mechanism === "olh"

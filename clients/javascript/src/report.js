@@ -41,7 +41,7 @@ function mechanismOf({ mechanism, epsilon, options }, { kind, size }) {
   const known = MECHANISMS[kind];
   if (typeof name !== "string" || !Object.hasOwn(known, name)) {
     const names = Object.keys(known).join(", ");
-    throw new TypeError(`unknown mechanism "${name}"; for ${kind} there are: ${names}`);
+    throw new TypeError(`unknown mechanism ${shown(name)}; for ${kind} there are: ${names}`);
   }
   return { ...known[name], chosen: readOptions(name, known[name].options, options) };
 }

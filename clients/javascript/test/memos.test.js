@@ -83,7 +83,7 @@ test("a key that is changed later does not change the client", async () => {
 });
 
 test("values that do not belong to the domain are refused", async () => {
-  await assert.rejects(report(DRINK, "milk"), { name: "TypeError", message: /unknown category "milk"/ });
+  await assert.rejects(report(DRINK, "milk"), { name: "TypeError", message: /unknown category, found text/ });
 });
 
 const WRONG = [
@@ -92,7 +92,7 @@ const WRONG = [
   [{ ...DRINK, device_key: "0123456789abcdef" }, /device_key must be a Uint8Array/],
   [{ ...DRINK, study: undefined }, /study must be its name in the study/],
   [{ ...DRINK, service: "" }, /service must be its name in the study/],
-  [{ ...DRINK, version: 2 }, /version must be text, found 2/],
+  [{ ...DRINK, version: 2 }, /version must be text, found a number/],
   [{ ...DRINK, lifetime_epsilon: 1 }, /lifetime_epsilon must be above epsilon \(1\) and at most 20, found 1/],
   [{ ...DRINK, lifetime_epsilon: 21 }, /at most 20, found 21/],
   [{ ...DRINK, mechanism: "hadamard" }, /lifetime_epsilon is for grr, .*, and not for "hadamard"/],
