@@ -198,7 +198,7 @@ class Client:
         """Check that nobody answers in a window which the study's panel leaves out.
 
         Raises:
-            ValueError: if somebody does; the text says when the user's turn is.
+            ValueError: if somebody does.
         """
         panel = self.study.panel
         if panel is None or not len(users):
@@ -207,11 +207,9 @@ class Client:
         others = np.flatnonzero(~in_turn(panel, self.attribute.name, users, times))
         if not len(others):
             return
-        row = int(others[0])
-        begin, end = panel.turn(self.attribute.name, users[row].as_py(), int(times[row]))
         raise ValueError(
-            f"{rfc3339(int(times[row]))} is not in this user's turn, which is from {rfc3339(begin)} to "
-            f"{rfc3339(end)} (the study has a panel): ask in_turn before you report"
+            f"event time {others[0]} is not in this user's turn (the study has a panel): ask in_turn before "
+            "you report"
         )
 
     def _own_version(self, version: str | None) -> str | None:
@@ -300,8 +298,7 @@ class Client:
         for _, rows in parts:
             claimed[rows] = True
         if not claimed.all():
-            time = rfc3339(int(times[np.argmin(claimed)]))
-            raise ValueError(f"no version of {self.service!r} has the event time {time}")
+            raise ValueError(f"no version of {self.service!r} has event time {np.argmin(claimed)}")
         return [(index, rows) for index, rows in parts if len(rows)] or [(self._indexes[0], everyone)]
 
     def _user_ids(self, given: Any, people: int) -> pa.Array:
@@ -358,7 +355,7 @@ def _groups(given: pa.Array) -> pa.Array:
     groups = as_text(given)
     row = pc.and_(groups.is_null(), given.is_valid()).index(True).as_py()
     if row >= 0:
-        raise ValueError(f"group {row} is {given[row].as_py()!r}: give a text, or None for no group")
+        raise ValueError(f"group {row} is {type(given[row].as_py()).__name__}: give a text, or None for no group")
     _check_longest("a group", groups, LONGEST_GROUP)
     return cast_column("group", groups)
 

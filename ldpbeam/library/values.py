@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Integers, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.library.arrays import array_of
-from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.reports.casts import cast_column
 
 
@@ -83,8 +82,8 @@ def _numbers(values: Any, name: str) -> Floats:
             f"values of {name!r} are lists of different lengths: give as many numbers each"
         ) from None
     if given.dtype.kind not in "iufO":
-        first = given.ravel()[0].item() if given.size else values
-        raise ValueError(f"{name!r} is a number, found {first!r}: give numbers, not text or truth values")
+        found = given.dtype.type.__name__.removesuffix("_")
+        raise ValueError(f"{name!r} is a number, found {found}: give numbers, not text or truth values")
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -95,7 +94,8 @@ def _numbers(values: Any, name: str) -> Floats:
                 raise ValueError(f"value {row} of {name!r} is an integer that is too large") from None
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"value {row} of {name!r} is {value!r}, not a number: leave out people without a value"
+                    f"value {row} of {name!r} is {type(value).__name__}, not a number: leave out people "
+                    "without a value"
                 ) from None
         raise
 
@@ -118,7 +118,7 @@ def _inside(numbers: Floats, domain: Numeric, name: str, clip: bool) -> Floats:
         row = int(np.argmax(outside))
         more = f", and so do {outside.sum() - 1:,} more" if outside.sum() > 1 else ""
         raise ValueError(
-            f"value {row} of {name!r} is {flat[row]:g} and lies outside the domain {domain.ends}{more}: "
+            f"value {row} of {name!r} lies outside the domain {domain.ends}{more}: "
             "give values in the study's unit, or clip=True to the client, which moves them to the nearest end"
         )
     return np.clip(numbers, domain.low, domain.high)
@@ -143,11 +143,10 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, kind: str, kinds
         wrong = values[row] if isinstance(values, list) else given[row].as_py()
         if wrong is None:
             raise ValueError(f"value {row} of {attribute!r} is missing: leave out people without a value")
-        meant = did_you_mean(str(wrong), names, ".", before="; ")
         listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise ValueError(
-            f"value {row} of {attribute!r} is {wrong!r}, which is no {kind} of the study{meant} The {kinds} "
-            f"are: {listed}"
+            f"value {row} of {attribute!r} is {type(wrong).__name__} that is no {kind} of the study; the "
+            f"{kinds} are: {listed}"
         )
     return indexes
 
@@ -162,8 +161,8 @@ def _pairs(values: Any, domain: KeyValues, name: str, clip: bool) -> KeyValuePai
     for row, pairs in enumerate(people):
         if not isinstance(pairs, Mapping):
             raise ValueError(
-                f"value {row} of {name!r} is {pairs!r}: write a dict of keys and values, such as "
-                f"{{{domain.keys[0]!r}: {domain.values.low:g}}}, or {{}} for a person without any"
+                f"value {row} of {name!r} is {type(pairs).__name__}: write a dict of keys and values, "
+                f"such as {{{domain.keys[0]!r}: {domain.values.low:g}}}, or {{}} for a person without any"
             )
     lengths = np.array([len(pairs) for pairs in people], dtype=np.int64)
     keys = _indexes([str(key) for pairs in people for key in pairs], domain.keys, name, "key", "keys")
