@@ -48,7 +48,7 @@ from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN
+from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
 from ldpbeam.transforms.sources.journal import lost_before, positions_before
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.untrusted import shown
@@ -268,4 +268,4 @@ def _finished(job: StreamJob) -> int:
         line = tables.damage_line(counts["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
         return WITH_CARE
-    return DONE
+    return WITH_CARE if counts.get(TOO_FAR) else DONE

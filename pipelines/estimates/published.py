@@ -20,6 +20,7 @@ from ldpbeam.transforms.reports.counts import (
     NOT_ESTIMATED,
     REPORTS_NOT_ESTIMATED,
     SINGLE_REPORTS,
+    TOO_FAR,
     WINDOWS_BEYOND,
 )
 from ldpbeam.windows import Span
@@ -112,6 +113,11 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         yield (
             f"the stop left {counted(counts[ENDED_WINDOWS], 'window')} without estimates; the statistics are "
             "written, and ldpbeam rollup estimates them"
+        )
+    if counts.get(TOO_FAR):
+        yield (
+            f"{counted(counts[TOO_FAR], 'report')} out of range: dated so many windows away from the others "
+            "that a stream does not keep these windows open; if they are honest, raise windows.most_open"
         )
     if not counts.get(NOT_ESTIMATED):
         return

@@ -127,7 +127,7 @@ def continued(study: Study, output: str) -> Continued | None:
         Replay(
             counted=tuple(sorted(counted.positions.items())),
             taken=tuple(sorted(taken.items())),
-            steps=tuple((partition, tuple(Step(*step) for step in steps)) for partition, steps in left.steps),
+            steps=tuple((partition, tuple(map(Step.of_json, steps))) for partition, steps in left.steps),
             settled=counted.settled,
             watermark=left.watermark,
         ),

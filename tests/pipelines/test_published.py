@@ -26,7 +26,7 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms.outputs.panes import Solved, WritePaneEstimates, WritePaneStatistics
-from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.batches import Arrival, tagged
 from ldpbeam.transforms.sources import arrivals
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import Incomplete, ask_to_stop
@@ -253,7 +253,7 @@ def _names(monkeypatch: pytest.MonkeyPatch) -> None:
     names = pa.array([*(f"y{n}" for n in range(50)), "x", None])
     batch = pa.RecordBatch.from_pydict({"attribute": names, "event_time": [START] * 52})
     assert STUDY.windows is not None
-    opened = arrivals.opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, START)
+    opened = arrivals.opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, Arrival("", START))
     assert (len(list(opened)), looked) == (1, [1])
 
 
@@ -291,7 +291,7 @@ def _journal(_: pytest.MonkeyPatch) -> None:
     columns = {"event_time": pa.array([START - hour * HOUR for hour in range(-48, 30_000)])}
     batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"attribute": "x"})
     assert STUDY.windows is not None
-    opened = arrivals.opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, START)
+    opened = arrivals.opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, Arrival("", START))
     assert len(set(opened)) == 1_000 + 24
 
 
