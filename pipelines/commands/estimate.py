@@ -49,7 +49,7 @@ from ldpbeam.pipelines.runs.output import (
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
-from ldpbeam.pipelines.runs.temporary import temporary_folder
+from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
@@ -67,7 +67,7 @@ from ldpbeam.untrusted import shown
 def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Run ``ldpbeam estimate`` and return its exit code."""
     request = request_of(options, beam_arguments)
-    with temporary_folder() as folder:
+    with folder_of_run() as folder:
         return _run(request, folder)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam.fit.words import tally
-from ldpbeam.pipelines.commands.stream_options import Request, check_source, request_of
+from ldpbeam.pipelines.commands.stream_options import Request, request_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.ledger_files import print_periods
@@ -45,6 +44,7 @@ from ldpbeam.pipelines.runs.stream_runs import (
     resume,
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
+from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
@@ -61,8 +61,8 @@ def stream_command(options: argparse.Namespace, beam_arguments: list[str]) -> in
         UserError: if the options, the study, the feed or the output folder cannot be used.
     """
     request = request_of(options, beam_arguments)
-    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
-        return _run(request, Path(staged))
+    with folder_of_run() as staged:
+        return _run(request, staged)
 
 
 def _run(request: Request, staged: Path) -> int:
@@ -72,7 +72,6 @@ def _run(request: Request, staged: Path) -> int:
         UserError: if the engine, the port of metrics, the feed or the output folder cannot be used.
     """
     engine = engine_of(request.engine, staged, streaming=True, given=request.beam_arguments)
-    check_source(request, engine.own_source)
     with _watched(request) as watch:
         return _run_on(engine, request, watch)
 
@@ -133,7 +132,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
             feed=feed,
             disorder=request.disorder,
             partitions=request.partitions,
-            native=not engine.own_source,
+            native=request.engine.detached,
             stop_when_idle=request.stop_when_idle,
             readers=min(engine.readers, feed.partitions),
             stays=engine.ended_when_past,
@@ -187,7 +186,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
 
 def _reads_again(request: Request, engine: Engine) -> bool:
     """Whether the next process reads the feed again after a kill; on Flink the engine's state survives."""
-    return request.feed.kafka is not None and engine.own_source and not engine.ended_when_past
+    return request.feed.kafka is not None and not engine.ended_when_past
 
 
 def _left(request: Request, engine: Engine) -> tuple[Continued | None, Mapping[int, int]]:

@@ -124,7 +124,7 @@ class Watched:
             return stuck
         if self._asked_to_stop():
             return "the run was asked to stop"
-        if self.here and not self.job.native and reader.progress(self.job.run).asked is None:
+        if self.here and reader.progress(self.job.run).asked is None:
             return "the engine has not begun to read"
         return self.waiting()
 

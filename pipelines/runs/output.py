@@ -14,7 +14,6 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError, naming, without_number
-from ldpbeam.pipelines.runs.locks import is_lock
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import ATTRIBUTE, SNAPSHOTS, Snapshot, read_snapshots
 from ldpbeam.schemas.outputs.tables import SCHEMAS
@@ -142,8 +141,7 @@ def sweep(folders: Sequence[str], run: str = "") -> None:
             entry.path
             for folder in folders
             for entry in files_in(folder, f".*{run}*")
-            # In an object store, the name of a run's marker looks like that of a half-written file.
-            if half_written(_name(entry)) and not is_lock(_name(entry))
+            if half_written(_name(entry))
         ]
     )
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -84,16 +85,7 @@ def run_until_stopped(
         UserError: if the engine fails.
     """
     done = threading.Event()
-    result: Any = None
-
-    def ask() -> None:
-        if not job.native:
-            ask_to_stop(job.output, job.run)
-        elif result is not None:
-            result.cancel()
-        else:
-            raise KeyboardInterrupt
-
+    ask = partial(ask_to_stop, job.output, job.run)
     printer = threading.Thread(
         target=_print_rate_here if here else _print_rate_elsewhere, args=(job, done), daemon=True
     )

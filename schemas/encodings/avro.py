@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any
 
@@ -50,29 +49,13 @@ def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
     return np.dtype(fields)
 
 
-@dataclass(frozen=True)
-class Allowance:
-    """How many plain bytes some blocks may have in total: ``bytes + ratio * compressed bytes``.
-
-    Attributes:
-        bytes: the part that does not depend on the compressed size.
-        ratio: the additional plain bytes per compressed byte.
-    """
-
-    bytes: int
-    ratio: int
-
-    def __str__(self) -> str:
-        most = f"{self.bytes // 2**20:,} MB"
-        return f"{most} and {self.ratio:,} times its compressed blocks" if self.ratio else most
-
-
-#: The allowance of a range of a file. Ratios of 1,000 to 1 are read; much larger ones would take too long.
-FILE_ALLOWANCE = Allowance(2**28, 2_048)
+#: The blocks of a range of a file may have this many plain bytes, and so many more for each compressed byte.
+#: Ratios of 1,000 to 1 are read; much larger ones would take too long.
+MOST_BYTES, MOST_RATIO = 2**28, 2_048
 
 
 def decode_blocks(
-    header: Header, blocks: Iterator[Block], wanted: Columns, allowance: Allowance = FILE_ALLOWANCE
+    header: Header, blocks: Iterator[Block], wanted: Columns
 ) -> Iterator[pa.RecordBatch | Block]:
     """Decode blocks to batches of reports; a block that does not decode is returned with its problem.
 
@@ -83,16 +66,15 @@ def decode_blocks(
         header: the header of the blocks' file.
         blocks: the blocks; one that has a problem already is passed on.
         wanted: which columns are read.
-        allowance: the most plain bytes of all blocks together.
     """
     dtype = fixed_dtype(header.writer_schema)
     waiting: Any = Rows(header, dtype, wanted) if dtype is not None else Records(header, wanted)
-    left = allowance.bytes
+    left = MOST_BYTES
     for block in blocks:
         if block.problem:
             yield block
             continue
-        left += allowance.ratio * len(block.data)
+        left += MOST_RATIO * len(block.data)
         try:
             size, parts = waiting.checked(block, left)
         except MemoryError:
@@ -103,7 +85,8 @@ def decode_blocks(
                 reports = max(1, len(block.data) // dtype.itemsize)
             too_large = isinstance(error, compression.TooLargeError)
             problem = (
-                f"it would be more than {allowance}"
+                f"it would be more than {MOST_BYTES // 2**20} MB and {MOST_RATIO:,} times its compressed "
+                "blocks"
                 if too_large
                 else f"it does not decode: {str(error) or repr(error)}"
             )
