@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.transforms.storage import literal, make_folder, matching, write_bytes
+from ldpbeam.transforms.patterns import matching
+from ldpbeam.transforms.storage import literal, make_folder, write_bytes
 
 LOCK = ".lock"
 _ALONE, _SHARED = f"{LOCK}.alone.", f"{LOCK}.shared."

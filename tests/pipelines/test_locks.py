@@ -60,6 +60,11 @@ class _Shelf(localfilesystem.LocalFileSystem):
     def exists(self, path: str) -> bool:
         return bool(super().exists(self._inner(path)))
 
+    def metadata(self, path: str) -> Any:
+        entry = super().metadata(self._inner(path))
+        entry.path = path
+        return entry
+
     def create(self, path: str, *arguments: Any, **options: Any) -> Any:
         return super().create(self._inner(path), *arguments, **options)
 
