@@ -22,8 +22,9 @@ from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.names import ESTIMATES as ESTIMATES
 from ldpbeam.transforms.outputs.names import STATISTICS as STATISTICS
 from ldpbeam.transforms.outputs.names import TABLES
+from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.sources.journal import RUNS
-from ldpbeam.transforms.storage import half_written, literal, matching, open_raw, read_json, write_bytes
+from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
 
 #: The version of the layout of output folders, in ``run.json``; a folder that does not say has version 1.
 FORMAT = 1

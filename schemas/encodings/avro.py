@@ -40,7 +40,7 @@ def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
         kind = field["type"]
         if isinstance(kind, dict) and kind.get("type") in _WIDTHS:
             kind = kind["type"]
-        if isinstance(kind, dict) and kind.get("type") == "fixed":
+        if isinstance(kind, dict) and kind.get("type") == "fixed" and kind.get("logicalType") != "decimal":
             named[kind["name"]] = kind["size"]
             kind = kind["name"]
         if not isinstance(kind, str) or (kind not in named and kind not in _WIDTHS):

@@ -39,6 +39,7 @@ class Leaf:
 
     Attributes:
         name: the column's name; for a nested column, the path to it.
+        root: the name of the outermost column; any name may have a dot in it.
         flat: whether the column has one value per row.
         kind: the physical type.
         width: the bytes of each value if the type has a fixed length, else 0.
@@ -46,6 +47,7 @@ class Leaf:
     """
 
     name: str
+    root: str
     flat: bool
     kind: int
     width: int
@@ -145,11 +147,12 @@ def _leaves(elements: Sequence[Any]) -> tuple[Leaf, ...]:
         if children or not index:
             above.append([children, name])
         else:
-            path = ".".join([*(name_above for _, name_above in above[1:]), name])
+            path = [*(name_above for _, name_above in above[1:]), name]
             flat = len(above) == 1 and field(element, 3, I32) != _REPEATED
             width = field(element, 2, I32) or 0
             nullable = field(element, 3, I32) != _REQUIRED
-            leaves.append(Leaf(path, flat, field(element, 1, I32) or 0, max(0, width), nullable))
+            kind = field(element, 1, I32) or 0
+            leaves.append(Leaf(".".join(path), path[0], flat, kind, max(0, width), nullable))
         while above and not above[-1][0]:
             above.pop()
     if above or not elements:

@@ -76,7 +76,7 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         rows = footer.rows[index]
         read = _read_columns(stream, footer, index, wanted)
         names, payload = list(read), wanted.fields["payload"]
-        fields = sorted({leaf.name.partition(".")[0] for leaf in footer.leaves})
+        fields = sorted({leaf.root for leaf in footer.leaves})
         file = _opened(stream)
         metadata = text_of(file.schema_arrow.metadata)
         shared, most = _ways(stream, index, read, rows)
@@ -84,7 +84,8 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
             file = _opened(stream, shared)
         packed = sum(chunk.size for chunk in footer.chunks[index])
         permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
-        for batch in _batches(file, index, names, rows, most):
+        places = [footer.leaves.index(leaf) for leaf, _ in read.values()]
+        for batch in _batches(file, index, places, rows, most):
             # Arrow reads text without checking that it is UTF-8; the validation checks it.
             batch.validate(full=True)
             left -= sum(
@@ -95,13 +96,13 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
                 raise ValueError(f"its values would have more than {permitted:,} bytes")
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
-                if any(leaf.name.startswith(f"{payload}.") and not leaf.flat for leaf in footer.leaves):
+                if any(leaf.root == payload and not leaf.flat for leaf in footer.leaves):
                     # A nested payload is invalid. It becomes NaN, because null would mean a missing payload.
                     columns[payload] = pa.array(np.full(part.num_rows, np.nan))
-                places = np.arange(start, start + part.num_rows)
+                row = pa.array(np.arange(start, start + part.num_rows))
                 position = pa.array(np.full(part.num_rows, index))
                 whole = whole_of(dict(zip(names, part.columns, strict=True))) if wanted.whole else None
-                yield decoded(columns, wanted, metadata, position, pa.array(places), lambda _: fields, whole)
+                yield decoded(columns, wanted, metadata, position, row, lambda _: fields, whole)
                 start += part.num_rows
     except MemoryError:
         raise
@@ -120,7 +121,7 @@ def _read_columns(
         ValueError: if two columns have the same name, a column's number of values is not that of the rows, or
             its pages are too large.
     """
-    roots = Counter(leaf.name.split(".")[0] for leaf in footer.leaves)
+    roots = Counter(leaf.root for leaf in footer.leaves)
     read = set(wanted.fields.values())
     places = [
         at
@@ -130,10 +131,8 @@ def _read_columns(
     names = [footer.leaves[at].name for at in places]
     if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
         raise ValueError("a column does not have one value for each row")
-    # Arrow treats a name with a dot as a column nested in another one.
-    alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
-    if len(alike) > len(set(names)):
-        raise ValueError(f"duplicate columns: {', '.join(sorted(alike))}")
+    if twice := sorted({name for name in names if roots[name] > 1}):
+        raise ValueError(f"duplicate columns: {', '.join(twice)}")
     columns = {
         footer.leaves[at].name: (
             footer.leaves[at],
@@ -196,9 +195,11 @@ def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, in
     return sizes
 
 
-def _batches(file: Any, index: int, names: list[str], rows: int, most: int) -> Iterator[pa.RecordBatch]:
-    if names:
-        yield from file.iter_batches(most, row_groups=[index], columns=names, use_threads=False)
+def _batches(file: Any, index: int, places: list[int], rows: int, most: int) -> Iterator[pa.RecordBatch]:
+    if places:
+        # By its name, a column would come with those nested in others whose path is spelled alike.
+        options = {"row_groups": [index], "column_indices": places, "use_threads": False}
+        yield from file.reader.iter_batches(most, **options)
         return
     for start in range(0, rows, most):
         length = min(most, rows - start)

@@ -24,11 +24,12 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.encodings.avro_columns import write_columns
+from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
 from ldpbeam.transforms.sources.watermark import LAST
-from ldpbeam.transforms.storage import literal, make_folder, matching, replacing
+from ldpbeam.transforms.storage import literal, make_folder, replacing
 from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
 
 #: A batch run gathers dead letters into at most this many files.

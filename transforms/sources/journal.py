@@ -19,9 +19,10 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.study import attribute_of
+from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.watermark import timestamp
-from ldpbeam.transforms.storage import literal, make_folder, matching, read_json, replacing, write_bytes
+from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
 from ldpbeam.windows import Bounds
 
 #: The folder in the output folder that holds one folder per run.
