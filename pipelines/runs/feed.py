@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError, without_number
 from ldpbeam.pipelines.printing import warn
-from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached, reach, reach_destination
+from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination
 from ldpbeam.pipelines.runs.output import named_in_errors
 from ldpbeam.pipelines.runs.replays import Continued, check_topic
 from ldpbeam.schemas.reports.columns import Columns
@@ -22,11 +22,12 @@ from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
-from ldpbeam.transforms.sources.journal import RUNS, positions_before
+from ldpbeam.transforms.sources.journal import RUNS, checksums_before, positions_before
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.storage import literal
+from ldpbeam.windows import FAR
 
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
@@ -80,13 +81,14 @@ class Opened:
     Attributes:
         feed: the feed.
         starts: (partition, the offset at which it begins); none if it has no offsets.
-        removed: by partition, (the offset that is needed, the first that there is), where retention has
-            removed messages.
+        removed: by partition, (the offset that is needed, the first that there is), where messages are gone.
+        new: by partition that has lost the end of its log, the offset from which messages are new.
     """
 
     feed: Feed
     starts: tuple[tuple[int, int], ...] = ()
     removed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    new: Mapping[int, int] = field(default_factory=dict)
 
 
 @contextmanager
@@ -114,8 +116,7 @@ def open_feed(
             done = done_before(output, RUNS)
         if asked.kafka is not None:
             left = tuple(sorted(suspects.items()))
-            feed, reached = _kafka(asked.kafka, columns, output, folder, left, continues)
-            yield Opened(feed, feed.starts, reached.removed)
+            yield _kafka(asked.kafka, columns, output, folder, left, continues)
             return
         if subscription is not None:
             yield Opened(PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())), lease))
@@ -186,7 +187,7 @@ def _kafka(
     folder: str,
     suspects: tuple[tuple[str, int], ...],
     run: Continued | None,
-) -> tuple[KafkaFeed, Reached]:
+) -> Opened:
     """The feed of a topic of Kafka, which begins where it must so that nothing is lost.
 
     Raises:
@@ -194,16 +195,21 @@ def _kafka(
     """
     with named_in_errors(output):
         positions = positions_before(output) if run is None else run.positions
-    reached = reach(asked, positions)
+        read = checksums_before(output)
+    reached = reach(asked, positions, read)
     check_topic(output, asked.topic, reached.identity)
-    for partition, offset in positions.items() if run is None else run.replay.taken:
-        end = reached.ends.get(partition, 0)
-        if offset > end:
-            raise UserError(
-                f"--topic {asked.topic.name}: runs into {output} have read partition {partition} up to "
-                f"offset {offset:,}, and it ends at {end:,}: the topic was made anew or has lost messages, "
-                "and its offsets say nothing of those that were read; name another folder"
-            )
+    taken = positions if run is None else dict(run.replay.taken)
+    ends = {each: min(offset, reached.ends.get(each, 0)) for each, offset in taken.items()}
+    new = {each: end for each, end in ends.items() if end < taken[each]} | dict(reached.new)
+    # Where a log has lost its end, no offset is known to have the message that was there.
+    gone = {**reached.removed, **{each: (offset, FAR) for each, offset in new.items()}}
+    for partition, offset in sorted(new.items()):
+        warn(
+            f"{asked.topic.name}, partition {partition}: the broker has lost the end of the log: "
+            f"{taken.get(partition, offset) - offset:,} messages that were read, from offset {offset:,} on, "
+            "and perhaps others; this run goes on there, and windows that may lack them are marked incomplete"
+        )
+    run = None if run is None else run.without(new)
     for partition, (needed, first) in sorted(reached.removed.items()):
         warn(
             f"{asked.topic.name}, partition {partition}: retention has removed the messages from offset "
@@ -218,7 +224,7 @@ def _kafka(
     starts = tuple(sorted(reached.starts.items()))
     cuts = () if run is None else tuple(sorted(run.replay.cuts.items()))
     feed = KafkaFeed(asked.topic, reached.identity, columns, folder, starts, cuts, suspects, asked.group)
-    return feed, reached
+    return Opened(feed, starts, gone, new)
 
 
 def check_name(option: str, given: str, kind: str) -> None:

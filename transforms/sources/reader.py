@@ -190,10 +190,8 @@ class Reader(UnboundedReader):
         judged_by, arrival = self.shared.arrival(batch)
         clock = shared_feed.now() if arrival is None else arrival.clock
         windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, clock))
-        receipts = tuple(batch.receipts)
-        pending = Pending(
-            self.name, self._number, expected, windows, receipts, batch.partition, batch.offsets
-        )
+        standing = batch.partition, batch.offsets, batch.checksums
+        pending = Pending(self.name, self._number, expected, windows, tuple(batch.receipts), *standing)
         self.shared.take(pending, times, batch)
         # The journal and the metrics have it as of the last batch.
         self._watermark()
