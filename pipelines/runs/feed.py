@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError, without_number
-from ldpbeam.pipelines.printing import warn
+from ldpbeam.pipelines.printing import note, warn
 from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination
-from ldpbeam.pipelines.runs.output import named_in_errors
+from ldpbeam.pipelines.runs.output import RUN, named_in_errors
+from ldpbeam.pipelines.runs.ownership import held
 from ldpbeam.pipelines.runs.replays import Continued, check_topic
+from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
@@ -37,6 +40,8 @@ SHORTEST_PROJECT = 6
 SERVER_SECONDS = 10.0
 #: The acknowledgement deadline of a subscription that a run creates.
 OWN_LEASE_SECONDS = 60
+#: Without a reader, the server deletes it after the seven days for which it keeps messages.
+EXPIRATION = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def open_feed(
     """
     if isinstance(asked.publish_to, KafkaTopic):
         reach_destination(asked.publish_to)
-    with _subscription(asked) as (subscription, lease):
+    with _subscription(asked, output, run) as (subscription, lease):
         with named_in_errors(output):
             folder = FileSystems.join(output, RUNS, run)
             suspects = left_on_record(FileSystems.join(literal(output), RUNS, "*"))
@@ -130,10 +135,11 @@ def open_feed(
 
 
 @contextmanager
-def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
+def _subscription(asked: FeedRequest, output: str, run: str) -> Iterator[tuple[str | None, int]]:
     """The subscription to read, and its acknowledgement deadline in seconds; None if something else is read.
 
-    With ``--topic`` a subscription is created, and deleted when the block ends.
+    With ``--topic`` it is that of an earlier run which could not delete it, or one that is created. It is
+    deleted when the block ends, unless the run has begun and fails: then the next run goes on with it.
 
     Raises:
         UserError: if the server does not answer or refuses.
@@ -163,15 +169,28 @@ def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
                 yield asked.subscription, named.ack_deadline_seconds
                 return
             assert asked.topic is not None
-            project = asked.topic.split("/")[1]
-            name = f"projects/{project}/subscriptions/ldpbeam-{uuid.uuid4().hex[:12]}"
-            client.create_subscription(
-                name=name, topic=asked.topic, ack_deadline_seconds=OWN_LEASE_SECONDS, **patience
-            )
+            name = f"projects/{asked.topic.split('/')[1]}/subscriptions/ldpbeam-"
+            for earlier in runs_in(output):
+                with (
+                    contextlib.suppress(UserError, exceptions.NotFound),
+                    held(FileSystems.join(output, RUNS, earlier), alone=True),
+                ):
+                    if client.get_subscription(subscription=name + earlier, **patience).topic == asked.topic:
+                        name += earlier
+                        note(f"run {earlier} left its subscription: this run reads what waits there")
+                        break
+            else:
+                name += run
+                request = {"name": name, "topic": asked.topic, "ack_deadline_seconds": OWN_LEASE_SECONDS}
+                request["expiration_policy"] = {"ttl": EXPIRATION}
+                client.create_subscription(request=request, **patience)
             try:
                 yield name, OWN_LEASE_SECONDS
-            finally:
-                client.delete_subscription(subscription=name, **patience)
+            except BaseException:
+                if not FileSystems.exists(FileSystems.join(output, RUNS, run, RUN)):
+                    client.delete_subscription(subscription=name, **patience)
+                raise
+            client.delete_subscription(subscription=name, **patience)
     except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:
         server = emulator()
         where = f"the server at {server} (PUBSUB_EMULATOR_HOST)" if server else "Google Pub/Sub"
