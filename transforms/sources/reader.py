@@ -189,10 +189,8 @@ class Reader(UnboundedReader):
         expected = self.shared.oldest_expected(batch.partition, times)
         judged_by, arrival = self.shared.arrival(batch, times)
         windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, arrival))
-        receipts = tuple(batch.receipts)
-        pending = Pending(
-            self.name, self._number, expected, windows, receipts, batch.partition, batch.offsets
-        )
+        standing = batch.partition, batch.offsets, batch.checksums
+        pending = Pending(self.name, self._number, expected, windows, tuple(batch.receipts), *standing)
         self.shared.take(pending)
         # The journal and the metrics have it as of the last batch.
         self._watermark()

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, heard, tell
 from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
+from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.sources.reading import Reading
@@ -51,6 +52,7 @@ class Pending(NamedTuple):
         receipts: the receipts with which the feed acknowledges it.
         partition: the partition of the feed that it is from.
         offsets: where it stands; None if the feed has no offsets.
+        checksums: of its messages.
     """
 
     reader: str
@@ -60,6 +62,7 @@ class Pending(NamedTuple):
     receipts: tuple[str, ...]
     partition: int
     offsets: Offsets | None
+    checksums: Sequence[Checksum] = ()
 
 
 class SharedFeed:
@@ -79,7 +82,8 @@ class SharedFeed:
         self.journal = Journal(reading.output, reading.run, number, remembered)
         #: The offset after the last message that was taken, by partition.
         self.positions = dict(positions)
-        self.feed: OpenFeed = reading.feed.open(Share(number, reading.readers, self.positions))
+        share = Share(number, reading.readers, self.positions, self.journal.last_read)
+        self.feed: OpenFeed = reading.feed.open(share)
         self.journal.begin(self.feed.positions)
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
@@ -320,6 +324,7 @@ class SharedFeed:
                 self.reported,
                 [batch.offsets for batch in durable if batch.offsets is not None],
                 [(batch.offsets, batch.windows) for batch in taken if batch.offsets is not None],
+                [(batch.partition, batch.checksums) for batch in durable],
             )
             self.feed.acknowledge([receipt for batch in durable for receipt in batch.receipts])
             with self._lock:
