@@ -16,16 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
 from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
 from ldpbeam.schemas.encodings.avro_schemas import measure
-from ldpbeam.schemas.files.avro_blocks import Block, read_blocks, refuse_damaged_marker
+from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, Block, read_blocks, refuse_damaged_marker
 from ldpbeam.schemas.files.avro_headers import read_header
-from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of
+from ldpbeam.schemas.reports.columns import (
+    Columns,
+    decoded,
+    is_nested,
+    text_of,
+    whole_of,
+    with_most_letters,
+)
 
 BAD_MESSAGE = "bad_message"
-CORRUPT_BLOCK = "corrupt_block"
 UNKNOWN_SCHEMA = "unknown_schema"
 
 #: The first two bytes of Avro's single-object encoding; the schema's fingerprint follows in eight bytes.
@@ -128,11 +134,11 @@ def decode_container(message: Message, wanted: Columns) -> Decoded:
     header = read_header(stream)
     refuse_damaged_marker(stream, header)
     rows: dict[int, int] = {}
-    blocks = _counted(read_blocks(stream, header, 0, len(data)), min(MOST_REPORTS, 8 * len(data)), rows)
+    blocks = _counted(read_blocks(stream, header, 0, len(data)), len(data), rows)
     for item in avro.decode_blocks(header, blocks, wanted, ALLOWANCE):
         if isinstance(item, Block):
             place = rows[item.position]
-            yield BadMessage(message, item.reports, CORRUPT_BLOCK, item.problem, item.data, place)
+            yield BadMessage(message, item.reports, item.reason, item.problem, item.data, place)
             continue
         positions, block = np.unique(item.column("position").to_numpy(), return_inverse=True)
         before = np.array([rows[position] for position in positions.tolist()], dtype=np.int64)
@@ -140,17 +146,18 @@ def decode_container(message: Message, wanted: Columns) -> Decoded:
         yield item.set_column(item.schema.get_field_index("row"), "row", row)
 
 
-def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterator[Block]:
+def _counted(blocks: Iterator[Block], size: int, rows: dict[int, int]) -> Iterator[Block]:
     """Pass blocks on, and record in ``rows`` how many reports precede the block at each position.
 
-    A block that brings the total above ``most`` reports gets a problem.
+    A block that brings the total above what ``size`` bytes may hold gets a problem.
     """
-    total = 0
+    total, most = 0, min(MOST_REPORTS, per_byte.OF_RECORDS * size)
     for block in blocks:
         rows[block.position] = total
         if total + block.reports > most:
             problem = f"{total + block.reports:,} reports are more than a message of its size may have"
-            block = replace(block, reports=1, problem=block.problem or problem)
+            reason = per_byte.TOO_MANY_REPORTS
+            block = replace(block, reports=1, problem=block.problem or problem, reason=reason)
         total += block.reports
         yield block
 
@@ -184,8 +191,9 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     try:
         for batch in reader:
             # A column of nulls has no bytes, so a batch could claim any number of rows.
-            if row + batch.num_rows > min(MOST_REPORTS, 8 * len(data)):
-                raise ValueError(f"{batch.num_rows} reports are more than a message of its size may have")
+            per_byte.check(row + batch.num_rows, len(data), per_byte.OF_COLUMNS)
+            if row + batch.num_rows > MOST_REPORTS:
+                raise per_byte.TooManyError(f"{batch.num_rows} reports are more than a message may have")
             claimed = batch.num_rows
             chosen = batch.select(names)
             chosen.validate(full=True)
@@ -194,7 +202,11 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
                 raise ValueError(f"its values would be more than {ALLOWANCE}")
             parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]
             yield from [
-                _part(part, wanted, metadata, row + BATCH_REPORTS * n, reader.schema.names)
+                with_most_letters(
+                    _part(part, wanted, metadata, row + BATCH_REPORTS * n, reader.schema.names),
+                    row + claimed,
+                    len(data),
+                )
                 for n, part in enumerate(parts)
             ]
             row, start, claimed = row + claimed, source.tell(), 1
@@ -203,7 +215,8 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
             raise ValueError("bytes are left after its end")
     except Exception as error:  # damage can raise any of Arrow's errors
         problem = f"it does not decode: {error}"
-        yield BadMessage(message, max(1, claimed), CORRUPT_BLOCK, problem, data[start:], row)
+        reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
+        yield BadMessage(message, max(1, claimed), reason, problem, data[start:], row)
 
 
 def _refuse_sizes(data: bytes) -> None:
