@@ -48,8 +48,8 @@ _Decode = Callable[[Sequence[Message], Columns], Decoded]
 def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages to batches of reports, and the parts that do not decode to bad messages.
 
-    No bytes raise an error, and each message gives a report or a bad message. Messages of single reports and of
-    JSON lines are decoded together, so the order of messages is not kept.
+    No bytes raise an error, and each message gives a report or a bad message. Messages of single reports and
+    of JSON lines are decoded together, so the order of messages is not kept.
 
     Args:
         messages: messages of any content type.
