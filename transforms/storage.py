@@ -8,8 +8,6 @@ power failure takes what somebody has been told of.
 from __future__ import annotations
 
 import contextlib
-import errno
-import glob
 import json
 import os
 import re
@@ -29,42 +27,13 @@ def literal(path: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", path)
 
 
-def matching(pattern: str) -> list[Any]:
-    """Beam's metadata of the files that match a pattern.
-
-    Raises:
-        PermissionError: if a local folder in which it looks may not be read: Beam would find nothing there.
-    """
-    if _is_local(pattern):
-        _refuse_closed(pattern)
-    entries: list[Any] = FileSystems.match([pattern])[0].metadata_list
-    return entries
-
-
-def _refuse_closed(pattern: str) -> None:
-    names = pattern.split("/")
-    for place in range(1, len(names)):
-        for folder in glob.iglob("/".join(names[:place]) or "/", include_hidden=True):  # noqa: PTH207
-            # To look for one name in a folder, it need not be listed.
-            _refuse_if_closed(folder, os.R_OK | os.X_OK if glob.has_magic(names[place]) else os.X_OK)
-            if "**" in names[place]:
-                for inner, folders, _ in os.walk(folder):
-                    for name in folders:
-                        _refuse_if_closed(f"{inner}/{name}", os.R_OK | os.X_OK)
-
-
-def _refuse_if_closed(folder: str, needed: int) -> None:
-    if Path(folder).is_dir() and not os.access(folder, needed):
-        raise PermissionError(errno.EACCES, f"the folder {folder} may not be read")
-
-
 def open_raw(path: str) -> IO[bytes]:
     """Open a file without decompressing it, whatever its name ends with.
 
     Raises:
         NotAFileError: if it is a FIFO, a device or a socket; it is not opened.
     """
-    if _is_local(path):
+    if is_local(path):
         refuse_special(path)
     return cast("IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
 
@@ -81,10 +50,10 @@ def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iter
             power failure may take it.
     """
     folder, name = FileSystems.split(path)
-    durable = durable and _is_local(path)
+    durable = durable and is_local(path)
     # File systems take names of at most 255 bytes.
     temporary = FileSystems.join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
-    if private and _is_local(temporary):
+    if private and is_local(temporary):
         stream: Any = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
     else:
         stream = FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED)
@@ -112,7 +81,8 @@ def sync_folder(path: str) -> None:
         os.close(folder)
 
 
-def _is_local(path: str) -> bool:
+def is_local(path: str) -> bool:
+    """Whether a path or pattern is of this machine, and not a URL."""
     return "://" not in path
 
 
@@ -131,7 +101,7 @@ def make_folder(path: str, *, private: bool = False) -> None:
     """
     if FileSystems.exists(path):
         return
-    local = _is_local(path)
+    local = is_local(path)
     new = [each for each in (Path(path), *Path(path).parents) if local and not each.exists()]
     try:
         if private and local:

@@ -57,7 +57,7 @@ from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.snapshots import write_window
+from ldpbeam.transforms.outputs.snapshots import write_snapshots_of
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import open_raw
@@ -281,4 +281,4 @@ def mark_incomplete(job: BatchJob) -> None:
             dataclasses.replace(snapshot, complete=False)
             for snapshot in snapshots_in(job.path(STATISTICS, name))
         ]
-        write_window(job.study, job.path(STATISTICS), job.run, snapshots)
+        write_snapshots_of(job.study, job.path(STATISTICS, name), job.run, snapshots)

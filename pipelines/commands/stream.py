@@ -34,7 +34,7 @@ from ldpbeam.pipelines.runs.output import (
     named_in_errors,
     sweep,
 )
-from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, lost_to
+from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
@@ -48,7 +48,7 @@ from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN
+from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
 from ldpbeam.transforms.sources.journal import lost_before, positions_before
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.untrusted import shown
@@ -125,6 +125,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
         resume(request.output, request.resume)
     with open_feed(request.feed, request.columns, request.output, name, continues) as opened:
         feed, lost = opened.feed, lost_to(continues, request.study, opened.removed, int(time.time() * 1000))
+        goes_on = None if continues is None else continues.without(opened.new)
         job = StreamJob(
             study=request.study,
             output=request.output,
@@ -143,7 +144,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 lost, windows=lost.windows | incomplete_windows(request.study, request.output, name)
             ),
             earlier_runs=earlier_runs(request.output, name),
-            replay=beginning(continues, opened.starts) if _reads_again(request, engine) else None,
+            replay=beginning(goes_on, opened.starts) if _reads_again(request, engine) else None,
         )
         pipeline = engine.pipeline(request.beam_arguments)
         build(pipeline, job)
@@ -158,11 +159,12 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 note(_about_incomplete(job))
             if _left(request, engine) != left:
                 raise UserError(f"--output {job.output}: a run that was there has just ended; start again")
+            forget(request.output, opened.new)
             if job.replay is not None:
                 begin(job.of_run(""), job.replay)
-            if continues is not None:
+            if goes_on is not None:
                 resume(request.output, name)
-                note(_about_continued(continues))
+                note(_about_continued(goes_on))
             server = emulator() if isinstance(feed, PubSubFeed) else None
             where = f" at {server}" if server else ""
             if request.engine.detached:
@@ -259,7 +261,7 @@ def _finished(job: StreamJob) -> int:
     if job.incomplete.lost or lost_before(job.output, job.run) is not None:
         missing = counts["in"] - sum(counts[name] for name in FATES)
         warn(
-            f"retention has removed messages that this run needed: {missing:,} reports that were read are in "
+            f"the topic has lost messages that this run needed: {missing:,} reports that were read are in "
             "no estimate, and of messages that were never read nobody knows the reports"
         )
         return WITH_CARE
@@ -267,4 +269,4 @@ def _finished(job: StreamJob) -> int:
         line = tables.damage_line(counts["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
         return WITH_CARE
-    return DONE
+    return WITH_CARE if counts.get(TOO_FAR) else DONE

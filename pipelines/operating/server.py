@@ -61,7 +61,10 @@ class Answers:
         """The answer to a GET of a path."""
         watched = self.watched
         if path == "/healthz":
-            return _said(None if watched is None else watched.stuck())
+            if watched is None:
+                return _said(None)
+            # Windows that wait are no reason to start the run again: that makes them wait longer.
+            return _said(watched.stuck(), watched.waiting())
         if path == "/readyz":
             return _said("the engine has not started" if watched is None else watched.unready())
         if path == "/metrics":
@@ -87,8 +90,9 @@ class Answers:
             return self._metrics
 
 
-def _said(problem: str | None) -> Answer:
-    return Answer(200, _PLAIN, b"ok\n") if problem is None else _unavailable(problem)
+def _said(problem: str | None, aside: str | None = None) -> Answer:
+    well = "ok\n" if aside is None else f"ok: {aside}\n"
+    return Answer(200, _PLAIN, well.encode()) if problem is None else _unavailable(problem)
 
 
 def _unavailable(problem: str) -> Answer:

@@ -26,14 +26,10 @@ def find_input(
         hidden: whether user ids are hidden; problems, which may repeat text of the input, are then not shown.
 
     Raises:
-        UserError: if a pattern matches no file, a name is not UTF-8, or a file is malformed and not skipped.
+        UserError: if a pattern matches no file, or a file, or its name, is malformed and it is not skipped.
     """
     try:
-        matched = files.match(patterns)
-        for path, _ in matched:
-            if not _is_text(path):
-                raise UserError(f"{path}: its name is not UTF-8; rename it")
-        good, bad = files.sniff_all(matched)
+        good, bad = files.sniff_all(files.match(patterns))
     except FileNotFoundError as error:
         raise UserError(str(error)) from None
     if bad and on_bad_file != "skip":
@@ -79,12 +75,3 @@ def check_stamps(
         raise UserError(
             f"{text}{more}\nName the study that the clients ran, or leave these files out of --input"
         )
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name is UTF-8; Python represents other bytes as lone surrogates."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

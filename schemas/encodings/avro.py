@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.encodings import compression
+from ldpbeam.schemas.encodings import compression, per_byte
 from ldpbeam.schemas.encodings.avro_records import Records
 from ldpbeam.schemas.encodings.avro_rows import Rows
-from ldpbeam.schemas.files.avro_blocks import Block
-from ldpbeam.schemas.files.avro_headers import Header, write_block, write_header
-from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, Block
+from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header, write_block, write_header
+from ldpbeam.schemas.reports.columns import Columns, with_most_letters
 
 _WIDTHS = {"double": "<f8", "float": "<f4"}
 
@@ -40,7 +40,7 @@ def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
         kind = field["type"]
         if isinstance(kind, dict) and kind.get("type") in _WIDTHS:
             kind = kind["type"]
-        if isinstance(kind, dict) and kind.get("type") == "fixed":
+        if isinstance(kind, dict) and kind.get("type") == "fixed" and kind.get("logicalType") != "decimal":
             named[kind["name"]] = kind["size"]
             kind = kind["name"]
         if not isinstance(kind, str) or (kind not in named and kind not in _WIDTHS):
@@ -70,34 +70,50 @@ def decode_blocks(
     dtype = fixed_dtype(header.writer_schema)
     waiting: Any = Rows(header, dtype, wanted) if dtype is not None else Records(header, wanted)
     left = MOST_BYTES
+    total = total_held = 0
     for block in blocks:
         if block.problem:
             yield block
             continue
         left += MOST_RATIO * len(block.data)
+        held = len(block.data) + SYNC_SIZE
+        most = int(per_byte.VALUES * held / header.shape.per_byte) if header.shape.per_byte else left
         try:
-            size, parts = waiting.checked(block, left)
+            per_byte.check(block.reports, held, per_byte.OF_RECORDS)
+            per_byte.check(block.reports * header.shape.values, held, per_byte.VALUES, "values")
+            size, parts = waiting.checked(block, min(left, most))
         except MemoryError:
             raise
         except Exception as error:  # each codec and fastavro raise their own errors
             reports = block.reports if 0 < block.reports <= len(block.data) else 1
+            reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
             if reports < block.reports and dtype is not None and header.codec == "null":
                 reports = max(1, len(block.data) // dtype.itemsize)
-            too_large = isinstance(error, compression.TooLargeError)
-            problem = (
-                f"it would be more than {MOST_BYTES // 2**20} MB and {MOST_RATIO:,} times its compressed "
-                "blocks"
-                if too_large
-                else f"it does not decode: {str(error) or repr(error)}"
-            )
-            yield Block(block.position, reports, block.data, problem)
+            problem = f"it does not decode: {str(error) or repr(error)}"
+            if isinstance(error, compression.TooLargeError) and most < left:
+                reason = per_byte.TOO_MANY_REPORTS
+                problem = f"it could have more than {per_byte.VALUES} values in arrays for each byte"
+            elif isinstance(error, compression.TooLargeError):
+                problem = (
+                    f"it would be more than {MOST_BYTES // 2**20} MB and {MOST_RATIO:,} times its compressed "
+                    "blocks"
+                )
+            yield Block(block.position, reports, block.data, problem, reason)
             continue
         left -= size
+        total, total_held = total + block.reports, total_held + held
         for part in parts:
             waiting.add(block, part)
             if waiting.full:
-                yield from waiting.batches()
-    yield from waiting.batches()
+                yield from _bounded(waiting.batches(), total, total_held)
+    yield from _bounded(waiting.batches(), total, total_held)
+
+
+def _bounded(
+    items: Iterator[pa.RecordBatch | Block], reports: int, size: int
+) -> Iterator[pa.RecordBatch | Block]:
+    for item in items:
+        yield item if isinstance(item, Block) else with_most_letters(item, reports, size)
 
 
 def fixed_report_schema(widths: Mapping[str, int]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -17,7 +18,7 @@ from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.encodings.avro_rows import BATCH_BYTES, BATCH_REPORTS
 from ldpbeam.schemas.encodings.avro_schemas import PRIMITIVE, Shape, without_logical_types
 from ldpbeam.schemas.files.avro_blocks import Block
-from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
+from ldpbeam.schemas.files.avro_headers import Header
 from ldpbeam.schemas.reports.columns import RECORD, Columns, decoded
 from ldpbeam.schemas.reports.records import by_kind, column_of, without_nested
 
@@ -77,8 +78,6 @@ class Records:
         least = self._header.shape.least
         if least * reports > most:
             raise compression.TooLargeError(most)
-        if least == 0 and reports > 8 * (len(block.data) + SYNC_SIZE):
-            raise ValueError(f"{reports} records without bytes are more than the block has bits")
         pieces = compression.at_most(most, compression.pieces(self._header.codec, block.data))
         first = list(islice(compression.of_size(BATCH_BYTES, pieces), 2)) if reports <= WHOLE_REPORTS else []
         if len(first) == 1 or reports == 0:
@@ -127,11 +126,19 @@ class Records:
             yield from self._batches(middle, stop)
 
 
-def _fields(writer_schema: Any) -> dict[str, Any] | None:
-    """The types of a record schema's fields by name; None for a schema that is not a record."""
+def _fields(writer_schema: Any) -> dict[str, list[Any]] | None:
+    """The types of a record schema's fields by name, those of each union; None for no schema of a record."""
     if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
         return None
-    return {field["name"]: field["type"] for field in writer_schema["fields"]}
+    fields, named = dict[str, list[Any]](), dict[str, Any]()
+    for field in writer_schema["fields"]:
+        kind = field["type"]
+        kinds = [
+            named.get(k, k) if isinstance(k, str) else k for k in (kind if isinstance(kind, list) else [kind])
+        ]
+        named |= {str(k["name"]): k for k in kinds if isinstance(k, dict) and "name" in k}
+        fields[field["name"]] = kinds
+    return fields
 
 
 class RecordReader:
@@ -148,7 +155,7 @@ class RecordReader:
         self._wanted = wanted
         plain = without_logical_types(writer_schema)
         self._plain, self._array = map(fastavro.parse_schema, (plain, {"type": "array", "items": plain}))
-        self._kinds: dict[str, Any] = _fields(writer_schema) or {}
+        self._kinds = _fields(writer_schema) or {}
         self._read = {name: field for name, field in wanted.fields.items() if field in self._kinds}
         self._nested = [name for name, field in self._read.items() if _may_be_nested(self._kinds[field])]
 
@@ -219,8 +226,11 @@ class RecordReader:
 
     def _part(self, records: list[dict[str, Any]], size: int) -> Part:
         values: Values = {field: [record[field] for record in records] for field in self._read.values()}
-        for name in self._nested:
-            values[self._read[name]] = without_nested(name, values[self._read[name]])
+        for name, field in self._read.items():
+            if name in self._nested:
+                values[field] = without_nested(name, values[field])
+            for kind in self._kinds[field]:
+                values[field] = _as_declared(name, values[field], kind)
         if self._wanted.whole:
             values[RECORD] = [record[RECORD] for record in records]
         return Part(values, len(records), size)
@@ -245,23 +255,17 @@ class RecordReader:
         for chosen in by_kind(payloads):
             columns = {}
             for name, field in self._read.items():
-                here = _chosen(values[field], chosen)
-                if name == "event_time":
-                    here = _in_milliseconds(here, self._kinds[field])
-                column = column_of(name, here)
+                column = column_of(name, _chosen(values[field], chosen))
                 if column is not None:
-                    columns[field] = _as_declared(column, self._kinds[field])
+                    columns[field] = _of_width(column, self._kinds[field])
             places = pa.array(positions[chosen]), pa.array(rows[chosen])
             whole = pa.array(_chosen(values[RECORD], chosen)) if self._wanted.whole else None
             batches.append(decoded(columns, self._wanted, metadata, *places, lambda _: self._kinds, whole))
         return batches
 
 
-def _may_be_nested(kind: Any) -> bool:
-    return not all(
-        isinstance(branch, str) and branch in PRIMITIVE
-        for branch in (kind if isinstance(kind, list) else [kind])
-    )
+def _may_be_nested(kinds: list[Any]) -> bool:
+    return not all(isinstance(kind, str) and kind in PRIMITIVE for kind in kinds)
 
 
 def _chosen(values: list[Any], rows: np.ndarray) -> list[Any]:
@@ -297,25 +301,39 @@ _UNITS = {
 }
 
 
-def _branches(kind: Any) -> list[dict[str, Any]]:
-    """The type of a field, or the branches of its union, without those that are only a type's name."""
-    return [branch for branch in (kind if isinstance(kind, list) else [kind]) if isinstance(branch, dict)]
+#: Exact for all decimals that Arrow holds.
+_DECIMALS = decimal.Context(prec=100)
+_MOST_DECIMAL_BYTES = 32
 
 
-def _in_milliseconds(times: list[Any], kind: Any) -> list[Any]:
-    """Event times of a logical type that is not in milliseconds as milliseconds; others as they are."""
-    for branch in _branches(kind):
-        unit = _UNITS.get(str(branch.get("logicalType", "")))
-        if unit is not None:
-            times = [(time // unit if unit else None) if isinstance(time, int) else time for time in times]
-    return times
+def _as_declared(name: str, values: list[Any], kind: Any) -> list[Any]:
+    """Values of a field of a type, or of a union with it: decimals, floats of 32 bits, and milliseconds.
+
+    Values that are none of the type stay as they are.
+    """
+    logical = str(kind.get("logicalType", "")) if isinstance(kind, dict) else ""
+    if (kind.get("type") if isinstance(kind, dict) else kind) == "float" and name != "payload":
+        return [np.float32(value) if isinstance(value, float) else value for value in values]
+    if logical == "decimal" and isinstance(scale := kind.get("scale", 0), int):
+        return [_decimal(value, scale) if isinstance(value, bytes) else value for value in values]
+    unit = _UNITS.get(logical) if name == "event_time" else None
+    if unit is not None:
+        return [(time // unit if unit else None) if isinstance(time, int) else time for time in values]
+    return values
 
 
-def _as_declared(column: pa.Array, kind: Any) -> pa.Array:
+def _decimal(data: bytes, scale: int) -> decimal.Decimal | None:
+    """The decimal of big-endian bytes; None if it has more than any type of Arrow."""
+    if len(data) > _MOST_DECIMAL_BYTES:
+        return None
+    return decimal.Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _DECIMALS)
+
+
+def _of_width(column: pa.Array, kinds: list[Any]) -> pa.Array:
     """The column; as fixed-size binary if the schema declares the field as fixed."""
-    for branch in _branches(kind):
-        if branch.get("type") == "fixed" and pa.types.is_binary(column.type):
+    for kind in kinds:
+        if isinstance(kind, dict) and kind.get("type") == "fixed" and pa.types.is_binary(column.type):
             # In a union with text or bytes, values may have other widths; then the cast fails.
             with contextlib.suppress(pa.ArrowInvalid):
-                column = pc.cast(column, pa.binary(branch["size"]))
+                column = pc.cast(column, pa.binary(kind["size"]))
     return column

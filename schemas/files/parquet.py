@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ldpbeam.schemas.encodings import parquet_pages
+from ldpbeam.schemas.encodings import parquet_pages, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
 from ldpbeam.schemas.encodings.parquet_pages import BYTE_ARRAY, Footer, Leaf, Pages, most_bytes
-from ldpbeam.schemas.reports.columns import Columns, decoded, text_of, whole_of
+from ldpbeam.schemas.reports.columns import Columns, decoded, text_of, whole_of, with_most_letters
 
 MAGIC = b"PAR1"
 #: The most reports of a batch, and about the most bytes.
@@ -38,7 +38,7 @@ def row_groups(stream: IO[bytes]) -> list[int]:
     try:
         footer = parquet_pages.read_footer(stream)
         metadata = _opened(stream).metadata
-    except MemoryError:
+    except (MemoryError, per_byte.TooManyError):
         # Arrow's MemoryError is an ArrowException too; lack of memory does not mean that the file is damaged.
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -76,15 +76,17 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         rows = footer.rows[index]
         read = _read_columns(stream, footer, index, wanted)
         names, payload = list(read), wanted.fields["payload"]
-        fields = sorted({leaf.name.partition(".")[0] for leaf in footer.leaves})
+        packed = sum(chunk.size for chunk in footer.chunks[index])
+        per_byte.check(rows * len(names), packed, per_byte.VALUES, "values")
+        fields = sorted({leaf.root for leaf in footer.leaves})
         file = _opened(stream)
         metadata = text_of(file.schema_arrow.metadata)
         shared, most = _ways(stream, index, read, rows)
         if shared:
             file = _opened(stream, shared)
-        packed = sum(chunk.size for chunk in footer.chunks[index])
         permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
-        for batch in _batches(file, index, names, rows, most):
+        places = [footer.leaves.index(leaf) for leaf, _ in read.values()]
+        for batch in _batches(file, index, places, rows, most):
             # Arrow reads text without checking that it is UTF-8; the validation checks it.
             batch.validate(full=True)
             left -= sum(
@@ -95,15 +97,16 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
                 raise ValueError(f"its values would have more than {permitted:,} bytes")
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
-                if any(leaf.name.startswith(f"{payload}.") and not leaf.flat for leaf in footer.leaves):
+                if any(leaf.root == payload and not leaf.flat for leaf in footer.leaves):
                     # A nested payload is invalid. It becomes NaN, because null would mean a missing payload.
                     columns[payload] = pa.array(np.full(part.num_rows, np.nan))
-                places = np.arange(start, start + part.num_rows)
+                row = pa.array(np.arange(start, start + part.num_rows))
                 position = pa.array(np.full(part.num_rows, index))
                 whole = whole_of(dict(zip(names, part.columns, strict=True))) if wanted.whole else None
-                yield decoded(columns, wanted, metadata, position, pa.array(places), lambda _: fields, whole)
+                reports = decoded(columns, wanted, metadata, position, row, lambda _: fields, whole)
+                yield with_most_letters(reports, rows, packed)
                 start += part.num_rows
-    except MemoryError:
+    except (MemoryError, per_byte.TooManyError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"it does not decode: {error}") from None
@@ -120,7 +123,7 @@ def _read_columns(
         ValueError: if two columns have the same name, a column's number of values is not that of the rows, or
             its pages are too large.
     """
-    roots = Counter(leaf.name.split(".")[0] for leaf in footer.leaves)
+    roots = Counter(leaf.root for leaf in footer.leaves)
     read = set(wanted.fields.values())
     places = [
         at
@@ -130,10 +133,8 @@ def _read_columns(
     names = [footer.leaves[at].name for at in places]
     if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
         raise ValueError("a column does not have one value for each row")
-    # Arrow treats a name with a dot as a column nested in another one.
-    alike = [leaf.name for leaf in footer.leaves if leaf.name.split(".")[0] in names]
-    if len(alike) > len(set(names)):
-        raise ValueError(f"duplicate columns: {', '.join(sorted(alike))}")
+    if twice := sorted({name for name in names if roots[name] > 1}):
+        raise ValueError(f"duplicate columns: {', '.join(twice)}")
     columns = {
         footer.leaves[at].name: (
             footer.leaves[at],
@@ -196,9 +197,11 @@ def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, in
     return sizes
 
 
-def _batches(file: Any, index: int, names: list[str], rows: int, most: int) -> Iterator[pa.RecordBatch]:
-    if names:
-        yield from file.iter_batches(most, row_groups=[index], columns=names, use_threads=False)
+def _batches(file: Any, index: int, places: list[int], rows: int, most: int) -> Iterator[pa.RecordBatch]:
+    if places:
+        # By its name, a column would come with those nested in others whose path is spelled alike.
+        options = {"row_groups": [index], "column_indices": places, "use_threads": False}
+        yield from file.reader.iter_batches(most, **options)
         return
     for start in range(0, rows, most):
         length = min(most, rows - start)

@@ -15,15 +15,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
 from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
 from ldpbeam.schemas.encodings.avro_schemas import measure
+from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.files.avro_headers import MAGIC
-from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of
+from ldpbeam.schemas.reports.columns import (
+    Columns,
+    decoded,
+    is_nested,
+    text_of,
+    whole_of,
+    with_most_letters,
+)
 
 BAD_MESSAGE = "bad_message"
-CORRUPT_BLOCK = "corrupt_block"
 UNKNOWN_SCHEMA = "unknown_schema"
 NO_REPORTS = "it has no reports"
 
@@ -154,8 +161,9 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     try:
         for batch in reader:
             # A column of nulls has no bytes, so a batch could claim any number of rows.
-            if row + batch.num_rows > min(MOST_REPORTS, 8 * len(data)):
-                raise ValueError(f"{batch.num_rows} reports are more than a message of its size may have")
+            per_byte.check(row + batch.num_rows, len(data), per_byte.OF_COLUMNS)
+            if row + batch.num_rows > MOST_REPORTS:
+                raise per_byte.TooManyError(f"{batch.num_rows} reports are more than a message may have")
             claimed = batch.num_rows
             chosen = batch.select(names)
             chosen.validate(full=True)
@@ -164,7 +172,11 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
                 raise ValueError(f"its values would be more than {MOST_BYTES // 2**20} MB")
             parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]
             yield from [
-                _part(part, wanted, metadata, row + BATCH_REPORTS * n, reader.schema.names)
+                with_most_letters(
+                    _part(part, wanted, metadata, row + BATCH_REPORTS * n, reader.schema.names),
+                    row + claimed,
+                    len(data),
+                )
                 for n, part in enumerate(parts)
             ]
             row, start, claimed = row + claimed, source.tell(), 1
@@ -173,7 +185,8 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
             raise ValueError("bytes are left after its end")
     except Exception as error:  # damage can raise any of Arrow's errors
         problem = f"it does not decode: {error}"
-        yield BadMessage(message, max(1, claimed), CORRUPT_BLOCK, problem, data[start:], row)
+        reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
+        yield BadMessage(message, max(1, claimed), reason, problem, data[start:], row)
     else:
         if not row:
             raise ValueError(NO_REPORTS)

@@ -8,13 +8,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_RFC3339 = (
-    r"^(19|20|21)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]"
-    r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+from ldpbeam.schemas.reports.event_times import COARSE
+
+#: Days that there are in each year from 1900 to 2199, so that what has this form is a time.
+_LEAP_YEAR = r"(?:(?:19|21)(?:0[48]|[2468][048]|[13579][26])|20(?:[02468][048]|[13579][26]))"
+_DAY = (
+    r"(?:(?:19|20|21)\d\d-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|"
+    rf"(?:0[13578]|1[02])-31)|{_LEAP_YEAR}-02-29)"
 )
-_UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
-#: Event times are below this many milliseconds, so that the difference of two fits in 64 bits.
-_LARGEST_TIME = 2**61
+_RFC3339 = rf"^{_DAY}[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{{1,9}})?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+#: Bytes that are UTF-8.
+_UTF8 = (
+    r"^([\x00-\x7f]|[\xc2-\xdf]T|\xe0[\xa0-\xbf]T|[\xe1-\xec\xee\xef]TT|\xed[\x80-\x9f]T|\xf0[\x90-\xbf]TT|"
+    r"[\xf1-\xf3]TTT|\xf4[\x80-\x8f]TT)*$"
+).replace("T", r"[\x80-\xbf]")
+_UUID_DIGITS = "(H{8}(-H{4}){3}-H{12}|H{32})".replace("H", "[0-9a-f]")
+_UUID = rf"(?i)^(urn:uuid:)?{_UUID_DIGITS}$|^\{{{_UUID_DIGITS}\}}$"
+#: The lengths of a UUID in text.
+_UUID_LENGTHS = pa.array([32, 34, 36, 38, 41, 45], pa.int32())
+#: Floats from here on, by their bits, stand for several whole numbers.
+_EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
 
 def unwrapped(array: pa.Array) -> pa.Array:
@@ -41,7 +54,11 @@ def _names(array: pa.Array) -> pa.Array:
 
 
 def as_text(array: pa.Array) -> pa.Array:
-    """Values as text; what is none, such as bytes that are not UTF-8 and nested values, becomes null."""
+    """Values as text; what is none, such as bytes that are not UTF-8 and nested values, becomes null.
+
+    A whole number has the same text whatever its type: 7, 7.0 and 7.00 are "7". A float that is no number, or
+    stands for several whole numbers, would be one text of many people or groups, so it becomes null.
+    """
     array = unwrapped(array)
     kind = array.type
     if pa.types.is_string(kind):
@@ -50,7 +67,39 @@ def as_text(array: pa.Array) -> pa.Array:
         array = _unpadded(array)
     elif pa.types.is_nested(kind):
         return pa.nulls(len(array), pa.string())
+    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return _number_texts(array)
     return _cast_or_null(array, pa.string())
+
+
+def _number_texts(numbers: pa.Array) -> pa.Array:
+    """Floats or decimals as text, whole numbers as those of integers."""
+    wide = _widest(numbers)
+    if pa.types.is_floating(numbers.type):
+        wide = pc.if_else(pc.less(pc.abs(wide), _EXACT[numbers.type.bit_width]), wide, None)
+    floored = _floored(wide)
+    whole = pc.equal(wide, floored)
+    wholes = pc.cast(pc.if_else(whole, floored, None), pa.decimal256(76, 0))
+    others = pc.replace_substring_regex(pc.cast(numbers, pa.string()), r"(\.\d*[1-9])0+$", r"\1")
+    return pc.if_else(whole, pc.cast(wholes, pa.string()), others)
+
+
+def _widest(numbers: pa.Array) -> pa.Array:
+    """Numbers in the widest type of their kind: int64, float64 or decimal256."""
+    kind = numbers.type
+    if pa.types.is_decimal(kind):
+        return _cast_or_null(numbers, pa.decimal256(76, max(kind.scale, 0)))
+    # A cast of the largest unsigned integers to int64 would wrap.
+    whole = pa.types.is_integer(kind) and kind != pa.uint64()
+    return pc.cast(numbers, pa.int64() if whole else pa.float64(), safe=False)
+
+
+def _floored(wide: pa.Array) -> pa.Array:
+    """Numbers of :func:`_widest` rounded down; all null if decimals have no digit before their point."""
+    try:
+        return wide if pa.types.is_integer(wide.type) else pc.floor(wide)
+    except pa.ArrowInvalid:
+        return pa.nulls(len(wide), wide.type)
 
 
 def as_json_values(array: pa.Array) -> pa.Array:
@@ -66,7 +115,8 @@ def as_json_values(array: pa.Array) -> pa.Array:
 def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast an array; a value that cannot be cast becomes null.
 
-    If the cast of the whole array fails, its halves are cast, until the failing value is alone.
+    If the cast of the whole array fails, each different value is cast once, and halves of them until the
+    failing value is alone.
     """
     try:
         return pc.cast(array, kind)
@@ -75,6 +125,11 @@ def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         if len(array) <= 1:
             return pa.nulls(len(array), kind)
+        if pa.types.is_binary(array.type):
+            return pc.cast(pc.if_else(pc.match_substring_regex(array, _UTF8), array, None), kind)
+        encoded = array.dictionary_encode()
+        if len(encoded.dictionary) < len(array):
+            return _cast_or_null(encoded.dictionary, kind).take(encoded.indices)
         middle = len(array) // 2
         parts = [_cast_or_null(array[:middle], kind), _cast_or_null(array[middle:], kind)]
         return pa.concat_arrays(parts)
@@ -138,11 +193,11 @@ def _empty_to_null(array: pa.Array) -> pa.Array:
 
 def _uuids_to_bytes(text: pa.Array) -> pa.Array:
     keys = pc.cast(text, pa.binary())
-    candidates = pc.fill_null(pc.equal(pc.binary_length(text), 36), False)
+    candidates = pc.is_in(pc.binary_length(text), value_set=_UUID_LENGTHS)
     if not pc.any(candidates).as_py():
         return keys
     uuids = pc.and_(candidates, pc.fill_null(pc.match_substring_regex(text, _UUID), False))
-    digits_text = pc.replace_substring(text.filter(uuids), "-", "")
+    digits_text = pc.replace_substring_regex(text.filter(uuids), r"^(?i:urn:uuid:)|[{}-]", "")
     digits = np.frombuffer(pc.cast(digits_text, pa.binary(32)).buffers()[1], dtype=np.uint8)
     nibbles = np.where(
         digits >= ord("a"), digits - 87, np.where(digits >= ord("A"), digits - 55, digits - 48)
@@ -154,36 +209,39 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
 
 
 def _event_times(array: pa.Array) -> pa.Array:
-    """Milliseconds since the epoch from integers, doubles, timestamps or RFC 3339 text.
+    """Milliseconds since the epoch from numbers, timestamps or RFC 3339 text, rounded down.
 
     A time without a zone becomes null, in text and as a timestamp: it may be hours away from what was meant.
-    Implausible times are kept: validation refuses them and names the problem.
+    Implausible times are kept, and floats of 16 or 32 bits become :data:`~.event_times.COARSE`: validation
+    refuses them and names the problem.
     """
     array = unwrapped(array)
+    if pa.types.is_string(array.type):
+        array = _parsed_times(array)
     kind = array.type
-    if is_without_zone(kind):
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        array = _milliseconds(pc.cast(array, pa.int64()), kind.unit)
+    elif not (is_number(kind) or pa.types.is_decimal(kind)):
         return pa.nulls(len(array), pa.int64())
-    if pa.types.is_string(kind):
-        times = _parsed_times(array)
-    elif pa.types.is_timestamp(kind) and kind.unit == "s":
-        times = pc.cast(_cast_or_null(array, pa.timestamp("ms", kind.tz)), pa.int64())
-    elif pa.types.is_timestamp(kind):
-        times = pc.cast(pc.cast(array, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
-    elif is_number(kind):
-        # The comparison is between doubles: a cast of the largest unsigned integers to int64 would wrap.
-        numbers = pc.floor(pc.cast(array, pa.float64(), safe=False))
-        fits = pc.less(pc.abs(numbers), float(_LARGEST_TIME))
-        times = pc.cast(pc.if_else(fits, numbers, None), pa.int64())
-    else:
-        return pa.nulls(len(array), pa.int64())
-    fits = pc.and_(pc.greater(times, -_LARGEST_TIME), pc.less(times, _LARGEST_TIME))
-    return pc.if_else(fits, times, None)
+    times = _floored(_widest(array))
+    if pa.types.is_floating(kind) and kind.bit_width < 64:
+        return pc.if_else(pc.is_finite(times), pa.scalar(COARSE, pa.int64()), None)
+    fits = pc.less_equal(pc.abs(pc.cast(times, pa.float64(), safe=False)), float(-COARSE))
+    return pc.cast(pc.if_else(fits, times, None), pa.int64())
+
+
+def _milliseconds(counts: pa.Array, unit: str) -> pa.Array:
+    """Counts of a unit as milliseconds, rounded down, in floats where they could have more than 64 bits."""
+    if unit in ("s", "ms"):
+        return counts if unit == "ms" else pc.multiply(pc.cast(counts, pa.float64(), safe=False), 1000.0)
+    # Arrow's division rounds towards zero.
+    times = pc.fill_null(counts, 0).to_numpy() // (1_000 if unit == "us" else 1_000_000)
+    return pc.if_else(counts.is_valid(), pa.array(times), None)
 
 
 def _parsed_times(text: pa.Array) -> pa.Array:
     shaped = pc.if_else(pc.match_substring_regex(text, _RFC3339), pc.utf8_upper(text), None)
-    stamps = _cast_or_null(shaped, pa.timestamp("ns", "UTC"))
-    return pc.cast(pc.cast(stamps, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
+    return _cast_or_null(shaped, pa.timestamp("ns", "UTC"))
 
 
 def _report_ids(array: pa.Array) -> pa.Array:

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 #: The first milliseconds of 1900, 1990 and 2200.
 YEAR_1900, YEAR_1990, YEAR_2200 = -2_208_988_800_000, 631_152_000_000, 7_258_118_400_000
+#: In place of times that cannot be told from those a minute before or after. No time is further from 1970, so
+#: that the difference of two fits in 64 bits.
+COARSE = -(2**61)
 #: How many milliseconds each other unit has.
 _UNITS = {"seconds": 1e3, "microseconds": 1e-3, "nanoseconds": 1e-6}
 #: The problems of event times: the reason of the dead letter, and the detail. The first is no problem where
@@ -25,8 +28,12 @@ PROBLEMS = (
         )
         for unit in _UNITS
     ),
+    (
+        "event_time_too_coarse",
+        "a float of 16 or 32 bits, whose steps are minutes; write 64 bits, or RFC 3339 text with a zone",
+    ),
 )
-BEFORE_1990, OUT_OF_BOUNDS = 1, 2
+BEFORE_1990, OUT_OF_BOUNDS, TOO_COARSE = 1, 2, len(PROBLEMS)
 
 
 def problems(times: NDArray[np.int64], *, old: bool = False) -> NDArray[np.int8]:
@@ -46,4 +53,5 @@ def problems(times: NDArray[np.int64], *, old: bool = False) -> NDArray[np.int8]
         for code, milliseconds in enumerate(_UNITS.values(), OUT_OF_BOUNDS + 1):
             meant = suspected * milliseconds
             codes[suspects[(meant >= YEAR_1990) & (meant < YEAR_2200)]] = code
+        codes[suspects[suspected == COARSE]] = TOO_COARSE
     return codes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -124,6 +125,11 @@ def _prepared(name: str, value: object) -> object:
         if name == "event_time":
             return value if abs(value) < 2**62 else None
         return str(value)
+    if isinstance(value, Decimal):
+        # Arrow has none that is not finite, and no column for decimals that are very large and very small.
+        if name == "payload":
+            return float(value) if value.is_finite() else math.nan
+        return value if value.is_finite() and abs(value.adjusted()) < 30 else None
     if isinstance(value, str):
         return value if value.isascii() or value == value.encode("utf-8", "replace").decode() else None
     return value

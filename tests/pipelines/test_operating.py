@@ -31,6 +31,7 @@ from ldpbeam.transforms.reports.dead_letters import REASONS
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress
+from ldpbeam.transforms.windows import waiting
 
 HOUR = 3_600_000
 #: An accounting of which every number is another one.
@@ -49,6 +50,7 @@ KNOWN = State(
     watermark=1_700_000_000_500,
     lag=Lag(1_250, 40),
     open_windows=7,
+    waiting_windows=4,
     tests=30,
     flagged=2,
     solves=Solves(3, 4.5, 2.25),
@@ -98,6 +100,7 @@ def test_every_number_has_a_metric_in_base_units() -> None:
     assert scraped["ldpbeam_lag_messages", ()] == 40
     assert scraped["ldpbeam_watermark_timestamp_seconds", ()] == 1_700_000_000.5
     assert scraped["ldpbeam_open_windows", ()] == 7
+    assert scraped["ldpbeam_waiting_windows", ()] == 4
     assert scraped["ldpbeam_solve_seconds_count", ()] == 3
     assert scraped["ldpbeam_solve_seconds_sum", ()] == 4.5
     assert scraped["ldpbeam_longest_solve_seconds", ()] == 2.25
@@ -108,7 +111,7 @@ def test_every_number_has_a_metric_in_base_units() -> None:
 
 
 def test_what_is_not_known_has_no_metric() -> None:
-    unknown = dict.fromkeys(("watermark", "lag", "open_windows", "solves"))
+    unknown = dict.fromkeys(("watermark", "lag", "open_windows", "waiting_windows", "solves"))
     names = {name for name, _ in samples(exposition(State(**{**vars(KNOWN), **unknown})).decode())}
     left = {name for name, _ in samples(exposition(KNOWN).decode())} - names
     assert left == {
@@ -116,6 +119,7 @@ def test_what_is_not_known_has_no_metric() -> None:
         "ldpbeam_lag_messages",
         "ldpbeam_watermark_timestamp_seconds",
         "ldpbeam_open_windows",
+        "ldpbeam_waiting_windows",
         "ldpbeam_solve_seconds_count",
         "ldpbeam_solve_seconds_sum",
         "ldpbeam_longest_solve_seconds",
@@ -182,6 +186,28 @@ def test_a_window_is_open_until_its_lateness_has_passed(watched: Watched, tmp_pa
     starts = (7 * HOUR, 8 * HOUR + HOUR // 2, 9 * HOUR, 10 * HOUR, 11 * HOUR)
     journal.name([OpenWindow("x", start, start + HOUR) for start in starts], None)
     assert watched.state().open_windows == 3
+
+
+def test_windows_that_wait_for_the_engine_are_told_and_are_no_reason_to_start_again(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window of two partitions is one; a window that has not ended does not wait."""
+    clock = [100.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(waiting, "_set", {})
+    answers = Answers()
+    answers.watched = watched
+    for state_of_window in (0, 1):
+        waiting.timer_is_set("r", "x", (9 * HOUR, 10 * HOUR), state_of_window)
+    waiting.timer_is_set("r", "x", (10 * HOUR, 11 * HOUR), 0)
+    assert (answers.to("/healthz").body, answers.to("/readyz").body) == (b"ok\n", b"ok\n")
+    clock[0] += waiting.PATIENCE_SECONDS
+    well = answers.to("/healthz")
+    assert (well.status, well.body) == (200, b"ok: 1 window waits for the engine\n")
+    assert (answers.to("/readyz").status, watched.state().waiting_windows) == (503, 1)
+    for state_of_window in (0, 1):
+        waiting.timer_fired("r", "x", (9 * HOUR, 10 * HOUR), state_of_window)
+    assert (answers.to("/readyz").status, watched.state().waiting_windows) == (200, 0)
 
 
 def test_tests_of_fit_are_added_up_over_windows_and_files_that_change_are_read_again(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.closed import close_folder
 from support.output_folders import HOUR, START
 
 from ldpbeam.pipelines.errors import UserError
@@ -135,9 +136,8 @@ def test_what_is_no_output_folder(tmp_path: Path) -> None:
 def test_a_folder_that_may_not_be_read_is_not_read_as_an_empty_one(
     name: str, copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, access = copied("scheduled"), os.access
-    # The administrator of a machine may read every folder.
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != name and access(path, mode))
+    folder = copied("scheduled")
+    close_folder(name, monkeypatch)
     with pytest.raises(UserError, match=f"{folder}: the folder {folder}/{name} may not be read"):
         read_results(str(folder))
 

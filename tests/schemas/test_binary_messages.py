@@ -71,7 +71,7 @@ def test_an_object_without_a_whole_fingerprint_has_an_unknown_schema(start: byte
 def test_no_message_has_more_reports_than_bits() -> None:
     nulls = pa.record_batch({"user_id": pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])})
     (bad,) = read(Message("1", arrow(nulls), ARROW)).bad
-    assert (bad.reason, bad.reports, bad.row) == ("corrupt_block", 1, 0)
+    assert (bad.reason, bad.reports, bad.row) == ("too_many_reports", 1, 0)
 
 
 PARTS = [table(WITHOUT_ID).slice(at, 3) for at in range(0, 10, 3)]

@@ -110,6 +110,31 @@ def test_two_columns_of_one_name_are_a_value_error() -> None:
         batches(file_of(twice))
 
 
+def test_only_real_duplicates_are_refused_and_named() -> None:
+    names = ["payload", "payload.unit", "user_id", "user_id.hash", "colour", "colour"]
+    data = file_of(pa.Table.from_arrays([pa.array([0.5])] * len(names), names))
+    (row,) = rows(data)
+    assert (row["user_id"], row["payload"]) == (b"0.5", 0.5)
+    twice = pa.Table.from_arrays([pa.array([0.5])] * 4, ["payload", "user_id", "user_id", "user_id.hash"])
+    with pytest.raises(ValueError, match=r"decode: duplicate columns: user_id$"):
+        rows(file_of(twice))
+
+
+@pytest.mark.parametrize("nested", ["user_id", "hash", "payload.a"])
+def test_a_flat_column_is_told_from_a_nested_one_whose_path_is_spelled_alike(nested: str) -> None:
+    root, _, leaf = f"{nested}.unit".rpartition(".")
+    columns = {
+        root: pa.array([{leaf: "m"}]),
+        f"{root}.{leaf}": pa.array(["flat"]),
+        "payload": pa.array([0.5]),
+    }
+    wanted = Columns(extras=(f"{root}.{leaf}",), whole=True)
+    (batch,) = batches(file_of(pa.table(columns)), wanted=wanted)
+    assert batch.column(f"{root}.{leaf}").to_pylist() == ["flat"]
+    assert batch.column("payload").to_pylist() == [0.5]
+    assert batch.column("ldpbeam.record").to_pylist() == [{f"{root}.{leaf}": "flat", "payload": 0.5}]
+
+
 def test_a_row_group_that_the_file_does_not_have_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="no row group 1"):
         batches(file_of(reports(3)), 1)

@@ -6,15 +6,18 @@ import itertools
 import math
 import uuid
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
+from ldpbeam.schemas.reports.event_times import COARSE
 from ldpbeam.schemas.reports.records import columns_of
 
 EVERYTHING = Columns()
@@ -58,6 +61,13 @@ def mixed(name: str, values: list[Any]) -> list[Any]:
         pa.array([RAW], pa.binary_view()),
         pa.array([RAW]).dictionary_encode(),
         pa.array([RAW], pa.uuid()),
+        *(
+            pa.array([form.format(digits)])
+            for digits in (str(UUID), str(UUID).upper(), UUID.hex, UUID.hex.upper())
+            for form in ("{}", "{{{}}}", "urn:uuid:{}", "URN:UUID:{}")
+        ),
+        pa.array([UUID.hex.encode()], pa.binary(32)),
+        pa.array([f"{{{UUID}}}".encode(), None]).filter(pa.array([True, False])),
     ],
     ids=lambda array: str(array.type),
 )
@@ -69,7 +79,19 @@ def test_a_uuid_is_the_same_user_whatever_type_its_column_has(array: pa.Array) -
     ("array", "keys"),
     [
         (pa.array(["ann", "Zoë", "", None, " "]), [b"ann", "Zoë".encode(), None, None, b" "]),
-        (pa.array([f"{{{UUID}}}", UUID.hex]), [f"{{{UUID}}}".encode(), UUID.hex.encode()]),
+        (
+            pa.array(
+                others := [
+                    f"{{{UUID}",
+                    f"({UUID})",
+                    f"{UUID.hex}\n",
+                    f"uuid:{UUID}",
+                    f"{UUID}"[:-1],
+                    "g" * 32,
+                ]
+            ),
+            [other.encode() for other in others],
+        ),
         (pa.array([str(UUID)[:-1] + "g", "x" * 36]), [str(UUID)[:-1].encode() + b"g", b"x" * 36]),
         (pa.array([str(UUID).encode(), b"\xff" * 36], pa.binary(36)), [RAW, b"\xff" * 36]),
         (pa.array([b"ann\0\0", b"\0\0\0\0\0", None], pa.binary(5)), [b"ann", None, None]),
@@ -87,13 +109,56 @@ def test_user_keys_are_the_bytes_of_the_text_and_empty_is_none(array: pa.Array, 
 
 
 TEXTS = st.text(min_size=1, max_size=35).map(lambda text: (text, text.encode()))
-UUIDS = st.uuids().map(lambda found: (str(found), found.bytes))
+UUIDS = st.tuples(
+    st.uuids(), st.sampled_from([str, lambda u: u.hex, lambda u: u.urn, lambda u: f"{{{u}}}"])
+).map(lambda drawn: (drawn[1](drawn[0]), drawn[0].bytes))
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(users=st.lists(TEXTS | UUIDS | st.just((None, None)), min_size=1))
 def test_each_user_key_is_that_of_its_own_text(users: list[tuple[Any, Any]]) -> None:
     assert column("user_id", pa.array([text for text, _ in users], pa.string())) == [key for _, key in users]
+
+
+#: Numbers, and their text; none where a number would be that of many people.
+IDS: list[tuple[Any, str | None]] = [
+    (NAN, None),
+    (math.inf, None),
+    (-math.inf, None),
+    (7.0, "7"),
+    (-0.0, "0"),
+    (0.5, "0.5"),
+    (2.0**11, "2048"),
+]
+LARGE: list[tuple[Any, str | None]] = [(1e10, "10000000000"), (2.0**53 - 1, "9007199254740991"), (1e16, None)]
+
+
+@pytest.mark.parametrize("name", ["user_id", "report_id", "attribute", "service", "app"])
+@pytest.mark.parametrize(
+    ("array", "texts"),
+    [
+        (pa.array([number for number, _ in IDS + LARGE]), [text for _, text in IDS + LARGE]),
+        # Of these types, whole numbers from 2^24 and 2^11 on are not told from others.
+        (pa.array(np.array([n for n, _ in IDS] + [2**24 - 1, 2**24], np.float32)),
+         [text for _, text in IDS] + ["16777215", None]),
+        (pa.array(np.array([n for n, _ in IDS], np.float16)), [text for _, text in IDS[:-1]] + [None]),
+        *((pa.array([Decimal("700"), Decimal("-0.5"), Decimal(0), None], kind), ["700", "-0.5", "0", None])
+          for kind in (pa.decimal32(9, 2), pa.decimal64(18, 3), pa.decimal128(38, 18), pa.decimal256(76, 9))),
+        (pa.array([Decimal(700), None], pa.decimal128(5, -2)), ["700", None]),
+        (pa.array([Decimal(10**37)], pa.decimal128(38, 0)), [str(10**37)]),
+        (pa.array([7, -1, 2**63 - 1]), ["7", "-1", "9223372036854775807"]),
+        (pa.array([NAN, None, 7.0]).dictionary_encode(), [None, None, "7"]),
+        (pa.array(["nan", "", "None", "7"]), ["nan", None, "None", "7"]),
+        (pa.array([[7.0]]), [None]),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)  # fmt: skip
+def test_a_number_has_one_text_in_every_type_and_what_is_none_is_missing(
+    name: str, array: pa.Array, texts: list[Any]
+) -> None:
+    batch = batch_of(Columns(extras=("app",)), **{name: array})
+    found = batch.column(name).to_pylist() if name in batch.schema.names else [None] * len(array)
+    assert [value.decode() if isinstance(value, bytes) else value for value in found] == texts
 
 
 @pytest.mark.parametrize(
@@ -152,11 +217,18 @@ def test_a_time_without_a_zone_is_none(array: pa.Array) -> None:
         # Times that cannot be right are left for validation, which says what is wrong with them.
         (pa.array([EARLIEST - 1, LATEST + 1]), [EARLIEST - 1, LATEST + 1]),
         (pa.array([NEW_YEAR // 1000, NEW_YEAR * 1000]), [NEW_YEAR // 1000, NEW_YEAR * 1000]),
-        (pa.array([2**61 - 2**9, -(2**61) + 2**9, 2**61]), [2**61 - 2**9, -(2**61) + 2**9, None]),
+        (pa.array([2**61 - 2**9, -(2**61) + 2**9, 2**62]), [2**61 - 2**9, -(2**61) + 2**9, None]),
         (pa.array([2**60, 2**62], pa.timestamp("s", "UTC")), [None, None]),
         (pa.array([2**60, 2**62], pa.timestamp("ms", "UTC")), [2**60, None]),
         (pa.array([NEW_YEAR + 0.9, -0.5]), [NEW_YEAR, -1]),
         (pa.array([float("nan"), float("inf"), 1e300]), [None, None, None]),
+        (pa.array(np.array([NEW_YEAR, 0, NAN, math.inf], np.float32)), [COARSE, COARSE, None, None]),
+        (pa.array(np.array([1, NAN], np.float16)), [COARSE, None]),
+        (pa.array([Decimal("1e30"), Decimal("-1e30"), Decimal(5)], pa.decimal128(38, 0)), [None, None, 5]),
+        (
+            pa.array([2**62, -(2**63), 5], pa.timestamp("us", "UTC")),
+            [2**62 // 1000, -(2**63) // 1000, 5 // 1000],
+        ),
         (pa.array([NEW_YEAR, 2**64 - 1], pa.uint64()), [NEW_YEAR, None]),
         (pa.array([True, None]), [None, None]),
     ],
@@ -253,6 +325,15 @@ def test_a_slice_decodes_as_its_part_of_the_whole(name: str, array: pa.Array) ->
         ("user_id", [2**53 + 1, 0.5], [b"9007199254740993", b"0.5"]),
         ("user_id", [2**70, 5], [str(2**70).encode(), b"5"]),
         ("user_id", ["\ud800", "ann"], [None, b"ann"]),
+        (
+            "user_id",
+            [NAN, "ann", np.float32("nan"), pd.NA, pd.NaT, 7.0, 7],
+            [None, b"ann", *[None] * 3, b"7", b"7"],
+        ),
+        ("user_id", [Decimal("NaN"), Decimal("7.0"), Decimal("1e40")], [None, b"7", None]),
+        ("payload", [Decimal("sNaN"), Decimal("0.5"), Decimal("1e40")], [NAN, 0.5, 1e40]),
+        ("event_time", [pd.NaT, Decimal("Infinity"), Decimal(-1), NEW_YEAR], [None, None, -1, NEW_YEAR]),
+        ("event_time", [np.float32(NEW_YEAR), np.float16(1), NEW_YEAR], [COARSE, COARSE, NEW_YEAR]),
         ("user_id", [["ann"], "bob", {"a": 1}], [None, b"bob", None]),
         ("event_time", [NEW_YEAR, "2026-01-01T00:00:00Z", NEW_YEAR + 0.5, None], [NEW_YEAR] * 3 + [None]),
         ("event_time", [datetime(2026, 1, 1, tzinfo=UTC), NEW_YEAR], [NEW_YEAR] * 2),

@@ -201,6 +201,21 @@ def test_a_file_may_be_called_like_a_pattern(watching: Watching) -> None:
     assert users(everything(watching.open(patterns=[str(watching.path / "a[1]")]))) == ["ann"]
 
 
+def test_every_name_is_read_or_named_and_a_linked_file_once(watching: Watching) -> None:
+    for name, user in (("week\\tue.jsonl", "ann"), ("a#0-9", "bob"), ("line\nend", "cho")):
+        watching.write(name, user)
+    (watching.path / "link").symlink_to(watching.path / "a#0-9")
+    watching.write(os.fsdecode(b"in\xff"), "dan")
+    opened = watching.open()
+    feed_batches = everything(opened)
+    assert sorted(users(feed_batches)) == ["ann", "bob", "cho"]
+    (letter,) = (letter for feed_batch in feed_batches for letter in feed_batch.letters)
+    assert letter.file.endswith("/in\\udcff")
+    assert letter.detail == "its name is not UTF-8; rename it"
+    acknowledge(opened, feed_batches)
+    assert everything(watching.open("run-2")) == []
+
+
 def test_what_an_earlier_run_made_safe_is_skipped_and_the_rest_is_read_again(watching: Watching) -> None:
     for name, user in (("a", "ann"), ("b", "bob"), ("c", "cho")):
         watching.write(name, user)
@@ -384,7 +399,7 @@ def test_patterns_that_cannot_be_looked_at_end_it(
         raise folder.BeamIOError("no permission")
 
     opened = watching.open()
-    monkeypatch.setattr(folder.FileSystems, "match", refuse)
+    monkeypatch.setattr(folder, "entries_of", refuse)
     with pytest.raises(OSError, match="no permission"):
         opened.take()
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -122,6 +123,8 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("event_time_looks_like_seconds", {"event_time": NOW // 1000}),
     ("event_time_looks_like_microseconds", {"event_time": NOW * 1000}),
     ("event_time_looks_like_nanoseconds", {"event_time": NOW * 1_000_000}),
+    ("event_time_too_coarse", {"event_time": np.float32(NOW)}),
+    ("no_user_id", {"user_id": float("nan")}),
     ("unknown_version", {"service": "app", "build": "newest"}),
     ("unknown_version", {"service": "app"}),
     ("unknown_version", {"service": "dated", "event_time": "2026-03-01T00:00:00Z"}),

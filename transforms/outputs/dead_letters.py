@@ -24,11 +24,12 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.encodings.avro_columns import write_columns
+from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
 from ldpbeam.transforms.sources.watermark import LAST
-from ldpbeam.transforms.storage import literal, make_folder, matching, replacing
+from ldpbeam.transforms.storage import literal, make_folder, replacing
 from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
 
 #: A batch run gathers dead letters into at most this many files.
@@ -227,7 +228,7 @@ class _WriteLetters(beam.DoFn):
         write_letters(self.folder, number, sorted(batches, key=order_of))
         for batch in batches:
             arrival = arrival_of(batch)
-            if arrival is not None:
+            if arrival is not None and arrival.origin:
                 reports = int(np.sum(batch.column("reports").to_numpy()))
                 yield with_origin(LETTERS_WRITTEN, arrival.origin), reports
 

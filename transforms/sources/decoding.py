@@ -16,7 +16,8 @@ from contextlib import contextmanager
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.transforms.storage import literal, make_folder, matching, read_json, replacing
+from ldpbeam.transforms.patterns import matching
+from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
 
 #: The reason of the dead letter of a message that crashed the process alone.
 DEFEATED = "defeated_decoder"

@@ -10,15 +10,20 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
-from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystem import BeamIOError, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError
-from ldpbeam.transforms.storage import literal, matching, open_raw
+from ldpbeam.transforms.patterns import matching
+from ldpbeam.transforms.storage import is_local, literal, open_raw
+from ldpbeam.untrusted import shown
 
+#: The reason of dead letters of files that cannot be read.
+BAD_FILE = "bad_file"
 GZIP_MAGIC = b"\x1f\x8b"
 #: Endings of file names whose formats have a header, so that a file is never empty.
 _NEVER_EMPTY = (".avro", ".parquet", ".gz")
@@ -83,41 +88,37 @@ class FileRange(NamedTuple):
 
 
 class BadFile(NamedTuple):
-    """A malformed file, and the problem in words."""
+    """A malformed file, the problem in words, and the reason of its dead letter."""
 
     path: str
     problem: str
+    reason: str = BAD_FILE
+
+
+def reason_of(error: Exception) -> str:
+    """The reason of the dead letter of a file that an error ends."""
+    return per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else BAD_FILE
 
 
 def absolute(path: str) -> str:
     """A local path or pattern made absolute; a URL stays as it is."""
-    return path if "://" in path else str(Path(path).absolute())
+    return str(Path(path).absolute()) if is_local(path) else path
 
 
-def pattern_of(path: str) -> str:
-    """The Beam pattern for a name or pattern from the user; the name of an existing file matches itself."""
-    pattern = literal(path) if FileSystems.exists(path) else path
-    # Beam finds nothing for a pattern without a folder.
-    return pattern if "/" in pattern else f"./{pattern}"
+def real(path: str) -> str:
+    """A local path without links; a URL stays as it is. Files of one real path are one file."""
+    return str(Path(path).resolve()) if is_local(path) else path
 
 
-def entries_of(patterns: Sequence[str]) -> list[list[Any]]:
+def entries_of(patterns: Sequence[str]) -> list[list[FileMetadata]]:
     """Beam's metadata of the files that each name or pattern from the user matches.
 
-    No wildcard stands for the dot that a name begins with, as in shells: a file has such a name until it is
-    whole.
+    The name of an existing file matches itself.
 
     Raises:
         PermissionError: if a folder in which a pattern looks may not be read.
     """
-    return [
-        [entry for entry in matching(pattern_of(pattern)) if _has_dot(pattern) or not _has_dot(entry.path)]
-        for pattern in patterns
-    ]
-
-
-def _has_dot(path: str) -> bool:
-    return path.rpartition("/")[2].startswith(".")
+    return [matching(literal(path) if FileSystems.exists(path) else path) for path in patterns]
 
 
 def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
@@ -135,11 +136,10 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         raise FileNotFoundError(f"--input: {lacking(patterns) or error}") from None
     sizes: dict[str, tuple[str, int]] = {}
     for pattern, entries in zip(patterns, found, strict=True):
-        # Beam takes an empty name for the folder in which the program runs.
-        if not entries or not pattern:
+        if not entries:
             raise FileNotFoundError(f"--input {pattern or repr(pattern)}: no file has this name")
         for entry in entries:
-            sizes.setdefault(absolute(entry.path), (entry.path, entry.size_in_bytes))
+            sizes.setdefault(real(entry.path), (entry.path, entry.size_in_bytes))
     return sorted(sizes.values())
 
 
@@ -179,6 +179,10 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
     An empty file counts as JSON Lines without a line, unless its name ends like a format that is never empty.
     """
     try:
+        path.encode()
+    except UnicodeEncodeError:
+        return BadFile(shown(path), "its name is not UTF-8; rename it")
+    try:
         with open_raw(path) as stream:
             identity = _identity(stream, size)
             start = stream.read(4096)
@@ -191,7 +195,7 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
                 parquet.row_groups(stream)
                 return ReportFile(path, size, "parquet", _ours(parquet.metadata_of(stream)), identity)
     except ValueError as error:
-        return BadFile(path, str(error))
+        return BadFile(path, str(error), reason_of(error))
     except IsADirectoryError:
         return BadFile(path, "it is a folder; to read the files in it, add /*")
     except NotAFileError as error:

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError
@@ -21,12 +20,13 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, sniff
+from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, real, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.sources.watermark import Pulls
-from ldpbeam.transforms.storage import literal, make_folder, matching, open_raw, read_json, replacing
+from ldpbeam.transforms.storage import literal, make_folder, open_raw, read_json, replacing
 
 #: Seconds between two searches for new files.
 LOOKING_SECONDS = 2.0
@@ -135,16 +135,14 @@ class _Watched(OpenFeed):
             found = entries_of(self.feed.patterns)
         except BeamIOError as error:
             raise OSError(str(error)) from None
-        entries: dict[str, Any] = {
-            absolute(entry.path): entry for of_pattern in found for entry in of_pattern
-        }
+        entries = {real(entry.path): entry for of_pattern in found for entry in of_pattern}
         parts: list[tuple[FileRange | BadFile, int]] = []
-        for path in sorted(entries.keys() - self._known):
-            entry = entries[path]
+        for name in sorted(entries.keys() - self._known):
+            entry = entries[name]
             published = int(1000 * (entry.last_updated_in_seconds or time.time()))
-            for part in split_or_keep(sniff(path, entry.size_in_bytes), RANGE_BYTES):
+            for part in split_or_keep(sniff(absolute(entry.path), entry.size_in_bytes), RANGE_BYTES):
                 # An empty file has no part, and may be about to be written.
-                self._known.add(path)
+                self._known.add(name)
                 unread = self._unread(part)
                 if _receipt(unread) not in self._done:
                     parts.append((unread, published))

@@ -5,7 +5,8 @@ import { kindOf, shown } from "./domains.js";
 import { fieldsOf, subtle } from "./memos.js";
 
 const PURPOSE = "ldpbeam panel 1";
-const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+const DIGITS = "([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})";
+const UUID = new RegExp(`^(urn:uuid:)?${DIGITS}$|^[{]${DIGITS}[}]$`, "i");
 
 /** The bytes of a user id: those of a UUID, and else UTF-8. */
 function bytesOf(user_id) {
@@ -14,7 +15,8 @@ function bytesOf(user_id) {
     throw new TypeError(`user_id must be text, or the 16 bytes of a UUID, found ${kindOf(user_id)}`);
   }
   if (!UUID.test(user_id)) return new TextEncoder().encode(user_id);
-  return Uint8Array.from(user_id.replaceAll("-", "").match(/../g), (digits) => parseInt(digits, 16));
+  const digits = user_id.replace(/^urn:uuid:|[{}-]/gi, "");
+  return Uint8Array.from(digits.match(/../g), (two) => parseInt(two, 16));
 }
 
 function check({ study, attribute, size, windows }) {
