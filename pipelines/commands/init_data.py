@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.errors import UserError, naming
-from ldpbeam.pipelines.estimates.people import CSV, check_once, other_table
+from ldpbeam.pipelines.estimates.people import CSV, check_once, other_table, start_of
 from ldpbeam.schemas.files.local_files import refuse_special
 
 #: A column with more different texts is taken for one of ids, not of categories.
@@ -54,9 +54,8 @@ def columns_of(path: str) -> list[str]:
     with _as_mistakes(path):
         if _is_parquet(path):
             return list(pq.read_schema(path).names)
-        with open(path, "rb") as stream:
-            if (other := other_table(stream.read(65_536))) is not None:
-                raise UserError(f"{path}: it is {other}")
+        if (other := other_table(start_of(path))) is not None:
+            raise UserError(f"{path}: it is {other}")
         with pyarrow.csv.open_csv(path, parse_options=CSV) as reader:
             return list(reader.schema.names)
 

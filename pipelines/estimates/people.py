@@ -144,7 +144,8 @@ def _header(start: bytes) -> list[str]:
     return next(filter(None, csv.reader(io.StringIO(text, newline=""))), [])
 
 
-def _start(path: str) -> bytes:
+def start_of(path: str) -> bytes:
+    """The bytes of a file that tell what it is."""
     with open(path, "rb") as stream:
         return stream.read(65_536)
 
@@ -152,7 +153,7 @@ def _start(path: str) -> bytes:
 def _table(path: str, names: list[str]) -> pa.Table:
     try:
         refuse_special(path)
-        check_once(path, names, _header(_start(path)))
+        check_once(path, names, _header(start_of(path)))
         return pyarrow.csv.read_csv(
             path,
             parse_options=CSV,
@@ -171,7 +172,7 @@ def _unread(path: str, names: list[str], error: Exception) -> str:
     """Why a file could not be read as CSV, in words."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    start = _start(path)
+    start = start_of(path)
     if (other := other_table(start)) is not None:
         return f"it is {other}"
     if b"\0" in start or start.startswith((b"Obj\x01", b"PAR1")):
