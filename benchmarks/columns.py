@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 from benchmarks.pages import show
 from ldpbeam.domains import Floats
 from ldpbeam.library.tally import tally_of
-from ldpbeam.schemas.messages.binary import Message
-from ldpbeam.schemas.messages.decode import ARROW, decode_messages
+from ldpbeam.schemas.messages.binary import ARROW, Message
+from ldpbeam.schemas.messages.decode import decode_messages
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally

@@ -20,8 +20,8 @@ from benchmarks import inputs
 from benchmarks.pages import show
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.rolled_up import read_all
-from ldpbeam.schemas.messages.binary import BadMessage, Message
-from ldpbeam.schemas.messages.decode import ARROW, decode_messages
+from ldpbeam.schemas.messages.binary import ARROW, BadMessage, Message
+from ldpbeam.schemas.messages.decode import decode_messages
 from ldpbeam.transforms.reports.dead_letters import DEAD as DEAD_TAG
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.reports.validate import ValidateReports

@@ -1,177 +1,70 @@
-"""What fake users can do to each mechanism and its default estimator, and which tests see them.
+"""What fake users can do to each mechanism and its default estimator: the worst of several attacks.
 
-    python -m benchmarks.fake_users [--seeds 10] [--write docs/fake_users.md]
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.fake_users [--seeds 10] [--only WORDS]
+                                                           [--write docs/fake_users.md]
 
 Some of the people who report are fake. The estimate is compared with that of the honest reports alone.
-Rows are kept in build/fake_users.json, and a second call goes on where one stopped. Delete it to start anew.
+Runs are kept in build/fake_users.jsonl as they come, and a second call goes on where one stopped. Delete it
+to start anew. ``--seeds 0`` makes no run, and writes the page of those that are there. Runs of 1,000,000
+users take the first seed. One thread is fastest, because the matrices are small.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import functools
+import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks.coverage import CATEGORIES, KEYS, NUMBERS, owners, zipf
+from benchmarks.coverage import CATEGORIES, KEYS, NUMBERS
+from benchmarks.liars import ALIKE, ATTACKS, BUCKETS, Attack, Crowd, Target, parts, searched
 from benchmarks.pages import show
-from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues
-from ldpbeam.estimators import Question, estimate
+from ldpbeam.domains import Categories, Domain, KeyValues
+from ldpbeam.estimators import estimate
 from ldpbeam.fit import fit_tests, flagged
 from ldpbeam.influence import influence
-from ldpbeam.intervals.means import has_sums, mean_interval
-from ldpbeam.mechanisms import Mechanism, NumericMechanism, UnbiasedMechanism, build_mechanism
-from ldpbeam.statistics import Answers, Statistic, tally
+from ldpbeam.mechanisms import Mechanism, UnbiasedMechanism, build_mechanism
+from ldpbeam.statistics import Answers, Statistic, merge, tally
 
-USERS, LARGE, EPSILON, BUCKETS = 20_000, 1_000_000, 1.0, 128
+USERS, LARGE, EPSILON = 20_000, 1_000_000, 1.0
 SHARES = (0.001, 0.01, 0.05)
-#: Fake users choose their report among so many that honest people with the value they push could send. For
-#: keys, the likelihoods are counts of so many reports.
-POOL, DRAWN = 400, 100_000
 NAMES = Categories(tuple(map(str, range(CATEGORIES))))
 PAIRS = KeyValues(tuple(map(str, range(KEYS))), NUMBERS)
 NUMERIC = (
     "stochastic_rounding", "piecewise", "hybrid", "laplace", "gaussian", "square_wave", "general_wave",
-    "discrete_square_wave", "binned", "hierarchy", "haar",
+    "discrete_square_wave", "binned", "haar", "hierarchy",
 )  # fmt: skip
 NOMINAL = ("grr", "olh", "oue", "sue", "hadamard", "block_hadamard")
-KEYED = (
-    ("privkv", "key_value"), ("pckv_grr", "auto"), ("pckv_ue", "auto"), ("pckv_pm", "pckv_em"),
-)  # fmt: skip
-RESULTS = Path("build/fake_users.json")
-#: Estimators that are means over reports.
-EXACT = ("ivw", "inversion")
-#: Mechanisms for which a false value is measured; its effect hardly depends on the mechanism.
-QUIET = ("piecewise", "laplace", "gaussian", "square_wave", "grr", "olh", "pckv_ue")
-PROCESSED = ("inversion", "norm_sub", "norm_cut", "norm_mul", "mle", "em", "auto")
+KEYED = ("privkv", "pckv_grr", "pckv_ue", "pckv_pm")
+#: All runs of this one come last: an estimate takes fifteen times as long as those of the others.
+SLOWEST = "hierarchy"
+RESULTS = Path("build/fake_users.jsonl")
+MEASURED = "measured/fake_users.csv"
+CHOSEN, SEARCHED, UNSEEN = "a chosen answer", "searched", "unseen"
+#: The seed of the people with whom fake users search for the reports that move an estimator most.
+REHEARSAL = 1_000
 
 
-class Push(NamedTuple):
-    """What fake users push: the top of a number, the rarest category, or the rarest key with the top value.
+class Run(NamedTuple):
+    """One run: people and reports of one seed.
 
     Attributes:
-        value: the value, as ``perturb`` takes it for one person.
-        place: the category or key; the last of them.
+        name: the mechanism and what is pushed.
+        shifts: by estimator, share of fake users and attack, how far what is pushed moved.
+        seen: by share of fake users, whether a test of fit flags the attack that none should see.
     """
 
-    value: Any
-    place: int
-
-
-def attribute_of(mechanism: Mechanism, domain: Domain) -> Attribute:
-    return Attribute("x", domain, BUCKETS, (ServiceVersion("s", "", mechanism),))
-
-
-def people(domain: Domain, n: int, rng: np.random.Generator) -> Any:
-    if isinstance(domain, Categories):
-        return zipf(n, rng)
-    return owners(n, rng) if isinstance(domain, KeyValues) else rng.beta(2.0, 5.0, n)
-
-
-def pushed(domain: Domain, many: int) -> Any:
-    """The values of people who have what fake users push."""
-    if isinstance(domain, Categories):
-        return np.full(many, CATEGORIES - 1)
-    if isinstance(domain, KeyValues):
-        return KeyValuePairs(np.arange(many + 1), np.full(many, KEYS - 1), np.ones(many))
-    return np.ones(many)
-
-
-def loudest(mechanism: Mechanism, domain: Domain, rng: np.random.Generator) -> NDArray[Any]:
-    """The one report that says most for what is pushed, shape (1,).
-
-    For reports that are averaged it is the largest one. For others it is the one, of those that people with
-    what is pushed send, with the largest ratio of its likelihood to that under all values alike. For keys the
-    ratio is that of counts of drawn reports, of these people and of everybody.
-    """
-    if isinstance(mechanism, NumericMechanism):
-        return np.array([mechanism.report_range[1]])
-    pool = mechanism.perturb(pushed(domain, POOL), rng)
-    if isinstance(mechanism, UnbiasedMechanism):
-        return pool[[int(np.argmax(mechanism.unbiased(pool)))]]
-    histograms = np.array([mechanism.histogram(pool[[place]], BUCKETS) for place in range(len(pool))])
-    if isinstance(domain, KeyValues):
-        having, everybody = (
-            mechanism.histogram(mechanism.perturb(persons, rng), BUCKETS) + 1.0
-            for persons in (pushed(domain, DRAWN), people(domain, DRAWN, rng))
-        )
-        ratios = np.log(having / everybody)
-    else:
-        buckets = attribute_of(mechanism, domain).value_buckets
-        channel = mechanism.histogram_channel(buckets, BUCKETS)
-        target, even = np.eye(buckets)[-1], np.full(buckets, 1.0 / buckets)
-        ratios = np.log(np.maximum(channel.matvec(target), 1e-300) / channel.matvec(even))
-    return pool[[int(np.argmax(histograms @ ratios))]]
-
-
-def counted(attribute: Attribute, reports: NDArray[Any]) -> Statistic:
-    return tally(attribute, len(reports), [Answers(0, np.arange(len(reports)), reports)])
-
-
-def told(attribute: Attribute, estimator: str, statistic: Statistic) -> Floats:
-    """What can be pushed: the mean of a number, the shares of categories, or frequencies of keys."""
-    found = estimate(estimator, attribute, statistic)
-    if found.frequencies is not None:
-        return found.frequencies
-    if found.mean is not None:
-        return np.array([found.mean])
-    assert found.distribution is not None
-    return found.distribution
-
-
-def seen(attribute: Attribute, statistic: Statistic) -> bool:
-    """Whether a test of fit is flagged, or the interval of the mean."""
-    if any(flagged([test.p_value for test in fit_tests(attribute, statistic)])):
-        return True
-    question = Question(attribute, statistic, ("s",))
-    return has_sums(question) and bool(mean_interval(question, 0.95).flags)
-
-
-class Measured(NamedTuple):
-    """Means over seeds: how far the pushed number moved, and in how many runs a test saw it."""
-
-    shift: float
-    seen: int
-
-
-def measured(
-    mechanism: Mechanism, domain: Domain, estimators: Sequence[str], users: int, seeds: int, *, loud: bool
-) -> dict[tuple[str, float], Measured]:
-    """By estimator and share of fake users."""
-    attribute = attribute_of(mechanism, domain)
-    shifts: dict[tuple[str, float], list[float]] = {}
-    flags: dict[float, int] = {}
-    for seed in range(seeds):
-        rng = np.random.default_rng(seed)
-        honest = mechanism.perturb(people(domain, users, rng), rng)
-        whole = {name: told(attribute, name, counted(attribute, honest)) for name in estimators}
-        for share in SHARES:
-            fake = round(share * users)
-            sent = honest.copy()
-            sent[:fake] = (
-                loudest(mechanism, domain, rng) if loud else mechanism.perturb(pushed(domain, fake), rng)
-            )
-            after, rest = counted(attribute, sent), counted(attribute, honest[fake:])
-            flags[share] = flags.get(share, 0) + seen(attribute, after)
-            for name in estimators:
-                # Means over reports are compared without the noise of the reports that are replaced.
-                start = told(attribute, name, rest) if name in EXACT else whole[name]
-                shifts.setdefault((name, share), []).append(float((told(attribute, name, after) - start)[-1]))
-    return {key: Measured(float(np.mean(values)), flags[key[1]]) for key, values in shifts.items()}
-
-
-def cell(one: Measured, seeds: int) -> str:
-    return f"{one.shift:+.3f} ({one.seen} of {seeds})"
-
-
-def rows(title: str, found: dict[tuple[str, float], Measured], name: str, bound: str, seeds: int) -> str:
-    cells = " | ".join(cell(found[name, share], seeds) for share in SHARES)
-    return f"| {title} | `{name}` | {cells} | {bound} |"
+    name: str
+    users: int
+    seed: int
+    shifts: Mapping[str, Mapping[str, Mapping[str, float]]]
+    seen: Mapping[str, bool]
 
 
 def of(mechanism: str, domain: Domain) -> Mechanism:
@@ -183,145 +76,373 @@ def of(mechanism: str, domain: Domain) -> Mechanism:
     return build_mechanism(mechanism, domain, EPSILON, **options)
 
 
-HEAD = ("| mechanism | estimator | 0.1% | 1% | 5% | 1% at most |", "| --- | --- | --- | --- | --- | --- |")
+@functools.cache
+def targets() -> Mapping[str, Target]:
+    """What is pushed of each mechanism, by a name."""
+    nominal = {name: Target(of(name, NAMES), NAMES, CATEGORIES - 1) for name in NOMINAL}
+    keyed: dict[str, Target] = {}
+    for name in KEYED:
+        mechanism = of(name, PAIRS)
+        keyed[name] = Target(mechanism, PAIRS, KEYS - 1)
+        keyed[f"{name}, a key's mean"] = Target(mechanism, PAIRS, 0, of_mean=True)
+    return nominal | keyed | {name: Target(of(name, NUMBERS), NUMBERS) for name in NUMERIC}
 
 
-def table(loud: bool, seeds: int) -> Iterator[str]:
-    yield from HEAD
-    for name in NUMERIC:
-        mechanism = of(name, NUMBERS)
-        names = ("ivw", "auto") if isinstance(mechanism, UnbiasedMechanism) else ("auto",)
-        if loud or name in QUIET:
-            yield from of_mechanism(mechanism, NUMBERS, names, USERS, seeds, loud)
-    for name in NOMINAL:
-        if loud or name in QUIET:
-            yield from of_mechanism(of(name, NAMES), NAMES, ("auto",), USERS, seeds, loud)
-    for name, estimator in KEYED:
-        if loud or name in QUIET:
-            yield from of_mechanism(of(name, PAIRS), PAIRS, (estimator,), USERS, seeds, loud)
+def estimators(target: Target) -> tuple[str, ...]:
+    """The default estimator, and then those whose bounds ``ldpbeam plan`` has, or that papers take."""
+    if isinstance(target.domain, Categories):
+        return "auto", "inversion", "norm_sub"
+    if isinstance(target.domain, KeyValues):
+        return "auto", "key_value"
+    return ("auto", "ivw") if isinstance(target.mechanism, UnbiasedMechanism) else ("auto",)
 
 
-def of_mechanism(
-    mechanism: Mechanism, domain: Domain, names: Sequence[str], users: int, seeds: int, loud: bool
-) -> Iterator[str]:
-    key = f"{mechanism.name} {users} {seeds} {'loud' if loud else 'quiet'}"
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if key not in known:
-        found = measured(mechanism, domain, names, users, seeds, loud=loud)
-        bounds = [influence(attribute_of(mechanism, domain), name, ("s",)) for name in names]
-        known[key] = [
-            rows(mechanism.name, found, name, "" if bound is None else f"{0.01 * bound:.3f}", seeds)
-            for name, bound in zip(names, bounds, strict=True)
+def counted(target: Target, reports: Any) -> Statistic:
+    return tally(target.attribute, len(reports), [Answers(0, np.arange(len(reports)), reports)])
+
+
+def told(target: Target, estimator: str, statistic: Statistic) -> float:
+    """What is pushed, as the estimator finds it."""
+    found = estimate(estimator, target.attribute, statistic)
+    if found.frequencies is not None:
+        assert found.key_means is not None
+        return float((found.key_means if target.of_mean else found.frequencies)[target.place])
+    if found.mean is not None:
+        return float(found.details.get("mean_of_reports", found.mean))
+    assert found.distribution is not None
+    return float(found.distribution[target.place])
+
+
+def seen(target: Target, statistic: Statistic) -> bool:
+    """Whether a test of fit is flagged."""
+    return any(flagged([test.p_value for test in fit_tests(target.attribute, statistic)]))
+
+
+@functools.cache
+def found_by_search(target: Target, users: int, share: float) -> Attack:
+    """The attack, of several, that moves the default estimator furthest in a rehearsal with other people."""
+    rng = np.random.default_rng(REHEARSAL)
+    honest = target.mechanism.perturb(target.people(users, rng), rng)
+    fake = round(share * users)
+    rest = counted(target, honest[fake:])
+
+    def reached(attack: Attack) -> float:
+        sent = attack(Crowd(target, honest[fake:], fake, share, rng))
+        return told(target, estimators(target)[0], merge([rest, counted(target, sent)]))
+
+    return max(map(searched, parts()), key=reached)
+
+
+def run(name: str, users: int, seed: int) -> Run:
+    """All attacks and shares of fake users on people of one seed."""
+    target = targets()[name]
+    rng = np.random.default_rng(seed)
+    honest = target.mechanism.perturb(target.people(users, rng), rng)
+    shifts: dict[str, dict[str, dict[str, float]]] = {one: {} for one in estimators(target)}
+    saw: dict[str, bool] = {}
+    for share in SHARES:
+        fake, label = round(share * users), f"{share:g}"
+        rest = counted(target, honest[fake:])
+        start = {one: told(target, one, rest) for one in shifts}
+        for attack, make in {**ATTACKS, SEARCHED: found_by_search(target, users, share)}.items():
+            after = merge([rest, counted(target, make(Crowd(target, honest[fake:], fake, share, rng)))])
+            for one in shifts:
+                moved = told(target, one, after) - start[one]
+                shifts[one].setdefault(label, {})[attack] = round(moved, 6)
+            if attack == UNSEEN:
+                saw[label] = seen(target, after)
+    return Run(name, users, seed, shifts, saw)
+
+
+def runs(seeds: int, only: str) -> list[Run]:
+    """The runs that are kept, and those that are missing: the first seed of all comes first."""
+    kept = [Run(**json.loads(line)) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    have = {(one.name, one.users, one.seed) for one in kept}
+    RESULTS.parent.mkdir(exist_ok=True)
+    wanted = [(USERS, seed) for seed in range(seeds)]
+    wanted[1:1] = [(LARGE, 0)] if seeds else []
+    jobs = [(name, users, seed) for users, seed in wanted for name in targets() if only in name]
+    for name, users, seed in sorted(jobs, key=lambda job: job[0] == SLOWEST):
+        if (name, users, seed) not in have:
+            made = run(name, users, seed)
+            kept.append(made)
+            with RESULTS.open("a") as file:
+                file.write(json.dumps(made._asdict()) + "\n")
+            print(f"{name}, {users:,} users, seed {seed}", flush=True)
+    return kept
+
+
+class Cell(NamedTuple):
+    """The mean shift over runs, and its standard error; zero for one run."""
+
+    shift: float
+    error: float
+    runs: int
+
+
+Cells = Mapping[tuple[str, str, int, float, str], Cell]
+
+
+def cells(made: list[Run]) -> Cells:
+    """Means over seeds, by name, estimator, users, share of fake users, and attack."""
+    values: dict[tuple[str, str, int, float, str], list[float]] = {}
+    for one in made:
+        for estimator, by_share in one.shifts.items():
+            for share, by_attack in by_share.items():
+                for attack, shift in by_attack.items():
+                    key = one.name, estimator, one.users, float(share), attack
+                    values.setdefault(key, []).append(shift)
+    return {
+        key: Cell(
+            float(np.mean(found)),
+            float(np.std(found, ddof=1) / np.sqrt(len(found))) if len(found) > 1 else 0.0,
+            len(found),
+        )
+        for key, found in values.items()
+    }
+
+
+def bound_of(name: str, estimator: str) -> float | None:
+    """The bound that ``ldpbeam plan`` has, for fake users only."""
+    return influence(targets()[name].attribute, estimator, ("s",))
+
+
+@functools.cache
+def alike(name: str) -> frozenset[str]:
+    """The attacks whose reports are all alike: for GRR also others than that of one report.
+
+    Reports found by a search are alike where chosen answers are.
+    """
+    rng = np.random.default_rng(0)
+    target = targets()[name]
+    honest = target.mechanism.perturb(target.people(USERS, rng), rng)
+    crowd = Crowd(target, honest, USERS // 100, SHARES[-1], rng)
+    same = {attack for attack, make in ATTACKS.items() if len(np.unique(make(crowd))) == 1}
+    return frozenset(same | ({SEARCHED} if CHOSEN in same else set()))
+
+
+def whole() -> str:
+    """The mechanisms whose chosen answers are all alike, in words."""
+    names = [f"`{name}`" for name in targets() if CHOSEN in alike(name)]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def worst(
+    found: Cells, name: str, estimator: str, users: int, share: float, *, varied: bool = False
+) -> str | None:
+    """The attack with the largest mean shift, of all or of those that vary; None if there is no run."""
+    shifts = {
+        attack: found[name, estimator, users, share, attack].shift
+        for attack in SENT
+        if (name, estimator, users, share, attack) in found and not (varied and attack in alike(name))
+    }
+    return max(shifts, key=shifts.__getitem__) if shifts else None
+
+
+def moved(found: Cells, name: str, estimator: str, users: int, share: float, *, varied: bool = False) -> str:
+    """The largest mean shift; empty if there is no run."""
+    attack = worst(found, name, estimator, users, share, varied=varied)
+    return "" if attack is None else f"{found[name, estimator, users, share, attack].shift:+.3f}"
+
+
+def summary(found: Cells) -> Iterator[str]:
+    """The worst attack on each mechanism and default estimator, and on one that is a mean over reports."""
+    yield (
+        "| mechanism | estimator | 0.1% | 1% | 5% | worst at 5% | 5%, reports vary | 5%, unseen | "
+        f"5% of {LARGE:,} | 5% at most |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    most = SHARES[-1]
+    for name, target in targets().items():
+        for estimator in estimators(target)[: 1 if isinstance(target.domain, KeyValues) else 2]:
+            attack = worst(found, name, estimator, USERS, most)
+            if attack is None:
+                continue
+            shifts = [moved(found, name, estimator, USERS, share) for share in SHARES]
+            varied = moved(found, name, estimator, USERS, most, varied=True)
+            hidden = f"{found[name, estimator, USERS, most, UNSEEN].shift:+.3f}"
+            large, bound = moved(found, name, estimator, LARGE, most), bound_of(name, estimator)
+            bounded = "" if bound is None else f"{most * bound:.3f}"
+            row = (name, f"`{estimator}`", *shifts, attack, varied, hidden, large, bounded)
+            yield f"| {' | '.join(row)} |"
+
+
+def beyond_means(found: Cells) -> str:
+    """For which mechanisms ``auto`` is moved further than the mean of reports, in a sentence."""
+    names = [name for name, target in targets().items() if "ivw" in estimators(target)]
+    shifts = {
+        name: [
+            found[name, one, USERS, SHARES[-1], attack].shift
+            for one in ("auto", "ivw")
+            if (attack := worst(found, name, one, USERS, SHARES[-1], varied=True)) is not None
         ]
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(known, indent=1))
-    yield from known[key]
+        for name in names
+    }
+    further = [name for name, both in shifts.items() if len(both) == 2 and both[0] > 1.05 * both[1]]
+    return (
+        f"Of {len(names)} mechanisms with unbiased numbers, reports that vary move the mean of `auto` by "
+        f"more than 1.05 times that of `ivw` for {', '.join(further) or 'none'}."
+    )
 
 
-def processed(seeds: int) -> Iterator[str]:
-    """How far estimators of categories move the pushed share, divided by how far unbiased shares move."""
-    yield "| mechanism | " + " | ".join(f"`{name}`" for name in PROCESSED) + " |"
-    yield "| --- |" + " --- |" * len(PROCESSED)
-    for name in ("grr", "olh", "oue"):
-        mechanism = of(name, NAMES)
-        fitting = [one for one in PROCESSED if one != "mle" or name != "olh"]
-        found = measured(mechanism, NAMES, fitting, USERS, seeds, loud=True)
-        plain = found["inversion", 0.05].shift
-        cells = [f"{found[one, 0.05].shift / plain:.2f}" if one in fitting else "" for one in PROCESSED]
-        yield f"| {name} | {' | '.join(cells)} |"
+def bounds_checked(found: Cells) -> str:
+    """How near measured shifts come to the bounds of ``plan``, in a sentence."""
+    ratios = {}
+    for (name, estimator, users, share, attack), cell in found.items():
+        bound = bound_of(name, estimator)
+        if bound is not None:
+            beyond = cell.shift - share * bound
+            ratios[name, estimator, users, share, attack] = cell.shift / (share * bound), beyond, cell.error
+    nearest = max(ratios, key=lambda key: ratios[key][0])
+    above = [key for key, (_, beyond, error) in ratios.items() if beyond > max(4.0 * error, 1e-3)]
+    said = (
+        f"Of {len(ratios):,} measured shifts with a bound, {len(above) or 'none'} lies above it. The nearest "
+        f"is {ratios[nearest][0]:.2f} of its bound ({nearest[0]}, `{nearest[1]}`, {nearest[4]})."
+    )
+    return said if not above else f"{said} Above: {'; '.join(map(str, above))}."
 
 
+def unseen_checked(made: list[Run]) -> str:
+    """How often tests flag the reports that none should see, in a sentence."""
+    flags = [flag for one in made for flag in one.seen.values()]
+    return (
+        f"Tests of fit flag {sum(flags)} of {len(flags):,} runs of the attack *unseen*; a true claim is "
+        "flagged in at most 1 of 100."
+    )
+
+
+def missing(made: list[Run], seeds: int) -> str:
+    """How many runs the cells have, and which have fewer than wanted, in a sentence."""
+    kept = [(one.name, one.users) for one in made]
+    of_runs: dict[int, list[str]] = {}
+    for name in targets():
+        of_runs.setdefault(kept.count((name, USERS)), []).append(name)
+    usual = max(of_runs, key=lambda runs: len(of_runs[runs]))
+    others = [f"{', '.join(names)}: {runs}" for runs, names in of_runs.items() if runs != usual]
+    large = [name for name in targets() if (name, LARGE) not in kept]
+    said = f"Shifts are means of {usual} runs"
+    said += f" of {seeds} wanted" if usual < seeds else ""
+    said += f" ({'; '.join(others)})" if others else ""
+    said += f", and of one run with {LARGE:,} users"
+    return said + (f", which {', '.join(large)} do not have." if large else ".")
+
+
+def table(found: Cells) -> str:
+    """Every cell, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    heads = "mechanism,estimator,users,share_of_fake_users,attack,runs,shift,standard_error,bound"
+    text.write(heads + "\n")
+    order = {name: place for place, name in enumerate(targets())}
+    attacks = [*ATTACKS, SEARCHED]
+    for key in sorted(found, key=lambda key: (order[key[0]], key[1:4], attacks.index(key[4]))):
+        name, estimator, users, share, attack = key
+        cell, bound = found[key], bound_of(name, estimator)
+        most = "" if bound is None else f"{share * bound:.6g}"
+        writer.writerow(
+            (name, estimator, users, share, attack, cell.runs, f"{cell.shift:.6f}", f"{cell.error:.6f}", most)
+        )
+    return text.getvalue()
+
+
+#: What fake users send in each attack.
+SENT = {
+    ALIKE: "the largest number, or the report that says most for what they push",
+    "a false value": "what they push, perturbed as it should be",
+    CHOSEN: "what people send who have what is pushed, drawn until it speaks for it: seeds, rows "
+    "and other bits are as they come",
+    "the top fifth": "the fifth of these reports that says most: numbers spread over the top",
+    "copies": "copies of honest people's reports that speak for what is pushed",
+    UNSEEN: "as far as they get while all reports together are those of other honest people: a linear "
+    "programme finds it, from the values of the honest people",
+    SEARCHED: "the one of {searched} ways to draw reports that moved this estimator furthest in a rehearsal",
+}
 INTRODUCTION = """\
 # What fake users can do
 
 Written by `python -m benchmarks.fake_users --write docs/fake_users.md`. Whoever can send reports can
 send false ones: local differential privacy gives each user much freedom, and no test tells a lie from a
-rare value. This page measures what fake users do who make up a share of all users.
+rare value. This page measures the worst of several attacks on every mechanism.
 
 Epsilon is {epsilon:g}, and {users:,} users report. Numbers are Beta(2, 5) on [0, 1], with {buckets}
 buckets. There are {categories} categories with shares in proportion to 1/k, and {keys} keys, of which
-people have none to three. Fake users push the mean to the top, or the rarest category or key up. A row
-has the estimator that a study takes by default (`auto` where there is one), and for means also `ivw`.
-The shift is that of the mean, in widths of the domain, or of the pushed share or frequency, from the
-estimate of the honest reports alone. In brackets stands in how many of {seeds} runs a test of fit, or
-the interval of the mean, is flagged. "1% at most" is the bound of `ldpbeam plan` for 1% of fake users:
-m of n fake users move the estimate by at most 100 m/n times that, whatever they send. Estimators that
-are no means over reports have no bound.
+people have none to three. Fake users push the mean to the top, the rarest category or key up, or the mean
+of the most frequent key. The shift is that of the mean, in widths of the domain, or of the pushed share or
+frequency, from the estimate of the honest reports alone.
 
-## The report that says most
-All fake users send one report, the one that speaks most for what they push: the largest number, the
-category itself, or a hash that it supports.
+## Attacks
+{attacks}
+
+**No test sees fake users who take care.** Tests of fit find reports that no honest people send, such as
+those of fake users who all send one report. With *unseen*, the histogram is exactly what honest people
+with other values would give: no test of it can find anything, and every estimator that is right for those
+people is wrong for these. {unseen}
+So this page does not count what is seen, and a run without a flag says nothing of fake users.
 """
-OF_LOUD = """
-Laplace reports count as 1 + 2/epsilon at most (on [-1, 1]), less than PM's largest report up to epsilon
-2.5. Gaussian reports count as at most 1.95 deviations, four times PM's largest report at epsilon 1 and
-delta 1e-6, so that they move this mean 3.75 times as far. It cannot be much less: two values whose
-reports differ by a total variation of m cannot be told apart if a share m of the users is fake, so that
-every estimator is off by m sigma sqrt(pi/2) for one of them. That is 2.6 times PM's largest report, and
-2.3 times its shift here. The plain mean would move 75 times as far as with PM ([decision
-37](decisions/37-fake-users.md)).
-
-`auto` amplifies fake users of Gaussian reports. The slope of the log-likelihood grows with a report, up
-to four deviations, where `ivw` counts all reports beyond 1.2 deviations alike. So 1% who send the
-largest report move the mean of `auto` twice as far as that of `ivw`. Take `ivw` for such means.
-
-With PrivKV a report is of one key, drawn at random. Fake users who are 1% of all and name one key are a
-sixth of its reports here. Its frequencies are unbiased and are not cut at 1, so that 5% of fake users
-move one by more than 1.
-
-## A false value, perturbed as it should be
-Fake users take the value that they push and perturb it like everybody. Their reports are those of
-people who have it: no test can see them, whatever the mechanism, and each flag below is a false alarm.
-They move a mean by their share times its distance to the end, and a share of a category by their share.
-`auto` moves less where it smooths or pools what is rare.
-"""
-AMPLIFIED = """
-## Estimators that amplify
-The shift of the pushed category with 5% of fake users who all send the same report, divided by the
-shift of unbiased shares (`inversion`). An estimator with a number above one amplifies what fake users
-do. Norm-Sub is known to amplify attacks on several categories at once (arXiv 2503.03454): it sets
-shares below zero to zero, and lowers the others so that they sum to one. Its bound in `plan` takes
-account of that.
+BETWEEN = """
+## The worst of them
+{missing} The first three columns have the worst attack, the fifth the worst of those with reports that vary.
+With {whole} an answer is a whole report, so that fake users need not vary.
+"At most" is the bound of `ldpbeam plan`, whatever fake users send; estimators that are no means over
+reports have none. All attacks and estimators are in [{measured}]({measured}).
 """
 HELP = """
+{bounds}
+
+{further} The log-likelihood of a Gaussian report grows up to four deviations, where `ivw` counts all
+reports beyond 1.2 deviations alike: take `ivw` for such means ([decision 37](decisions/37-fake-users.md)).
+
+With PrivKV a report is of one key, drawn at random, so that fake users who all name one key are a large
+part of its reports. A test of fit finds keys that are named too often; the attack *unseen* names none more
+often than others, and is what remains.
+
 ## What helps
 - **Accounts that cost something.** A user's further reports to a service are duplicates and are
   dropped, so a fake user is one account. Ids must be given by a server; a client that chooses its ids
   is any number of users.
 - **A larger epsilon** leaves less freedom: the bounds fall with the noise.
-- **Flags.** A flagged estimate may be off by as much as the tables say. An estimate without a flag may
-  be, too.
+- **Figures that say how far.** Read an estimate with the bound of `ldpbeam plan`, or with the table above,
+  for the share of accounts that you think may be false. A flag tells only of clumsy ones.
+- **Only versions that honest clients run.** A report to an old version with a larger epsilon has a greater
+  weight than those of all others. `ldpbeam plan` counts that.
 - **Sampled coordinates of a vector** can all be the same one for fake users, so that their share of its
-  reports is larger by the number of coordinates. `ldpbeam plan` counts that.
+  reports is larger by the number of coordinates. `ldpbeam plan` counts that. They may also all claim one
+  group, or answer one window of a panel: n is the number of users there.
 """
 
 
-def page(seeds: int) -> Iterator[str]:
+def attacks() -> Iterator[str]:
+    """The attacks, as a table."""
+    yield "| attack | what fake users send | their reports |"
+    yield "| --- | --- | --- |"
+    for name, sent in SENT.items():
+        said = sent.format(searched=len(list(parts())))
+        yield f"| {name} | {said} | {'are all alike' if name == ALIKE else 'vary'} |"
+
+
+def page(made: list[Run], seeds: int) -> Iterator[str]:
+    found = cells(made)
     yield from INTRODUCTION.format(
-        epsilon=EPSILON, users=USERS, buckets=BUCKETS, categories=CATEGORIES, keys=KEYS, seeds=seeds
-    ).split("\n")
-    yield from table(True, seeds)
-    yield f"\nThe same with {LARGE:,} users, for means, in one run each:\n"
-    yield from table_of_means(seeds)
-    yield from OF_LOUD.split("\n")
-    yield from table(False, seeds)
-    yield from AMPLIFIED.split("\n")
-    yield from processed(seeds)
-    yield from HELP.rstrip("\n").split("\n")
-
-
-def table_of_means(seeds: int) -> Iterator[str]:
-    yield from HEAD
-    for name in ("stochastic_rounding", "piecewise", "laplace", "gaussian"):
-        yield from of_mechanism(of(name, NUMBERS), NUMBERS, ("ivw",), LARGE, 1, True)
+        epsilon=EPSILON, users=USERS, buckets=BUCKETS, categories=CATEGORIES, keys=KEYS,
+        attacks="\n".join(attacks()), unseen=unseen_checked(made),
+    ).split("\n")[:-1]  # fmt: skip
+    yield from BETWEEN.format(missing=missing(made, seeds), measured=MEASURED, whole=whole()).split("\n")
+    yield from summary(found)
+    yield from HELP.format(bounds=bounds_checked(found), further=beyond_means(found)).rstrip("\n").split("\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--only", default="", help="only mechanisms whose name has this")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    show(page(options.seeds), options.write)
+    made = runs(options.seeds, options.only)
+    show(page(made, options.seeds or 10), options.write)
+    if options.write is not None:
+        measured = options.write.parent / MEASURED
+        measured.parent.mkdir(exist_ok=True)
+        measured.write_text(table(cells(made)), encoding="utf-8")
 
 
 if __name__ == "__main__":

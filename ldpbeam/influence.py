@@ -1,21 +1,23 @@
 """How far fake users can move an estimate that is a mean of one number per report.
 
 If m of n users are fake, the expected estimate moves from that of the honest people by m/n times the distance
-of the fake reports' numbers from it. This is bounded whatever the honest people have and the fake users send.
-Estimators that are no such means (EM, EMS, ``auto``) have no such bound.
+of the fake reports' numbers from it, times their weight over that of an honest report. This is bounded,
+whatever the honest people have and the fake users send. Estimators that are no such means (EM, EMS, ``auto``)
+have no such bound.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Numeric
-from ldpbeam.estimators.channel_means import noise_at, scores_of
-from ldpbeam.mechanisms import CategoricalMechanism, NumericMechanism, UnbiasedMechanism
+from ldpbeam.estimators.channel_means import least_noise, noise_at, scores_of
+from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
 
 #: Up to this many products of a kind of report and a category, all reports are tried.
 MOST_ENTRIES = 2**22
@@ -23,34 +25,64 @@ MOST_ENTRIES = 2**22
 MEANS, SHARES, PROJECTED = ("ivw", "ua"), ("inversion",), ("norm_sub",)
 
 
+class _Report(NamedTuple):
+    """What a false report of one version does.
+
+    Attributes:
+        reach: the largest distance of what it says from what honest people have.
+        least: the least noise of the version's reports, over all values.
+        most: the greatest.
+    """
+
+    reach: float
+    least: float
+    most: float
+
+
 def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> float | None:
     """The most by which fake users move an estimate, divided by their share of all users.
 
     Of a number, it is the mean that moves, in the attribute's unit; of categories, any one share. Everybody
-    reports to each of the services; a service with versions counts with the last of them. The weights of
-    several services are those of evenly spread values.
+    reports once to each of the services, and honest people to the last of its versions. Fake users may report
+    to any version, or to one service alone.
 
     Returns:
         None for an estimator without such a bound, or with too many categories to try every report.
     """
-    newest = [attribute.versions_of([service])[-1] for service in services]
-    mechanisms = [attribute.versions[index].mechanism for index in newest]
-    if isinstance(attribute.domain, Numeric) and estimator in MEANS:
-        unbiased = [mechanism for mechanism in mechanisms if isinstance(mechanism, UnbiasedMechanism)]
-        if len(unbiased) < len(mechanisms):
+    of_services = []
+    for service in services:
+        versions = [attribute.versions[index].mechanism for index in attribute.versions_of([service])]
+        reports = [
+            _report(attribute, mechanism, estimator, alone=len(services) == 1) for mechanism in versions
+        ]
+        if not all(report is not None and math.isfinite(report.reach) for report in reports):
             return None
-        x = np.linspace(0.0, 1.0, 101)
-        noise = [float(noise_at(mechanism, attribute.buckets, x).mean()) for mechanism in unbiased]
-        weights = np.array([1.0 / variance if estimator == "ivw" else 1.0 for variance in noise])
-        reaches = [_of_mean(mechanism, attribute.buckets) for mechanism in unbiased]
-        return float(weights @ reaches / weights.sum()) * attribute.domain.width
-    if isinstance(attribute.domain, Categories) and estimator in SHARES + PROJECTED:
-        frequency = [mechanism for mechanism in mechanisms if isinstance(mechanism, CategoricalMechanism)]
-        if len(frequency) < len(mechanisms):
-            return None
-        weights = np.array([1.0 / mechanism.frequency_variance for mechanism in frequency])
-        influences = [_of_shares(mechanism, together=estimator in PROJECTED) for mechanism in frequency]
-        return float(weights @ influences / weights.sum()) if all(map(math.isfinite, influences)) else None
+        *older, newest = (report for report in reports if report is not None)
+        # A report weighs one over its noise, so that one of a version with less noise counts as several.
+        heavier = [report.reach * max(1.0, newest.most / report.least) for report in older]
+        of_services.append(newest._replace(reach=max([newest.reach, *heavier])))
+    reaches, least, most = np.array(of_services).T
+    # The weights of services depend on the values that people have. For ua users have one weight, also those
+    # who report to the noisiest service alone.
+    moved = max(
+        float(np.average(reaches, weights=np.where(reaches >= reach, 1.0 / least, 1.0 / most)))
+        for reach in reaches
+    )
+    moved = float(reaches.max()) if estimator == "ua" else moved
+    return moved * (attribute.domain.width if isinstance(attribute.domain, Numeric) else 1.0)
+
+
+def _report(attribute: Attribute, mechanism: Mechanism, estimator: str, *, alone: bool) -> _Report | None:
+    numbers, categories = isinstance(attribute.domain, Numeric), isinstance(attribute.domain, Categories)
+    if numbers and estimator in MEANS and isinstance(mechanism, UnbiasedMechanism):
+        noise = noise_at(mechanism, attribute.buckets, np.linspace(0.0, 1.0, 101))
+        least, most = least_noise(mechanism, attribute.buckets), float(noise.max())
+        reach = _of_mean(mechanism, attribute.buckets)
+        return _Report(reach, 1.0, 1.0) if estimator == "ua" else _Report(reach, least, most)
+    if categories and estimator in SHARES + PROJECTED and isinstance(mechanism, CategoricalMechanism):
+        # Where no user answers two services, the weights have the sampling variance of a share, too.
+        variance = mechanism.frequency_variance + alone * (1.0 - 1.0 / mechanism.size) / mechanism.size
+        return _Report(_of_shares(mechanism, together=estimator in PROJECTED), variance, variance)
     return None
 
 

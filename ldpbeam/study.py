@@ -11,6 +11,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.panels import Panel
+from ldpbeam.statistics import Statistic
 from ldpbeam.times import rfc3339
 from ldpbeam.windows import EVERYTHING, FAR, Span, Windows
 
@@ -145,6 +146,11 @@ class Publish:
 
     at_least: int = 1
     windows: int = MOST_WINDOWS
+
+    def has_enough(self, statistic: Statistic) -> bool:
+        """Whether a statistic has enough users, or where they are not counted, enough reports."""
+        users = statistic.users
+        return (statistic.reports if users is None else users) >= self.at_least
 
 
 @dataclass(frozen=True)

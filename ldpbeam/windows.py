@@ -8,6 +8,7 @@ period.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,12 @@ FUTURE = 86_400_000
 REMEMBERED_WINDOWS = 100
 #: By default a stream takes reports up to this age, or up to this many window periods if that is longer.
 OLDEST, OLDEST_WINDOWS = 7 * 86_400_000, 1_000
+#: By default a stream keeps so many windows open. Each costs the engine some milliseconds, whatever is in it.
+MOST_OPEN = 1_000
+#: These windows lie on both sides of three event times at most.
+ENDS = 6
+#: A window with this many reports in one batch costs little beside them, so it is open wherever it lies.
+MANY_REPORTS = 16
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Windows:
         allowed_lateness: how long after its end a stream's window still takes reports.
         early_reports: a stream estimates an open window each time it has this many more reports; None for
             never.
+        most_open: how many windows a stream keeps open where each has few reports; None for 1,000.
         max_age: reports dated so far before the clock or further are out of range in a stream; None for 7
             days, or 1,000 periods if that is more, beside the allowed lateness.
         joined: the size of longer windows, in which the reports of a user in several windows are brought
@@ -58,6 +66,7 @@ class Windows:
     early_reports: int | None = None
     max_age: int | None = None
     joined: int | None = None
+    most_open: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.period <= self.size:
@@ -85,9 +94,41 @@ class Windows:
             return self.max_age
         return max(OLDEST, OLDEST_WINDOWS * self.period) + self.allowed_lateness
 
-    def implausible(self, times: NDArray[Any], now: int) -> NDArray[np.bool_]:
-        """Which event times a stream does not take at a time of its clock: too old, or in the future."""
-        return np.asarray((times >= now + FUTURE) | (times < now - self.oldest_age))
+    def plausible(self, now: int) -> Span:
+        """The event times that a stream takes at a time of its clock: neither too old nor in the future."""
+        return Span(now - self.oldest_age, now + FUTURE)
+
+    def near(self, anchors: Sequence[int], disorder: int) -> tuple[Span, ...]:
+        """The event times that are near others, so that the windows of a stream are bounded in number.
+
+        Around each anchor lies a sixth of :attr:`most_open` on either side, or twice the time for which
+        reports may be out of order or late, if that is longer.
+
+        Args:
+            anchors: event times around which reports are expected.
+            disorder: how many milliseconds out of order reports arrive at most.
+        """
+        side = max(self._side * self.period, 2 * (disorder + self.allowed_lateness))
+        return tuple(Span(anchor - side, anchor + side) for anchor in anchors)
+
+    def rounded(self, anchors: Sequence[int]) -> tuple[int, ...]:
+        """Anchors that move only when a part of the windows around them is over, and not with each batch."""
+        unit = max(1, self._side // 8) * self.period
+        return tuple(anchor - anchor % unit for anchor in anchors)
+
+    @property
+    def _side(self) -> int:
+        return (MOST_OPEN if self.most_open is None else self.most_open) // ENDS
+
+    def crowded(self, times: NDArray[np.int64]) -> tuple[Span, ...]:
+        """The periods that hold :data:`MANY_REPORTS` or more of some event times."""
+        periods, reports = np.unique(times // self.period, return_counts=True)
+        many = periods[reports >= MANY_REPORTS]
+        firsts, lasts = (many[np.diff(many, **{end: -FAR}) != 1] for end in ("prepend", "append"))
+        return tuple(
+            Span(first * self.period, (last + 1) * self.period)
+            for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+        )
 
     @property
     def each_joined(self) -> int:

@@ -13,6 +13,8 @@ from ldpbeam.mechanisms import Piecewise
 
 MINUTES, COLOURS = Numeric(-10.0, 30.0), Categories(tuple("abcdefgh"))
 N, FAKE = 400, 40
+#: The rows and the payloads of the reports of each channel.
+Reports = dict[int, tuple[np.ndarray, np.ndarray]]  # type: ignore[type-arg]
 
 
 def asked(domain: Domain, *mechanisms: str) -> Attribute:
@@ -72,11 +74,7 @@ def test_fake_users_move_an_estimate_no_further_than_the_bound(
 
 
 def answer(attribute: Attribute, estimator: str, reports: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-    n = len(reports)
-    found = estimate(estimator, attribute, tally(attribute, n, [Answers(0, np.arange(n), reports)]))
-    if found.distribution is not None:
-        return found.distribution
-    return np.array([found.details.get("mean_of_reports", found.mean)])
+    return told(attribute, estimator, {0: (np.arange(len(reports)), reports)}, len(reports))
 
 
 def test_estimators_that_are_no_mean_have_no_bound() -> None:
@@ -85,8 +83,58 @@ def test_estimators_that_are_no_mean_have_no_bound() -> None:
     assert influence(asked(COLOURS, "grr"), "mle", ("s0",)) is None
 
 
-def test_two_services_move_a_mean_by_their_weighted_reaches() -> None:
+def test_two_services_move_ua_by_the_reach_of_the_noisiest_and_ivw_by_a_weighted_one() -> None:
     both = asked(MINUTES, "piecewise", "laplace")
     one, other = (influence(both, "ua", (name,)) for name in ("s0", "s1"))
     assert one is not None and other is not None
-    assert influence(both, "ua", ("s0", "s1")) == pytest.approx((one + other) / 2.0)
+    assert influence(both, "ua", ("s0", "s1")) == pytest.approx(max(one, other))
+    weighted = influence(both, "ivw", ("s0", "s1"))
+    assert weighted is not None
+    assert min(one, other) < weighted < max(one, other)
+
+
+@pytest.mark.parametrize("estimator", ["ivw", "ua", "inversion", "norm_sub"])
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("epsilons", [(0.5, 4.0), (4.0, 0.5), (1.0, 1.0)])
+@pytest.mark.parametrize("versions", [True, False])
+def test_fake_users_who_choose_a_version_or_one_service_move_an_estimate_no_further_than_the_bound(
+    estimator: str, place: float, epsilons: tuple[float, float], versions: bool
+) -> None:
+    domain, name = (MINUTES, "piecewise") if estimator in ("ivw", "ua") else (COLOURS, "grr")
+    channels = [
+        ServiceVersion(f"s{0 if versions else number}", f"v{number}", build_mechanism(name, domain, epsilon))
+        for number, epsilon in enumerate(epsilons)
+    ]
+    attribute = Attribute("x", domain, 64, tuple(channels))
+    bound = influence(attribute, estimator, attribute.services)
+    assert bound is not None
+    rng, n, fake = np.random.default_rng(3), 4_000, 40
+    values = np.full(n - fake, place) if domain is MINUTES else rng.integers(0, 8, n - fake)
+    people, liars = np.arange(n - fake), np.arange(n - fake, n)
+    # Honest people answer the last version, or both services.
+    honest = {
+        index: (people, attribute.versions[index].mechanism.perturb(values, rng))
+        for index in ([1] if versions else [0, 1])
+    }
+    before = told(attribute, estimator, honest, n - fake)
+    for chosen in ((0,), (1,)) if versions else ((0,), (1,), (0, 1)):
+        for end in (0, 1):
+            sent = dict(honest)
+            for index in chosen:
+                mechanism = attribute.versions[index].mechanism
+                largest = isinstance(mechanism, Piecewise)
+                report = mechanism.report_range[end] if largest else mechanism.perturb([7 * end], rng)[0]
+                rows, payloads = honest.get(index, (people[:0], np.zeros(0, mechanism.payload_dtype)))
+                false = np.full(fake, report, dtype=mechanism.payload_dtype)
+                sent[index] = np.append(rows, liars), np.append(payloads, false)
+            moved = np.abs(told(attribute, estimator, sent, n) - before).max()
+            # The honest people's estimate has noise, which is a part of the distance.
+            assert moved <= 1.02 * bound * fake / n
+
+
+def told(attribute: Attribute, estimator: str, reports: Reports, users: int) -> np.ndarray:  # type: ignore[type-arg]
+    answers = [Answers(index, *rows_and_payloads) for index, rows_and_payloads in reports.items()]
+    found = estimate(estimator, attribute, tally(attribute, users, answers))
+    if found.distribution is not None:
+        return found.distribution
+    return np.array([found.details.get("mean_of_reports", found.mean)])

@@ -54,7 +54,9 @@ there are.
 - **Categories in another order, or a domain of another width**: the reports are those of other values.
 - **Two services of `stochastic_rounding` with different people** look like people who all have one
   value.
-- **Fake users who perturb a value of their choice** are people who have it. [Fake
+- **Fake users who perturb a value of their choice** are people who have it, and so are those who
+  draw seeds, rows and other bits as everybody does and choose only their answer, as long as there are
+  values that give such counts. The fixed reports above are those of clumsy ones. [Fake
   users](fake_users.md) says how far they move an estimate.
 - **Clients that remember no noise though the study says so**, if people are spread evenly over the
   categories: they look like people who change their values. (Clients that remember

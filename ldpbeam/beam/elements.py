@@ -15,6 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
     DELIVERY,
+    LETTERS_KEY,
     SERVICE_KEY,
     STAMP_KEYS,
     Columns,
@@ -145,7 +146,7 @@ class _Decode(beam.DoFn):
 #: The metadata of a batch that says how its reports were made, as in a file of reports.
 _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 #: The metadata of a decoded batch.
-_DECODERS = ("file", "attribute", "service", *STAMP_KEYS)
+_DECODERS = ("file", "attribute", "service", LETTERS_KEY, *STAMP_KEYS)
 
 
 def _is_decoded(batch: pa.RecordBatch) -> bool:

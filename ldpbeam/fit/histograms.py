@@ -15,7 +15,7 @@ from ldpbeam.domains import Floats, Integers, greatest_divisor, least_multiple
 from ldpbeam.fit.deviance import checked, deviance, moments
 from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.fit.slots import slots_p_value
-from ldpbeam.mechanisms import Mechanism, NumericMechanism, UnbiasedMechanism
+from ldpbeam.mechanisms import KeyValueMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
 
 #: A histogram of numbers is tested in at most this many cells, and against this many value buckets or a few
 #: more: values that lie on few points then differ little from values that are spread over a bucket. Many
@@ -56,7 +56,9 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
         tests.append(misfit_p_value(channel, counts, sparse=sparse))
     tests.append(_noise_p_value(channel, mechanism, counts))
     if mechanism.seed_family:
-        tests.append(_seeds_p_value(mechanism.seed_family, counts))
+        tests.append(_even_p_value(counts.reshape(mechanism.seed_family, -1).sum(axis=1)))
+    if isinstance(mechanism, KeyValueMechanism) and (sums := mechanism.key_sums(histogram, reports)).sampled:
+        tests.append(_even_p_value(sums.asked))
     return min(1.0, len(tests) * min(tests)) if tests else 1.0
 
 
@@ -143,10 +145,9 @@ def _noise(mechanism: Mechanism, value_buckets: int) -> _Noise:
     return _Noise(scores, low, high, float(within.max()) + 0.25 * (high - low) ** 2)
 
 
-def _seeds_p_value(family: int, counts: Floats) -> float:
-    """Whether the seeds are drawn uniformly from their family."""
-    seeds = counts.reshape(family, -1).sum(axis=1)
-    uniform = np.full(len(seeds), 1.0 / len(seeds))
-    observed = deviance(seeds, uniform)
-    p_value = moments(float(seeds.sum()), uniform).p_value(observed)
-    return checked(p_value, observed, seeds, uniform)
+def _even_p_value(counts: Floats) -> float:
+    """Whether what people draw, a seed of a family or a key to be asked for, is drawn uniformly."""
+    uniform = np.full(len(counts), 1.0 / len(counts))
+    observed = deviance(counts, uniform)
+    p_value = moments(float(counts.sum()), uniform).p_value(observed)
+    return checked(p_value, observed, counts, uniform)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import metadata
@@ -24,6 +24,7 @@ from ldpbeam.runners import dataflow, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.names import DIRECT, FLINK, PRISM
+from ldpbeam.runners.temporary import temporary_folder, temporary_root
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
 
 
@@ -74,6 +75,7 @@ def checks_of(
     """
     yield Check("Python", ".".join(map(str, sys.version_info[:3])))
     yield Check("Beam", metadata.version("apache-beam"))
+    yield _temporary()
     if runner == DIRECT:
         yield _prism(location, needed=False)
         yield from _of_pubsub()
@@ -86,9 +88,16 @@ def checks_of(
         yield from _of_dataflow()
 
 
+def _temporary() -> Check:
+    try:
+        return Check("temporary folder", str(temporary_root()))
+    except OSError as error:
+        return Check("temporary folder", None, str(error))
+
+
 def _prism(location: str | None, *, needed: bool) -> Check:
     what = "Prism" if needed else "Prism (streams)"
-    without = "" if needed else "; without it streams run on a slow engine"
+    without = "" if needed else "; without it there are no local streams"
     try:
         prisms = prism.find.here() if location is None else prism.find.named(location)
     except (FileNotFoundError, ValueError) as error:
@@ -200,10 +209,11 @@ def _of_dataflow() -> Iterator[Check]:
     except ImportError as error:
         yield Check("Beam's Google Cloud parts", None, str(error))
     yield _credentials()
-    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as folder:
-        yield _staged("what workers install", partial(ours, Path(folder)))
+    # A temporary folder that cannot be used has been named already.
+    with contextlib.suppress(OSError), temporary_folder() as folder:
+        yield _staged("what workers install", partial(ours, folder))
         for plugin in plugins():
-            yield _staged(f"plugin {plugin.name}", partial(wheel_of, plugin, Path(folder)))
+            yield _staged(f"plugin {plugin.name}", partial(wheel_of, plugin, folder))
     yield Check(
         "what a run is told",
         "--project, --region, --temp-location gs://BUCKET/FOLDER; files are on gs:// too",

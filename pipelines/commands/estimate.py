@@ -49,7 +49,7 @@ from ldpbeam.pipelines.runs.output import (
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
-from ldpbeam.pipelines.runs.temporary import temporary_folder
+from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
@@ -57,7 +57,7 @@ from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.snapshots import write_window
+from ldpbeam.transforms.outputs.snapshots import write_snapshots_of
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import open_raw
@@ -67,7 +67,7 @@ from ldpbeam.untrusted import shown
 def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
     """Run ``ldpbeam estimate`` and return its exit code."""
     request = request_of(options, beam_arguments)
-    with temporary_folder() as folder:
+    with folder_of_run() as folder:
         return _run(request, folder)
 
 
@@ -281,4 +281,4 @@ def mark_incomplete(job: BatchJob) -> None:
             dataclasses.replace(snapshot, complete=False)
             for snapshot in snapshots_in(job.path(STATISTICS, name))
         ]
-        write_window(job.study, job.path(STATISTICS), job.run, snapshots)
+        write_snapshots_of(job.study, job.path(STATISTICS, name), job.run, snapshots)

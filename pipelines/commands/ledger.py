@@ -20,7 +20,7 @@ from ldpbeam.pipelines.printing import document, progress_console, step, warn
 from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.pipelines.runs.output import Output, read_accounting
 from ldpbeam.pipelines.runs.received import bring_together, ledger_key
-from ldpbeam.pipelines.runs.temporary import temporary_folder
+from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.runners.names import DIRECT
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry
@@ -81,7 +81,7 @@ def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodE
     check_service(options.service, study)
     good, _ = find_input(options.input, "stop")
     check_stamps(good, study, options.attribute, options.service)
-    with temporary_folder() as folder:
+    with folder_of_run() as folder:
         job = BatchJob(
             study=study,
             files=good,

@@ -138,12 +138,12 @@ def _notes(
         yield "Estimators that smooth, such as auto, can have less error: --simulate shows theirs."
     if any(line.one_percent_fake is not None for line in planned):
         yield (
-            "1% fake: if m of n users are fake, they move the estimate by at most 100 m/n times that, "
-            "whatever they send."
+            "1% fake: if m of the n users of a window and group are fake, they move the estimate by at most "
+            "100 m/n times that, whatever they send. Tests see only fake users who send one report."
         )
         yield (
             "Estimators without a number have no such bound, or too many categories to try every report; "
-            "docs/fake_users.md has measurements."
+            "docs/fake_users.md has the worst of several attacks on each mechanism."
         )
     for name in (name for name in study.attributes if name in wanted):
         own = [line for line in planned if attribute_of(line.attribute) == name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam.fit.words import tally
-from ldpbeam.pipelines.commands.stream_options import Request, check_source, request_of
+from ldpbeam.pipelines.commands.stream_options import Request, request_of
 from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
 from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.ledger_files import print_periods
@@ -35,7 +34,7 @@ from ldpbeam.pipelines.runs.output import (
     named_in_errors,
     sweep,
 )
-from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, lost_to
+from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
     incomplete_windows,
@@ -45,10 +44,11 @@ from ldpbeam.pipelines.runs.stream_runs import (
     resume,
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
+from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN
+from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
 from ldpbeam.transforms.sources.journal import lost_before, positions_before
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.untrusted import shown
@@ -61,8 +61,8 @@ def stream_command(options: argparse.Namespace, beam_arguments: list[str]) -> in
         UserError: if the options, the study, the feed or the output folder cannot be used.
     """
     request = request_of(options, beam_arguments)
-    with tempfile.TemporaryDirectory(prefix="ldpbeam-") as staged:
-        return _run(request, Path(staged))
+    with folder_of_run() as staged:
+        return _run(request, staged)
 
 
 def _run(request: Request, staged: Path) -> int:
@@ -72,7 +72,6 @@ def _run(request: Request, staged: Path) -> int:
         UserError: if the engine, the port of metrics, the feed or the output folder cannot be used.
     """
     engine = engine_of(request.engine, staged, streaming=True, given=request.beam_arguments)
-    check_source(request, engine.own_source)
     with _watched(request) as watch:
         return _run_on(engine, request, watch)
 
@@ -126,6 +125,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
         resume(request.output, request.resume)
     with open_feed(request.feed, request.columns, request.output, name, continues) as opened:
         feed, lost = opened.feed, lost_to(continues, request.study, opened.removed, int(time.time() * 1000))
+        goes_on = None if continues is None else continues.without(opened.new)
         job = StreamJob(
             study=request.study,
             output=request.output,
@@ -133,7 +133,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
             feed=feed,
             disorder=request.disorder,
             partitions=request.partitions,
-            native=not engine.own_source,
+            native=request.engine.detached,
             stop_when_idle=request.stop_when_idle,
             readers=min(engine.readers, feed.partitions),
             stays=engine.ended_when_past,
@@ -144,7 +144,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 lost, windows=lost.windows | incomplete_windows(request.study, request.output, name)
             ),
             earlier_runs=earlier_runs(request.output, name),
-            replay=beginning(continues, opened.starts) if _reads_again(request, engine) else None,
+            replay=beginning(goes_on, opened.starts) if _reads_again(request, engine) else None,
         )
         pipeline = engine.pipeline(request.beam_arguments)
         build(pipeline, job)
@@ -159,11 +159,12 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 note(_about_incomplete(job))
             if _left(request, engine) != left:
                 raise UserError(f"--output {job.output}: a run that was there has just ended; start again")
+            forget(request.output, opened.new)
             if job.replay is not None:
                 begin(job.of_run(""), job.replay)
-            if continues is not None:
+            if goes_on is not None:
                 resume(request.output, name)
-                note(_about_continued(continues))
+                note(_about_continued(goes_on))
             server = emulator() if isinstance(feed, PubSubFeed) else None
             where = f" at {server}" if server else ""
             if request.engine.detached:
@@ -187,7 +188,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
 
 def _reads_again(request: Request, engine: Engine) -> bool:
     """Whether the next process reads the feed again after a kill; on Flink the engine's state survives."""
-    return request.feed.kafka is not None and engine.own_source and not engine.ended_when_past
+    return request.feed.kafka is not None and not engine.ended_when_past
 
 
 def _left(request: Request, engine: Engine) -> tuple[Continued | None, Mapping[int, int]]:
@@ -260,7 +261,7 @@ def _finished(job: StreamJob) -> int:
     if job.incomplete.lost or lost_before(job.output, job.run) is not None:
         missing = counts["in"] - sum(counts[name] for name in FATES)
         warn(
-            f"retention has removed messages that this run needed: {missing:,} reports that were read are in "
+            f"the topic has lost messages that this run needed: {missing:,} reports that were read are in "
             "no estimate, and of messages that were never read nobody knows the reports"
         )
         return WITH_CARE
@@ -268,4 +269,4 @@ def _finished(job: StreamJob) -> int:
         line = tables.damage_line(counts["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
         return WITH_CARE
-    return DONE
+    return WITH_CARE if counts.get(TOO_FAR) else DONE

@@ -52,7 +52,6 @@ class Request:
         resume: the run whose state a savepoint has; None for a new run.
         page: the file of the page that is kept current; None for none.
         metrics: the interface and the port on which the run says how it is; None for none.
-        for_own_source: the options among those given that only our own source can obey.
     """
 
     study: Study
@@ -69,7 +68,6 @@ class Request:
     resume: str | None
     page: str | None
     metrics: tuple[str, int] | None
-    for_own_source: tuple[str, ...]
 
 
 def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Request:
@@ -92,8 +90,9 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     output = engine.reachable(options.output)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     idle = options.stop_when_idle
-    own_source = ("input", "kafka", "stop_when_idle", "max_disorder")
-    request = Request(
+    if engine.detached:
+        _check_detached(options)
+    return Request(
         study=study,
         output=output,
         feed=_feed_of(options, engine),
@@ -110,13 +109,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         resume=options.resume,
         page=options.report,
         metrics=_metrics_of(options),
-        for_own_source=tuple(
-            f"--{name.replace('_', '-')}" for name in own_source if getattr(options, name) is not None
-        ),
     )
-    if engine.detached:
-        _check_detached(request)
-    return request
 
 
 def _feed_of(options: argparse.Namespace, engine: EngineRequest) -> FeedRequest:
@@ -150,32 +143,23 @@ def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:
     return (METRICS_HOST if host is None else host), port
 
 
-def check_source(request: Request, own_source: bool) -> None:
-    """Check that an engine which cannot run our own source is not asked for what it alone can do.
+def _check_detached(options: argparse.Namespace) -> None:
+    """Check that a job which outlives the command is not asked for what needs it, or our own source.
 
     Raises:
         UserError: for the first thing.
     """
-    if not own_source and request.for_own_source:
-        raise UserError(
-            f"{request.for_own_source[0]} needs an engine that can run our own source: Prism or Flink"
-        )
-
-
-def _check_detached(request: Request) -> None:
-    """Check that a job which outlives the command is not asked for what needs the command.
-
-    Raises:
-        UserError: for the first thing.
-    """
-    check_source(request, own_source=False)
-    if request.page:
+    for name in ("input", "kafka", "stop_when_idle", "max_disorder"):
+        if getattr(options, name) is not None:
+            dashed = name.replace("_", "-")
+            raise UserError(f"--{dashed} needs an engine that can run our own source: Prism or Flink")
+    if options.report:
         raise UserError(
             "--report: the job outlives this command; `ldpbeam report` makes a page of its output"
         )
-    if request.metrics:
+    if options.metrics_port is not None:
         raise UserError("--metrics-port: the job outlives this command; Dataflow has metrics of its own")
-    if request.feed.topic:
+    if options.topic:
         raise UserError(
             "--topic: its subscription would end with this command, and the job goes on; name a "
             "--subscription"

@@ -20,6 +20,7 @@ from ldpbeam.transforms.reports.counts import (
     NOT_ESTIMATED,
     REPORTS_NOT_ESTIMATED,
     SINGLE_REPORTS,
+    TOO_FAR,
     WINDOWS_BEYOND,
 )
 from ldpbeam.windows import Span
@@ -80,7 +81,7 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ende
     """
     first, size = snapshots[0], size_of(snapshots)
     beyond = first.attribute in least and size < least[first.attribute]
-    enough = [snapshot for snapshot in snapshots if users_of(snapshot) >= study.publish.at_least]
+    enough = [snapshot for snapshot in snapshots if study.publish.has_enough(snapshot.statistic)]
     estimated = [] if beyond or ended else enough
     left = len(snapshots) - len(estimated)
     counts: dict[str, int] = {}
@@ -89,15 +90,9 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ende
     elif left and first.pane_timing == "on_time" and not first.joined:
         counts[NOT_ESTIMATED] = left
         counts[REPORTS_NOT_ESTIMATED] = size.reports - sum(each.statistic.reports for each in estimated)
-        counts[WINDOWS_BEYOND] = int(beyond)
+        counts[WINDOWS_BEYOND] = int(beyond and bool(enough))
         counts[SINGLE_REPORTS] = int(first.window is not None and size.reports == 1)
     return Chosen(estimated, counts)
-
-
-def users_of(snapshot: Snapshot) -> int:
-    """How many users a snapshot has; where they are not counted, how many reports."""
-    users = snapshot.statistic.users
-    return snapshot.statistic.reports if users is None else users
 
 
 def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True) -> Iterator[str]:
@@ -112,6 +107,11 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         yield (
             f"the stop left {counted(counts[ENDED_WINDOWS], 'window')} without estimates; the statistics are "
             "written, and ldpbeam rollup estimates them"
+        )
+    if counts.get(TOO_FAR):
+        yield (
+            f"{counted(counts[TOO_FAR], 'report')} out of range: dated so many windows away from the others "
+            "that a stream does not keep these windows open; if they are honest, raise windows.most_open"
         )
     if not counts.get(NOT_ESTIMATED):
         return

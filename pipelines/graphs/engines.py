@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -72,7 +72,6 @@ class Engine:
     Attributes:
         runner: Beam's runner.
         arguments: the pipeline options for Beam, as on a command line.
-        own_source: whether it can run our own unbounded source; if not, Beam's Pub/Sub transform reads.
         ended_when_past: whether this process ends a stream when its watermark has passed all windows.
         here: whether its workers are in this process.
         readers: how many readers may share a stream.
@@ -82,7 +81,6 @@ class Engine:
 
     runner: PipelineRunner
     arguments: tuple[str, ...]
-    own_source: bool = True
     ended_when_past: bool = False
     here: bool = False
     readers: int = 1
@@ -155,15 +153,10 @@ def engine_of(
     # Workers of another environment, such as containers, may not have this machine's files.
     spill = None if any(option.startswith("--environment_type") for option in given) else str(folder)
     try:
-        if asked.runner == DIRECT:
-            if streaming:
-                return _local_stream(asked)
+        if asked.runner == DIRECT and not streaming:
             return Engine(direct.runner(), _passed_on(asked), here=True, spill=spill)
-        if asked.runner == PRISM:
-            engine = _prism(asked, streaming)
-            if engine is None:
-                raise ValueError(f"it is not here; {prism.HOW}")
-            return replace(engine, spill=spill)
+        if asked.runner in (DIRECT, PRISM):
+            return _prism(asked, spill, streaming)
         if asked.runner == FLINK:
             return _flink(asked, spill, streaming)
         if asked.runner == DATAFLOW:
@@ -191,19 +184,12 @@ def only_with_open_ports_allowed(asked: EngineRequest, problem: str) -> None:
     print(f"ldpbeam: {problem}", file=sys.stderr)
 
 
-def _local_stream(asked: EngineRequest) -> Engine:
-    engine = _prism(asked, streaming=True)
-    if engine is None:
-        print(f"ldpbeam: {prism.WITHOUT_PRISM}", file=sys.stderr)
-        return Engine(prism.bundle_based(), ("--streaming",), own_source=False, here=True)
-    return engine
-
-
-def _prism(asked: EngineRequest, streaming: bool) -> Engine | None:
-    """Prism as the engine; None if Prism is not on this machine.
+def _prism(asked: EngineRequest, spill: str | None, streaming: bool) -> Engine:
+    """Prism as the engine.
 
     Raises:
         UserError: if ``--prism-location`` is wrong, or Prism has open ports and the user did not allow them.
+        ValueError: if there is no Prism on this machine, and none can be built.
     """
     try:
         binary = prism.get(asked.prism_location, allow_open=asked.allow_open_ports)
@@ -211,10 +197,11 @@ def _prism(asked: EngineRequest, streaming: bool) -> Engine | None:
         named = "--prism-location " if asked.prism_location is not None else ""
         raise UserError(f"{named}{error}") from None
     if binary is None:
-        return None
+        raise ValueError(prism.MISSING)
     if not binary.closed:
         only_with_open_ports_allowed(asked, f"{binary.path} {prism.OPEN}; {prism.HOW}")
-    return Engine(prism.runner(binary), tuple(prism.options(streaming=streaming)), here=True)
+    options = tuple(prism.options(streaming=streaming))
+    return Engine(prism.runner(binary), options, here=True, spill=spill)
 
 
 def _flink(asked: EngineRequest, spill: str | None, streaming: bool) -> Engine:
@@ -258,7 +245,7 @@ def _dataflow(asked: EngineRequest, folder: Path, streaming: bool, given: Sequen
             )
     runner = dataflow.runner()
     arguments = dataflow.options(project, region, temp_location, folder, streaming=streaming, given=given)
-    return Engine(runner, tuple(arguments), own_source=False)
+    return Engine(runner, tuple(arguments))
 
 
 def _named(asked: EngineRequest, streaming: bool, given: Sequence[str]) -> Engine:
@@ -278,7 +265,7 @@ def _named(asked: EngineRequest, streaming: bool, given: Sequence[str]) -> Engin
     arguments = _passed_on(asked)
     if streaming:
         arguments = ("--streaming", *arguments)
-    return Engine(runner, arguments, own_source=not asked.detached)
+    return Engine(runner, arguments)
 
 
 def _passed_on(asked: EngineRequest) -> tuple[str, ...]:

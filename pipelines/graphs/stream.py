@@ -55,7 +55,7 @@ class StreamJob(Output):
         feed: where the reports come from.
         disorder: how much out of order reports arrive at most, in milliseconds of event time.
         partitions: the number of partitions of users; results do not depend on it.
-        native: whether Beam's own Pub/Sub transform reads, for engines that cannot run our source.
+        native: whether Beam's own Pub/Sub transform reads, as on Dataflow.
         stop_when_idle: milliseconds without a report after which the run ends; None to run on.
         readers: how many readers pull, on engines with slots for several.
         stays: whether a finished reader stays open, for engines where this process ends the job.

@@ -68,6 +68,12 @@ def metrics_of(state: State) -> Iterator[Metric]:
             "Windows that have acknowledged reports and accept more",
             state.open_windows,
         )
+    if state.waiting_windows is not None:
+        yield GaugeMetricFamily(
+            "ldpbeam_waiting_windows",
+            "Windows that have ended and wait for the engine",
+            state.waiting_windows,
+        )
     if state.solves is not None:
         panes, seconds, longest = state.solves
         yield SummaryMetricFamily(

@@ -13,11 +13,13 @@ from ldpbeam.pipelines.estimates.solve_windows import Solves, solved_here
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import FIT_FOLDER, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
+from ldpbeam.statistics import counted
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.feeds import elapsed
 from ldpbeam.transforms.sources.journal import asked_to_stop, named_windows
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.storage import read_json
+from ldpbeam.transforms.windows.waiting import waiting_windows
 
 #: An engine that asks for no reports for this long, in milliseconds, is taken to be stuck.
 STUCK = 10 * 60_000
@@ -42,6 +44,7 @@ class State:
         watermark: the event time up to which windows are closed, in epoch milliseconds.
         lag: how far the readers are behind the server.
         open_windows: how many windows have acknowledged reports and accept more.
+        waiting_windows: how many windows have ended and wait for the engine.
         tests: how many tests of fit there are.
         flagged: how many of them say that the reports are not what the study claims.
         solves: how long estimates took.
@@ -54,6 +57,7 @@ class State:
     watermark: int | None
     lag: Lag | None
     open_windows: int | None
+    waiting_windows: int | None
     tests: int
     flagged: int
     solves: Solves | None
@@ -93,6 +97,7 @@ class Watched:
             watermark=progress.watermark,
             lag=progress.lag,
             open_windows=None if progress.watermark is None else self._open_at(progress.watermark),
+            waiting_windows=self._waiting() if self.here else None,
             tests=tests,
             flagged=flagged,
             solves=solved_here.get((self.job.output, self.job.run), Solves()) if self.here else None,
@@ -119,9 +124,17 @@ class Watched:
             return stuck
         if self._asked_to_stop():
             return "the run was asked to stop"
-        if self.here and not self.job.native and reader.progress(self.job.run).asked is None:
+        if self.here and reader.progress(self.job.run).asked is None:
             return "the engine has not begun to read"
-        return None
+        return self.waiting()
+
+    def waiting(self) -> str | None:
+        """How many windows wait for an engine in this process, as a sentence; None if none do."""
+        windows = self._waiting()
+        return f"{counted(windows, 'window waits', 'windows wait')} for the engine" if windows else None
+
+    def _waiting(self) -> int:
+        return waiting_windows(self.job.run, reader.progress(self.job.run).watermark)
 
     def _asked_to_stop(self) -> bool:
         return asked_to_stop(self.job.output, self.job.run)

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError, without_number
-from ldpbeam.pipelines.printing import warn
-from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached, reach, reach_destination
-from ldpbeam.pipelines.runs.output import named_in_errors
+from ldpbeam.pipelines.printing import note, warn
+from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination
+from ldpbeam.pipelines.runs.output import RUN, named_in_errors
+from ldpbeam.pipelines.runs.ownership import held
 from ldpbeam.pipelines.runs.replays import Continued, check_topic
+from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
-from ldpbeam.transforms.sources.journal import RUNS, positions_before
+from ldpbeam.transforms.sources.journal import RUNS, checksums_before, positions_before
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.storage import literal
+from ldpbeam.windows import FAR
 
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
@@ -36,6 +40,8 @@ SHORTEST_PROJECT = 6
 SERVER_SECONDS = 10.0
 #: The acknowledgement deadline of a subscription that a run creates.
 OWN_LEASE_SECONDS = 60
+#: Without a reader, the server deletes it after the seven days for which it keeps messages.
+EXPIRATION = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -80,13 +86,14 @@ class Opened:
     Attributes:
         feed: the feed.
         starts: (partition, the offset at which it begins); none if it has no offsets.
-        removed: by partition, (the offset that is needed, the first that there is), where retention has
-            removed messages.
+        removed: by partition, (the offset that is needed, the first that there is), where messages are gone.
+        new: by partition that has lost the end of its log, the offset from which messages are new.
     """
 
     feed: Feed
     starts: tuple[tuple[int, int], ...] = ()
     removed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    new: Mapping[int, int] = field(default_factory=dict)
 
 
 @contextmanager
@@ -107,15 +114,14 @@ def open_feed(
     """
     if isinstance(asked.publish_to, KafkaTopic):
         reach_destination(asked.publish_to)
-    with _subscription(asked) as (subscription, lease):
+    with _subscription(asked, output, run) as (subscription, lease):
         with named_in_errors(output):
             folder = FileSystems.join(output, RUNS, run)
             suspects = left_on_record(FileSystems.join(literal(output), RUNS, "*"))
             done = done_before(output, RUNS)
         if asked.kafka is not None:
             left = tuple(sorted(suspects.items()))
-            feed, reached = _kafka(asked.kafka, columns, output, folder, left, continues)
-            yield Opened(feed, feed.starts, reached.removed)
+            yield _kafka(asked.kafka, columns, output, folder, left, continues)
             return
         if subscription is not None:
             yield Opened(PubSubFeed(subscription, columns, folder, tuple(sorted(suspects.items())), lease))
@@ -129,10 +135,11 @@ def open_feed(
 
 
 @contextmanager
-def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
+def _subscription(asked: FeedRequest, output: str, run: str) -> Iterator[tuple[str | None, int]]:
     """The subscription to read, and its acknowledgement deadline in seconds; None if something else is read.
 
-    With ``--topic`` a subscription is created, and deleted when the block ends.
+    With ``--topic`` it is that of an earlier run which could not delete it, or one that is created. It is
+    deleted when the block ends, unless the run has begun and fails: then the next run goes on with it.
 
     Raises:
         UserError: if the server does not answer or refuses.
@@ -162,15 +169,28 @@ def _subscription(asked: FeedRequest) -> Iterator[tuple[str | None, int]]:
                 yield asked.subscription, named.ack_deadline_seconds
                 return
             assert asked.topic is not None
-            project = asked.topic.split("/")[1]
-            name = f"projects/{project}/subscriptions/ldpbeam-{uuid.uuid4().hex[:12]}"
-            client.create_subscription(
-                name=name, topic=asked.topic, ack_deadline_seconds=OWN_LEASE_SECONDS, **patience
-            )
+            name = f"projects/{asked.topic.split('/')[1]}/subscriptions/ldpbeam-"
+            for earlier in runs_in(output):
+                with (
+                    contextlib.suppress(UserError, exceptions.NotFound),
+                    held(FileSystems.join(output, RUNS, earlier), alone=True),
+                ):
+                    if client.get_subscription(subscription=name + earlier, **patience).topic == asked.topic:
+                        name += earlier
+                        note(f"run {earlier} left its subscription: this run reads what waits there")
+                        break
+            else:
+                name += run
+                request = {"name": name, "topic": asked.topic, "ack_deadline_seconds": OWN_LEASE_SECONDS}
+                request["expiration_policy"] = {"ttl": EXPIRATION}
+                client.create_subscription(request=request, **patience)
             try:
                 yield name, OWN_LEASE_SECONDS
-            finally:
-                client.delete_subscription(subscription=name, **patience)
+            except BaseException:
+                if not FileSystems.exists(FileSystems.join(output, RUNS, run, RUN)):
+                    client.delete_subscription(subscription=name, **patience)
+                raise
+            client.delete_subscription(subscription=name, **patience)
     except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:
         server = emulator()
         where = f"the server at {server} (PUBSUB_EMULATOR_HOST)" if server else "Google Pub/Sub"
@@ -186,7 +206,7 @@ def _kafka(
     folder: str,
     suspects: tuple[tuple[str, int], ...],
     run: Continued | None,
-) -> tuple[KafkaFeed, Reached]:
+) -> Opened:
     """The feed of a topic of Kafka, which begins where it must so that nothing is lost.
 
     Raises:
@@ -194,16 +214,21 @@ def _kafka(
     """
     with named_in_errors(output):
         positions = positions_before(output) if run is None else run.positions
-    reached = reach(asked, positions)
+        read = checksums_before(output)
+    reached = reach(asked, positions, read)
     check_topic(output, asked.topic, reached.identity)
-    for partition, offset in positions.items() if run is None else run.replay.taken:
-        end = reached.ends.get(partition, 0)
-        if offset > end:
-            raise UserError(
-                f"--topic {asked.topic.name}: runs into {output} have read partition {partition} up to "
-                f"offset {offset:,}, and it ends at {end:,}: the topic was made anew or has lost messages, "
-                "and its offsets say nothing of those that were read; name another folder"
-            )
+    taken = positions if run is None else dict(run.replay.taken)
+    ends = {each: min(offset, reached.ends.get(each, 0)) for each, offset in taken.items()}
+    new = {each: end for each, end in ends.items() if end < taken[each]} | dict(reached.new)
+    # Where a log has lost its end, no offset is known to have the message that was there.
+    gone = {**reached.removed, **{each: (offset, FAR) for each, offset in new.items()}}
+    for partition, offset in sorted(new.items()):
+        warn(
+            f"{asked.topic.name}, partition {partition}: the broker has lost the end of the log: "
+            f"{taken.get(partition, offset) - offset:,} messages that were read, from offset {offset:,} on, "
+            "and perhaps others; this run goes on there, and windows that may lack them are marked incomplete"
+        )
+    run = None if run is None else run.without(new)
     for partition, (needed, first) in sorted(reached.removed.items()):
         warn(
             f"{asked.topic.name}, partition {partition}: retention has removed the messages from offset "
@@ -218,7 +243,7 @@ def _kafka(
     starts = tuple(sorted(reached.starts.items()))
     cuts = () if run is None else tuple(sorted(run.replay.cuts.items()))
     feed = KafkaFeed(asked.topic, reached.identity, columns, folder, starts, cuts, suspects, asked.group)
-    return feed, reached
+    return Opened(feed, starts, gone, new)
 
 
 def check_name(option: str, given: str, kind: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST, READ, WRITE, Brokers
 from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, settings_in
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 
@@ -44,6 +45,7 @@ class Reached:
         ends: by partition, the offset after the last message.
         others: the group, if somebody else has committed offsets for it; None if nobody has.
         identity: what tells the topic from others of its name.
+        new: by partition that has lost the end of its log, the offset from which messages are new.
     """
 
     starts: Mapping[int, int]
@@ -51,29 +53,39 @@ class Reached:
     ends: Mapping[int, int]
     others: str | None
     identity: str
+    new: Mapping[int, int] = field(default_factory=dict)
 
 
-def reach(asked: KafkaRequest, positions: Mapping[int, int]) -> Reached:
+def reach(
+    asked: KafkaRequest, positions: Mapping[int, int], read: Mapping[int, Sequence[Checksum]] | None = None
+) -> Reached:
     """Ask the brokers for a topic.
 
     Args:
         asked: the topic, and where to begin.
         positions: the offsets up to which earlier runs have read, by partition; of others, ``asked.begin``
             says where to begin, if no partition has been read.
+        read: by partition, checksums of messages that earlier runs have read, in the order of offsets.
 
     Raises:
-        UserError: if the brokers do not answer, refuse, or have no such topic.
+        UserError: if the brokers do not answer, refuse, have no such topic, or none of these messages.
     """
     brokers = Brokers("--kafka", asked.topic, READ)
     ends = _ends(brokers)
     # A partition that appeared after earlier runs is read from its beginning.
     begin = _places(brokers, ends, EARLIEST if positions else asked.begin)
-    known = {each: offset for each, offset in positions.items() if each in ends}
+    new = _new(brokers, ends, read or {})
+    known = {
+        each: min(offset, new.get(each, offset), ends[each][1])
+        for each, offset in positions.items()
+        if each in ends
+    }
     removed = {each: (offset, ends[each][0]) for each, offset in known.items() if offset < ends[each][0]}
     begin |= {each: max(offset, ends[each][0]) for each, offset in known.items()}
     shared = asked.group is not None and not positions and brokers.has_committed(asked.group, ends)
     afters = {each: after for each, (_, after) in ends.items()}
-    return Reached(begin, removed, afters, asked.group if shared else None, brokers.identity())
+    others = asked.group if shared else None
+    return Reached(begin, removed, afters, others, brokers.identity(), new)
 
 
 def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> KafkaSpan:
@@ -159,6 +171,29 @@ def _with_settings(topic: KafkaTopic) -> KafkaTopic:
         except ValueError as error:
             raise UserError(f"--kafka-config {error}") from None
     return topic
+
+
+def _new(
+    brokers: Brokers, ends: Mapping[int, tuple[int, int]], read: Mapping[int, Sequence[Checksum]]
+) -> dict[int, int]:
+    """By partition that has lost the end of its log, the offset from which messages are new.
+
+    Raises:
+        UserError: if no message that was read is there.
+    """
+    kept = {
+        partition: [checksum for checksum in checksums if checksum.offset >= ends[partition][0]]
+        for partition, checksums in read.items()
+        if partition in ends
+    }
+    kept = {partition: checksums for partition, checksums in kept.items() if checksums}
+    new = brokers.new_since(kept)
+    if kept and new == dict.fromkeys(kept):
+        raise UserError(
+            f"--topic {brokers.topic.name}: it has none of the messages that were read: it was made anew, or "
+            "has lost them all; name another folder"
+        )
+    return {partition: ends[partition][0] if offset is None else offset for partition, offset in new.items()}
 
 
 def _places(brokers: Brokers, ends: Mapping[int, tuple[int, int]], where: str | int) -> dict[int, int]:

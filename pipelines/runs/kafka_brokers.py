@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.transforms.sources.kafka_checksums import Checksum, new_since
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of, passes
 
 #: Seconds to wait for brokers that do not answer.
@@ -65,6 +66,13 @@ class Brokers:
         """What tells the topic from others of its name."""
         try:
             return identity_of(self._client, self.topic.name, BROKER_SECONDS)
+        except self._kafka.KafkaException as error:
+            raise UserError(self._sentence(error.args[0], "")) from None
+
+    def new_since(self, read: Mapping[int, Sequence[Checksum]]) -> dict[int, int | None]:
+        """As :func:`~ldpbeam.transforms.sources.kafka_checksums.new_since`."""
+        try:
+            return new_since(self.topic, read)
         except self._kafka.KafkaException as error:
             raise UserError(self._sentence(error.args[0], "")) from None
 

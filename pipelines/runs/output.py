@@ -14,15 +14,14 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError, naming, without_number
-from ldpbeam.pipelines.runs.locks import is_lock
 from ldpbeam.schemas.files.avro_headers import read_header
-from ldpbeam.schemas.outputs.snapshots import SNAPSHOTS, Snapshot, read_snapshots
+from ldpbeam.schemas.outputs.snapshots import ATTRIBUTE, SNAPSHOTS, Snapshot, read_snapshots
 from ldpbeam.schemas.outputs.tables import SCHEMAS
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.names import ESTIMATES as ESTIMATES
 from ldpbeam.transforms.outputs.names import STATISTICS as STATISTICS
-from ldpbeam.transforms.outputs.names import TABLES, snapshot_name, window_in
+from ldpbeam.transforms.outputs.names import TABLES
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
@@ -143,8 +142,7 @@ def sweep(folders: Sequence[str], run: str = "") -> None:
             entry.path
             for folder in folders
             for entry in files_in(folder, f".*{run}*")
-            # In an object store, the name of a run's marker looks like that of a half-written file.
-            if half_written(_name(entry)) and not is_lock(_name(entry))
+            if half_written(_name(entry))
         ]
     )
 
@@ -189,16 +187,15 @@ def windows_of(job: Output) -> Iterator[list[Snapshot]]:
 
 
 def snapshot_counts(job: Output) -> Iterator[tuple[str, int]]:
-    """(attribute, number of snapshots) of each file of :func:`snapshots_of`, from its name and header.
+    """(attribute, number of snapshots) of each file of :func:`snapshots_of`, from its header.
 
     A file that is damaged is left out; :func:`snapshots_of` says what is wrong with it.
     """
     for name in names_in(job.path(STATISTICS), "*.avro"):
         with contextlib.suppress(BeamIOError, OSError, ValueError):
-            window = window_in(name)
-            attributes = [a for a in job.study.estimated if snapshot_name(job.study.name, a, window) == name]
             with open_raw(job.path(STATISTICS, name)) as stream:
-                yield attributes[0], int(read_header(stream).metadata[SNAPSHOTS])
+                metadata = read_header(stream).metadata
+            yield metadata[ATTRIBUTE], int(metadata[SNAPSHOTS])
 
 
 def snapshots_in(path: str) -> Iterator[Snapshot]:

@@ -15,7 +15,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.locks import is_lock, locked
+from ldpbeam.pipelines.runs.locks import LOCK, locked
 from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
     FORMAT,
@@ -97,8 +97,8 @@ def owner(job: Output, sharing: Sharing, overwrite: bool = False) -> str | None:
         return None
     if mark is not None:
         raise UserError(f"{option}: it holds {_holds(mark, job, sharing)}")
-    # Ignored: locks, and the run.json that a run starting at the same moment is writing.
-    if any(not name.startswith(f".{RUN}.") and not is_lock(name) for name in names):
+    # Ignored: the lock, and the run.json that a run starting at the same moment is writing.
+    if any(not name.startswith(f".{RUN}.") and name != LOCK for name in names):
         raise UserError(f"{option}: {_FOREIGN_STREAM if sharing is STREAMS else _FOREIGN}")
     return None
 
@@ -217,10 +217,7 @@ def _join(job: Output, sharing: Sharing, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def one_at_a_time(job: Output) -> Iterator[None]:
-    """Hold the lock on the files that runs share; in an object store there is none to wait for."""
-    if "://" in job.output:
-        yield
-        return
+    """Hold the lock on the files that runs share."""
     with locked(job.path(RUNS), alone=True, wait=True):
         yield
 

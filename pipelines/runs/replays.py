@@ -18,6 +18,7 @@ from ldpbeam.pipelines.runs.output import (
     files_in,
     folder_of,
     named_in_errors,
+    write_json,
 )
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
@@ -34,7 +35,7 @@ from ldpbeam.transforms.sources.journal import (
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Replay, Step
 from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes
-from ldpbeam.windows import Bounds
+from ldpbeam.windows import FAR, Bounds
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ class Continued:
     def positions(self) -> dict[int, int]:
         """By partition, the offset from which the feed is read again."""
         return lowest(dict(self.replay.counted), self.committed, self.needs)
+
+    def without(self, new: Mapping[int, int]) -> Continued:
+        """The run, had it read no message from some offsets on, by partition."""
+        counted, taken = (
+            tuple((each, min(offset, new.get(each, offset))) for each, offset in offsets)
+            for offsets in (self.replay.counted, self.replay.taken)
+        )
+        return replace(self, replay=replace(self.replay, counted=counted, taken=taken))
 
 
 def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
@@ -127,7 +136,7 @@ def continued(study: Study, output: str) -> Continued | None:
         Replay(
             counted=tuple(sorted(counted.positions.items())),
             taken=tuple(sorted(taken.items())),
-            steps=tuple((partition, tuple(Step(*step) for step in steps)) for partition, steps in left.steps),
+            steps=tuple((partition, tuple(map(Step.of_json, steps))) for partition, steps in left.steps),
             settled=counted.settled,
             watermark=left.watermark,
         ),
@@ -144,12 +153,12 @@ def continued(study: Study, output: str) -> Continued | None:
 def lost_to(
     run: Continued | None, study: Study, removed: Mapping[int, tuple[int, int]], now: int
 ) -> Incomplete:
-    """The windows that may lack reports because retention has removed messages, now or in an earlier process.
+    """The windows that may lack reports because messages are gone, now or in an earlier process.
 
     Args:
         run: the run that goes on; None if a new one begins where earlier runs ended.
         study: its study.
-        removed: by partition, (the offset from which it is to be read, the first that there is).
+        removed: by partition, (the first offset that may lack its message, the first that does not).
         now: the clock, in epoch milliseconds.
     """
     if run is None:
@@ -172,6 +181,28 @@ def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Re
     # Retention may have removed messages, so that the first batch begins later.
     counted |= {partition: max(offset, counted.get(partition, offset)) for partition, offset in starts}
     return replace(replay, starts=starts, counted=tuple(sorted(counted.items())))
+
+
+def forget(output: str, new: Mapping[int, int]) -> None:
+    """Let the files of all runs into a folder say that they read no message from some offsets on.
+
+    Args:
+        output: the folder.
+        new: by partition, the offset from which messages are new.
+    """
+    if not new:
+        return
+    for pattern in (f"*/{COUNTED}", "*/journal-*.json"):
+        for entry in files_in(FileSystems.join(output, RUNS), pattern):
+            content = read_json(entry.path)
+            content["positions"] = [
+                (each, min(offset, new.get(each, offset))) for each, offset in content.get("positions", ())
+            ]
+            content["checksums"] = [
+                (each, [checksum for checksum in known if checksum[0] < new.get(each, FAR)])
+                for each, known in content.get("checksums", ())
+            ]
+            write_json(entry.path, content)
 
 
 def begin(folder: str, replay: Replay) -> None:

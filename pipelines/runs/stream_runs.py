@@ -125,7 +125,7 @@ def earlier_runs(output: str, this_run: str) -> tuple[str, ...]:
         output: the folder that the runs share.
         this_run: the name of this run, which may be resumed.
     """
-    return tuple(name for name in _runs(output) if name < this_run)
+    return tuple(name for name in runs_in(output) if name < this_run)
 
 
 def new_run(output: str, now: datetime) -> str:
@@ -137,11 +137,11 @@ def new_run(output: str, now: datetime) -> str:
         output: the folder that the runs share.
         now: the clock.
     """
-    begun = [datetime.fromtimestamp(begun_at(name) / 1000, UTC) for name in _runs(output)]
+    begun = [datetime.fromtimestamp(begun_at(name) / 1000, UTC) for name in runs_in(output)]
     return run_name(max([now, *(time + timedelta(seconds=1) for time in begun)]))
 
 
-def _runs(output: str) -> list[str]:
+def runs_in(output: str) -> list[str]:
     """The names of the runs in a folder, in their order; a person may have put other folders there."""
     with named_in_errors(output):
         names = map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{RUN}"))

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -25,6 +26,7 @@ from ldpbeam.pipelines.printing import fail, note
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
+from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import read_estimates
 from ldpbeam.transforms.outputs.panes import PANES, pane_fields, pane_line
@@ -32,6 +34,7 @@ from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.journal import ask_to_stop
 from ldpbeam.transforms.storage import open_raw
+from ldpbeam.transforms.windows.waiting import waiting_windows
 from ldpbeam.untrusted import cut_short
 
 #: Seconds between two lines about the rate.
@@ -82,16 +85,7 @@ def run_until_stopped(
         UserError: if the engine fails.
     """
     done = threading.Event()
-    result: Any = None
-
-    def ask() -> None:
-        if not job.native:
-            ask_to_stop(job.output, job.run)
-        elif result is not None:
-            result.cancel()
-        else:
-            raise KeyboardInterrupt
-
+    ask = partial(ask_to_stop, job.output, job.run)
     printer = threading.Thread(
         target=_print_rate_here if here else _print_rate_elsewhere, args=(job, done), daemon=True
     )
@@ -205,9 +199,10 @@ def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
     last, at = emitted.read_here, time.monotonic()
     while not done.wait(RATE_SECONDS):
         now, reports = time.monotonic(), emitted.read_here
-        if reports == last:
-            continue
         progress = reader.progress(job.run)
+        waiting = waiting_windows(job.run, progress.watermark)
+        if reports == last and not waiting:
+            continue
         rate, fields = (reports - last) / (now - at), dict[str, object]()
         lag = mark = ""
         if progress.lag is not None:
@@ -216,7 +211,9 @@ def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
         if progress.watermark is not None:
             reached = rfc3339(progress.watermark // 1000 * 1000)
             mark, fields["watermark"] = f", watermark {reached}", reached
-        note(f"{rate:,.0f} reports/s{lag}{mark}", event="rate", reports_per_second=rate, **fields)
+        wait = f", {counted(waiting, 'window waits', 'windows wait')} for the engine" if waiting else ""
+        fields["waiting_windows"] = waiting
+        note(f"{rate:,.0f} reports/s{lag}{mark}{wait}", event="rate", reports_per_second=rate, **fields)
         last, at = reports, now
 
 

@@ -53,8 +53,8 @@ class Planned:
             10,000,000 people had to be simulated, or if a formula gives more than 1,000,000,000,000.
         source: how the error was found.
         one_percent_fake: the most by which a share of 1% of fake users moves the estimate, in the unit of the
-            error; m of n fake users move it by 100 m/n times that. None if there is no such bound, or if
-            there are too many categories to compute it.
+            error; m of n fake users move it by 100 m/n times that. None if there is no such bound, as where a
+            user may count several times, or if there are too many categories to compute it.
         readers: what readers of the attribute's estimates of a window learn at most of a user; None if
             nothing is claimed.
         readers_of_period: the same of all attributes and windows of a period of the ledger.
@@ -97,7 +97,12 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
                 expected = replace(expected, best=root * expected.best, worst=root * expected.worst)
                 least, most = expected.error(users)
                 enough = None if error is None else expected.users_for(error)
-                moved = influence(study.attribute(name), asked.estimator, asked.services)
+                # A user who counts several times has no bound.
+                moved = (
+                    influence(study.attribute(name), asked.estimator, asked.services)
+                    if study.group_users
+                    else None
+                )
                 yield Planned(
                     name, estimate, asked.estimator, expected.quantity, "any", users, most, least, None,
                     enough, expected.source, None if moved is None else 0.01 * moved * crowd,

@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ from ldpbeam.runners.flink.parts import FLINK, FlinkError, Parts, fetch
 from ldpbeam.runners.flink.processes import Process, drop, end, forget, lost, mark, remember, running
 from ldpbeam.runners.flink.rest import ANEW, Rest
 from ldpbeam.runners.flink.settings import JAVA, of_cluster, of_task_manager, write_settings
-from ldpbeam.runners.sockets import private_folder
+from ldpbeam.runners.sockets import root_of_sockets
 
 PORT = 8081
 TASK_MANAGERS = 2
@@ -174,7 +175,9 @@ class Cluster:
             **keys.make(self.folder / keys.KEYS).settings(),
         }
         write_settings(self.folder / "conf", settings)
-        (self.folder / _SOCKETS).symlink_to(private_folder(), target_is_directory=True)
+        # Not a folder of a run: the cluster outlives this process.
+        sockets = tempfile.mkdtemp(prefix="ldpbeam-flink-", dir=root_of_sockets())
+        (self.folder / _SOCKETS).symlink_to(sockets, target_is_directory=True)
         keys.announce(port, self.folder)
 
     def _run(self, main: str, name: str, java: Sequence[str], arguments: Sequence[str]) -> Process:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import shutil
+import contextlib
 import subprocess
 import threading
 import time
@@ -42,7 +42,7 @@ class ClosedJobServer(JobServer):
         self._java = [server.job_server_java_launcher, *(server.job_server_jvm_properties or [])]
         self._jar = str(flink.flink_job_server_jar)
         self._lock = threading.Lock()
-        self._folder: Path | None = None
+        self._started: contextlib.ExitStack | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: grpc.Channel | None = None
 
@@ -52,22 +52,23 @@ class ClosedJobServer(JobServer):
         Raises:
             FlinkError: if Java is missing, the process ends, or it does not answer in time.
         """
-        self._folder = private_folder()
+        self._started = contextlib.ExitStack()
+        folder = self._started.enter_context(private_folder())
         atexit.register(self.stop)
         try:
-            self._configure(self._folder)
-            self._run(self._folder)
-            self._wait(self._folder)
+            self._configure(folder)
+            self._run(folder)
+            self._wait(folder)
         except BaseException:
             self.stop()
             raise
-        self._channel = grpc.insecure_channel(target(self._folder / "job"), options=_UNLIMITED)
+        self._channel = grpc.insecure_channel(target(folder / "job"), options=_UNLIMITED)
         return beam_job_api_pb2_grpc.JobServiceStub(self._channel)
 
     def stop(self) -> None:
         """End the job server, and the cluster inside it if there is one; a second call does nothing."""
         with self._lock:
-            if self._folder is None:
+            if self._started is None:
                 return
             atexit.unregister(self.stop)
             if self._channel is not None:
@@ -80,8 +81,8 @@ class ClosedJobServer(JobServer):
                 except subprocess.TimeoutExpired:
                     self._process.kill()
                     self._process.wait()
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+            self._started.close()
+            self._started = None
 
     def _configure(self, folder: Path) -> None:
         if self._master in MAGIC_HOST_NAMES:

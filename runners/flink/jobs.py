@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 import grpc
@@ -70,10 +68,10 @@ class ClusterRunner(FlinkRunner):
         environments = pipeline.components.environments.values()
         self._undone = []
         if any(environment.urn == python_urns.EMBEDDED_PYTHON_LOOPBACK for environment in environments):
-            folder = private_folder()
-            self._undone.append(partial(shutil.rmtree, folder, ignore_errors=True))
-            pool = WorkerPool(target(folder / "pool"), options)
-            self._undone.insert(0, pool.stop)
+            started = contextlib.ExitStack()
+            self._undone = [started.close]
+            pool = WorkerPool(target(started.enter_context(private_folder()) / "pool"), options)
+            started.callback(pool.stop)
             pool.replace_loopback(pipeline)
         return self._undone
 

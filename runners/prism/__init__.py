@@ -1,19 +1,16 @@
 """The local engine of streams: Prism, Beam's portable engine, as a separate process.
 
 Workers run in this process (``LOOPBACK``), so that it can observe and stop them. Prism is the only local
-engine that runs unbounded splittable reads, which ldpbeam's own source needs. If Prism is missing,
-``bundle_based`` replaces it. Prism and workers communicate over Unix sockets in a folder that no other
-account may enter, so that no other account can give them work.
+engine that runs unbounded splittable reads, which ldpbeam's own source needs. Prism and workers communicate
+over Unix sockets in a folder that no other account may enter, so that no other account can give them work.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.runners.portability.prism_runner import PrismRunner
 from apache_beam.runners.runner import PipelineRunner
 
@@ -34,12 +31,10 @@ OPEN = (
     "is Prism as Beam releases it, which listens on every interface, without a password: whoever reaches "
     "this machine could run programs here"
 )
-#: The message that is printed once if Prism is missing.
-WITHOUT_PRISM = (
-    f"Prism, Beam's local engine for streams, is not here ({HOW}; --allow-open-ports takes Beam's own, "
-    "which listens on every interface); without it messages are pulled ten at a time and acknowledged before "
-    "they are processed, so a crash loses them, and a report older than its window and lateness counts as "
-    "late, however long the queue"
+#: What a run says that needs Prism and finds none.
+MISSING = (
+    f"Prism, Beam's local engine of streams, is not here; {HOW} (--allow-open-ports takes Beam's own, which "
+    "listens on every interface)"
 )
 
 
@@ -77,8 +72,7 @@ class _OwnPrismRunner(PrismRunner):
 
     def run_portable_pipeline(self, pipeline: Any, options: Any) -> Any:
         with contextlib.ExitStack() as started:
-            folder = private_folder()
-            started.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = started.enter_context(private_folder())
             self._server = PrismServer(self._prism, folder)
             started.callback(self._server.stop)
             self._pool = WorkerPool(target(folder / "workers"), options)
@@ -108,8 +102,3 @@ def options(*, streaming: bool = False) -> Sequence[str]:
         "--experiments=prism_disable_sdf_split",
         f"--job_server_timeout={WATCHED_SECONDS}",
     ]
-
-
-def bundle_based() -> PipelineRunner:
-    """Beam's engine in this process that runs streams; it is slow and cannot run ldpbeam's own source."""
-    return BundleBasedDirectRunner()

@@ -12,11 +12,11 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ldpbeam.runners.cache import CACHE, cache, make
+from ldpbeam.runners.temporary import temporary_folder
 
 #: The release that is patched; Python workers of other releases can use it.
 BEAM = "2.77.0"
@@ -70,11 +70,11 @@ def build(say: Callable[[str], None] = print) -> Path:
 def _build(go: str, git: str, binary: Path) -> None:
     # The user's own settings of Go must not change this build.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
-    with tempfile.TemporaryDirectory(prefix="ldpbeam-prism-") as temporary:
-        source = Path(temporary).resolve() / "source"
+    with temporary_folder() as temporary:
+        source = temporary.resolve() / "source"
         source.mkdir()
         # The temporary folder may be inside a git repository, which git must ignore.
-        environment["GIT_CEILING_DIRECTORIES"] = temporary
+        environment["GIT_CEILING_DIRECTORIES"] = str(temporary)
         module = _downloaded(go, source, environment)
         for name in ("go.mod", "go.sum"):
             shutil.copyfile(module / name, source / name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any
 
@@ -12,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.encodings import compression
+from ldpbeam.schemas.encodings import compression, per_byte
 from ldpbeam.schemas.encodings.avro_records import Records
 from ldpbeam.schemas.encodings.avro_rows import Rows
-from ldpbeam.schemas.files.avro_blocks import Block
-from ldpbeam.schemas.files.avro_headers import Header, write_block, write_header
-from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, Block
+from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header, write_block, write_header
+from ldpbeam.schemas.reports.columns import Columns, with_most_letters
 
 _WIDTHS = {"double": "<f8", "float": "<f4"}
 
@@ -50,29 +49,13 @@ def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
     return np.dtype(fields)
 
 
-@dataclass(frozen=True)
-class Allowance:
-    """How many plain bytes some blocks may have in total: ``bytes + ratio * compressed bytes``.
-
-    Attributes:
-        bytes: the part that does not depend on the compressed size.
-        ratio: the additional plain bytes per compressed byte.
-    """
-
-    bytes: int
-    ratio: int
-
-    def __str__(self) -> str:
-        most = f"{self.bytes // 2**20:,} MB"
-        return f"{most} and {self.ratio:,} times its compressed blocks" if self.ratio else most
-
-
-#: The allowance of a range of a file. Ratios of 1,000 to 1 are read; much larger ones would take too long.
-FILE_ALLOWANCE = Allowance(2**28, 2_048)
+#: The blocks of a range of a file may have this many plain bytes, and so many more for each compressed byte.
+#: Ratios of 1,000 to 1 are read; much larger ones would take too long.
+MOST_BYTES, MOST_RATIO = 2**28, 2_048
 
 
 def decode_blocks(
-    header: Header, blocks: Iterator[Block], wanted: Columns, allowance: Allowance = FILE_ALLOWANCE
+    header: Header, blocks: Iterator[Block], wanted: Columns
 ) -> Iterator[pa.RecordBatch | Block]:
     """Decode blocks to batches of reports; a block that does not decode is returned with its problem.
 
@@ -83,38 +66,54 @@ def decode_blocks(
         header: the header of the blocks' file.
         blocks: the blocks; one that has a problem already is passed on.
         wanted: which columns are read.
-        allowance: the most plain bytes of all blocks together.
     """
     dtype = fixed_dtype(header.writer_schema)
     waiting: Any = Rows(header, dtype, wanted) if dtype is not None else Records(header, wanted)
-    left = allowance.bytes
+    left = MOST_BYTES
+    total = total_held = 0
     for block in blocks:
         if block.problem:
             yield block
             continue
-        left += allowance.ratio * len(block.data)
+        left += MOST_RATIO * len(block.data)
+        held = len(block.data) + SYNC_SIZE
+        most = int(per_byte.VALUES * held / header.shape.per_byte) if header.shape.per_byte else left
         try:
-            size, parts = waiting.checked(block, left)
+            per_byte.check(block.reports, held, per_byte.OF_RECORDS)
+            per_byte.check(block.reports * header.shape.values, held, per_byte.VALUES, "values")
+            size, parts = waiting.checked(block, min(left, most))
         except MemoryError:
             raise
         except Exception as error:  # each codec and fastavro raise their own errors
             reports = block.reports if 0 < block.reports <= len(block.data) else 1
+            reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
             if reports < block.reports and dtype is not None and header.codec == "null":
                 reports = max(1, len(block.data) // dtype.itemsize)
-            too_large = isinstance(error, compression.TooLargeError)
-            problem = (
-                f"it would be more than {allowance}"
-                if too_large
-                else f"it does not decode: {str(error) or repr(error)}"
-            )
-            yield Block(block.position, reports, block.data, problem)
+            problem = f"it does not decode: {str(error) or repr(error)}"
+            if isinstance(error, compression.TooLargeError) and most < left:
+                reason = per_byte.TOO_MANY_REPORTS
+                problem = f"it could have more than {per_byte.VALUES} values in arrays for each byte"
+            elif isinstance(error, compression.TooLargeError):
+                problem = (
+                    f"it would be more than {MOST_BYTES // 2**20} MB and {MOST_RATIO:,} times its compressed "
+                    "blocks"
+                )
+            yield Block(block.position, reports, block.data, problem, reason)
             continue
         left -= size
+        total, total_held = total + block.reports, total_held + held
         for part in parts:
             waiting.add(block, part)
             if waiting.full:
-                yield from waiting.batches()
-    yield from waiting.batches()
+                yield from _bounded(waiting.batches(), total, total_held)
+    yield from _bounded(waiting.batches(), total, total_held)
+
+
+def _bounded(
+    items: Iterator[pa.RecordBatch | Block], reports: int, size: int
+) -> Iterator[pa.RecordBatch | Block]:
+    for item in items:
+        yield item if isinstance(item, Block) else with_most_letters(item, reports, size)
 
 
 def fixed_report_schema(widths: Mapping[str, int]) -> dict[str, Any]:

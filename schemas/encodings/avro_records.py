@@ -18,7 +18,7 @@ from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.encodings.avro_rows import BATCH_BYTES, BATCH_REPORTS
 from ldpbeam.schemas.encodings.avro_schemas import PRIMITIVE, Shape, without_logical_types
 from ldpbeam.schemas.files.avro_blocks import Block
-from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
+from ldpbeam.schemas.files.avro_headers import Header
 from ldpbeam.schemas.reports.columns import RECORD, Columns, decoded
 from ldpbeam.schemas.reports.records import by_kind, column_of, without_nested
 
@@ -78,8 +78,6 @@ class Records:
         least = self._header.shape.least
         if least * reports > most:
             raise compression.TooLargeError(most)
-        if least == 0 and reports > 8 * (len(block.data) + SYNC_SIZE):
-            raise ValueError(f"{reports} records without bytes are more than the block has bits")
         pieces = compression.at_most(most, compression.pieces(self._header.codec, block.data))
         first = list(islice(compression.of_size(BATCH_BYTES, pieces), 2)) if reports <= WHOLE_REPORTS else []
         if len(first) == 1 or reports == 0:

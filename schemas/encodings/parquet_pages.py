@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.encodings.parquet_deltas import refuse_lengths, unpacked
 from ldpbeam.schemas.encodings.thrift import BINARY, FALSE, I32, I64, LIST, STRUCT, Struct, field, read_struct
 
@@ -22,8 +23,8 @@ from ldpbeam.schemas.encodings.thrift import BINARY, FALSE, I32, I64, LIST, STRU
 MOST_FOOTER, MOST_HEADER = 2**25, 2**16
 #: The most bytes, compressed or plain, of the largest pages of all read columns together.
 MOST_PAGES = 2**26
-#: The most rows and plain bytes of a row group; a larger one may have ``MOST_RATIO`` per compressed byte.
-MOST_ROWS, MOST_PLAIN, MOST_RATIO = 2**21, 2**28, 2_048
+#: The most plain bytes of a row group, or per compressed byte; the most values of a dictionary.
+MOST_PLAIN, MOST_RATIO, MOST_DISTINCT = 2**28, 2_048, 2**21
 #: The deepest tree of columns.
 _MOST_DEPTH = 100
 BYTE_ARRAY, FIXED_LENGTH = 6, 7
@@ -126,8 +127,9 @@ def _footer(data: bytes, size: int) -> Footer:
             raise ValueError(f"a row group has {len(columns):,} columns, and the schema {len(leaves):,}")
         rows.append(field(group, 3, I64) or 0)
         chunks.append(columns)
-        if not 0 <= rows[-1] <= max(MOST_ROWS, MOST_RATIO * size):
+        if rows[-1] < 0:
             raise ValueError(f"a row group would have {rows[-1]:,} rows")
+    per_byte.check(sum(rows), size, per_byte.OF_COLUMNS)
     if sum(chunk.size for columns in chunks for chunk in columns) > size:
         raise ValueError("its columns would have more bytes than the file")
     return Footer(leaves, tuple(rows), tuple(chunks))
@@ -201,7 +203,7 @@ def read_pages(stream: IO[bytes], chunk: Chunk, leaf: Leaf) -> Pages:
             if not first:
                 raise ValueError("a dictionary page follows other pages")
             distinct = field(field(header, 7, STRUCT) or {}, 1, I32) or 0
-            if not 0 <= distinct <= MOST_ROWS:
+            if not 0 <= distinct <= MOST_DISTINCT:
                 raise ValueError(f"a dictionary would have {distinct:,} values")
             dictionary = plain
         elif kind in (DATA, DATA_V2):

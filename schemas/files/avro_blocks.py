@@ -11,6 +11,8 @@ from typing import IO
 
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
 
+#: The reason of dead letters of blocks and row groups that do not decode.
+CORRUPT_BLOCK = "corrupt_block"
 #: Files are read in steps of this many bytes where a block's size says that more is needed.
 STEP_BYTES = 2**20
 #: The most bytes of a range that the first read takes.
@@ -32,12 +34,14 @@ class Block:
         reports: how many records it claims to have; 1 if that is unknown.
         data: its compressed bytes, without prefix and marker; all bytes of a corrupt range.
         problem: why the range is corrupt; empty for a block.
+        reason: the reason of its dead letter.
     """
 
     position: int
     reports: int
     data: bytes
     problem: str = ""
+    reason: str = CORRUPT_BLOCK
 
 
 class _Window:

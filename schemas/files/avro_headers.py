@@ -54,9 +54,6 @@ def read_header(stream: IO[bytes]) -> Header:
         ValueError: if there is no header, it is too large, its schema is invalid, or its schema lets a few
             bytes expand to any number of values.
     """
-    if stream.read(len(MAGIC)) != MAGIC:
-        raise ValueError(f"no Avro header: it does not begin with {MAGIC.hex()}")
-    stream.seek(0)
     counted = _Counted(stream)
     try:
         fields: Any = fastavro.schemaless_reader(counted, HEADER_SCHEMA, None)
@@ -66,6 +63,8 @@ def read_header(stream: IO[bytes]) -> Header:
         raise ValueError(f"no Avro header: {error}") from None
     except Exception as error:  # a damaged header can raise any of fastavro's errors
         raise ValueError(f"no Avro header: {error!r}") from None
+    if fields["magic"] != MAGIC:
+        raise ValueError("no Avro header")
     return Header(
         size=counted.taken,
         writer_schema=writer_schema,

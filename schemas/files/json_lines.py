@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.json
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.encodings.compression import gzip_pieces
 from ldpbeam.schemas.reports.casts import parts_of
 from ldpbeam.schemas.reports.columns import Columns, decoded
@@ -28,7 +30,7 @@ MOST_LINE_BYTES = 8 * 2**20
 #: The names of fields of a longer line are not compared with those of missing fields.
 LONGEST_NAMED_LINE = 2**16
 #: If pyarrow refuses this many lines or fewer as a whole, they are parsed one by one.
-FEW_LINES = 64
+FEW_LINES = 2_048
 #: This many lines of a group that do not look like objects are returned one by one, the others as one.
 MOST_SINGLE_LINES = 100
 _BLANK = b" \t\r"
@@ -112,11 +114,14 @@ def read_gzip_chunks(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         stream: a seekable stream, at its start.
 
     Raises:
-        ValueError: if the stream is damaged or was cut short, before any line is yielded; if a line is too
-            long, after the lines before it.
+        ValueError: if the stream is damaged, was cut short or has too many lines for its size, before any
+            line is yielded; if a line is too long, after the lines before it.
     """
-    for _ in gzip_pieces(stream):
-        pass
+    size, lines = stream.seek(0, os.SEEK_END), 0
+    stream.seek(0)
+    for part in gzip_pieces(stream):
+        lines += part.count(b"\n")
+        per_byte.check(lines, size, per_byte.OF_LINES, "lines")
     stream.seek(0)
     position, text = 0, b""
     for part in gzip_pieces(stream):

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ldpbeam.schemas.encodings import parquet_pages
+from ldpbeam.schemas.encodings import parquet_pages, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
 from ldpbeam.schemas.encodings.parquet_pages import BYTE_ARRAY, Footer, Leaf, Pages, most_bytes
-from ldpbeam.schemas.reports.columns import Columns, decoded, text_of, whole_of
+from ldpbeam.schemas.reports.columns import Columns, decoded, text_of, whole_of, with_most_letters
 
 MAGIC = b"PAR1"
 #: The most reports of a batch, and about the most bytes.
@@ -38,7 +38,7 @@ def row_groups(stream: IO[bytes]) -> list[int]:
     try:
         footer = parquet_pages.read_footer(stream)
         metadata = _opened(stream).metadata
-    except MemoryError:
+    except (MemoryError, per_byte.TooManyError):
         # Arrow's MemoryError is an ArrowException too; lack of memory does not mean that the file is damaged.
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -76,13 +76,14 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         rows = footer.rows[index]
         read = _read_columns(stream, footer, index, wanted)
         names, payload = list(read), wanted.fields["payload"]
+        packed = sum(chunk.size for chunk in footer.chunks[index])
+        per_byte.check(rows * len(names), packed, per_byte.VALUES, "values")
         fields = sorted({leaf.root for leaf in footer.leaves})
         file = _opened(stream)
         metadata = text_of(file.schema_arrow.metadata)
         shared, most = _ways(stream, index, read, rows)
         if shared:
             file = _opened(stream, shared)
-        packed = sum(chunk.size for chunk in footer.chunks[index])
         permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
         places = [footer.leaves.index(leaf) for leaf, _ in read.values()]
         for batch in _batches(file, index, places, rows, most):
@@ -102,9 +103,10 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
                 row = pa.array(np.arange(start, start + part.num_rows))
                 position = pa.array(np.full(part.num_rows, index))
                 whole = whole_of(dict(zip(names, part.columns, strict=True))) if wanted.whole else None
-                yield decoded(columns, wanted, metadata, position, row, lambda _: fields, whole)
+                reports = decoded(columns, wanted, metadata, position, row, lambda _: fields, whole)
+                yield with_most_letters(reports, rows, packed)
                 start += part.num_rows
-    except MemoryError:
+    except (MemoryError, per_byte.TooManyError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"it does not decode: {error}") from None

@@ -1,4 +1,4 @@
-"""Decoding of binary messages: Avro single objects, Avro containers and Arrow streams.
+"""Decoding of binary messages: Avro single objects and Arrow streams.
 
 Anyone may have written the bytes. A message that crashes the process is delivered again and crashes it again.
 So a schema or a buffer that could exhaust memory is refused before it is used.
@@ -6,7 +6,6 @@ So a schema or a buffer that could exhaust memory is refused before it is used.
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,23 +15,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
 from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
 from ldpbeam.schemas.encodings.avro_schemas import measure
-from ldpbeam.schemas.files.avro_blocks import Block, read_blocks, refuse_damaged_marker
-from ldpbeam.schemas.files.avro_headers import read_header
-from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of
+from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
+from ldpbeam.schemas.files.avro_headers import MAGIC
+from ldpbeam.schemas.reports.columns import (
+    Columns,
+    decoded,
+    is_nested,
+    text_of,
+    whole_of,
+    with_most_letters,
+)
 
 BAD_MESSAGE = "bad_message"
-CORRUPT_BLOCK = "corrupt_block"
 UNKNOWN_SCHEMA = "unknown_schema"
+NO_REPORTS = "it has no reports"
+
+ARROW = "application/vnd.apache.arrow.stream"
 
 #: The first two bytes of Avro's single-object encoding; the schema's fingerprint follows in eight bytes.
 OBJECT_MAGIC = b"\xc3\x01"
 _OBJECT_AT = len(OBJECT_MAGIC) + 8
 #: The most plain bytes and the most reports of a message: the whole message is in memory at once.
-ALLOWANCE = avro.Allowance(2**27, 0)
+MOST_BYTES = 2**27
 MOST_REPORTS = 2**21
 #: The most record batches and dictionaries of an Arrow stream: each of them costs Arrow time.
 MOST_BATCHES = 10_000
@@ -81,7 +89,7 @@ Decoded = Iterator[pa.RecordBatch | BadMessage]
 
 
 def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
-    """Decode messages of an Avro single object, which begins with ``OBJECT_MAGIC``, to batches of reports.
+    """Decode messages of an Avro single object to batches of reports.
 
     The column ``position`` has the index of a report's message, and ``row`` is zero. Fields have the names of
     columns, whatever ``wanted.renamed`` says: the schema is ours, ``report.avsc``.
@@ -98,6 +106,9 @@ def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
     whole: list[int] = []
     for index, message in enumerate(messages):
         data = message.data
+        if not data.startswith(OBJECT_MAGIC):
+            yield BadMessage(message, 1, BAD_MESSAGE, _no_object(data), data, 0)
+            continue
         given = data[len(OBJECT_MAGIC) : _OBJECT_AT]
         if given != known:
             problem = f"its schema's fingerprint is {given.hex()}; known is {known.hex()} of {ours['name']}"
@@ -115,44 +126,10 @@ def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
     yield from reader.batches(values, {}, positions, np.zeros_like(positions))
 
 
-def decode_container(message: Message, wanted: Columns) -> Decoded:
-    """Decode an Avro container to batches of reports; a corrupt block does not affect the other blocks.
-
-    The column ``row`` counts reports from the container's start, by the counts that its blocks claim.
-
-    Raises:
-        ValueError: if the header is damaged, or :func:`read_header` refuses it.
-    """
-    data = message.data
-    stream = io.BytesIO(data)
-    header = read_header(stream)
-    refuse_damaged_marker(stream, header)
-    rows: dict[int, int] = {}
-    blocks = _counted(read_blocks(stream, header, 0, len(data)), min(MOST_REPORTS, 8 * len(data)), rows)
-    for item in avro.decode_blocks(header, blocks, wanted, ALLOWANCE):
-        if isinstance(item, Block):
-            place = rows[item.position]
-            yield BadMessage(message, item.reports, CORRUPT_BLOCK, item.problem, item.data, place)
-            continue
-        positions, block = np.unique(item.column("position").to_numpy(), return_inverse=True)
-        before = np.array([rows[position] for position in positions.tolist()], dtype=np.int64)
-        row = pa.array(before[block] + item.column("row").to_numpy())
-        yield item.set_column(item.schema.get_field_index("row"), "row", row)
-
-
-def _counted(blocks: Iterator[Block], most: int, rows: dict[int, int]) -> Iterator[Block]:
-    """Pass blocks on, and record in ``rows`` how many reports precede the block at each position.
-
-    A block that brings the total above ``most`` reports gets a problem.
-    """
-    total = 0
-    for block in blocks:
-        rows[block.position] = total
-        if total + block.reports > most:
-            problem = f"{total + block.reports:,} reports are more than a message of its size may have"
-            block = replace(block, reports=1, problem=block.problem or problem)
-        total += block.reports
-        yield block
+def _no_object(data: bytes) -> str:
+    if data.startswith(MAGIC):
+        return f"it is an Avro file, which is not read as a message; send an Arrow stream as {ARROW}"
+    return f"it is no Avro single object, which begins with {OBJECT_MAGIC.hex()}"
 
 
 def decode_stream(message: Message, wanted: Columns) -> Decoded:
@@ -161,7 +138,7 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     The column ``row`` counts reports from the stream's start.
 
     Raises:
-        ValueError: if the data is not an Arrow stream, or two columns have the same name.
+        ValueError: if the data is not an Arrow stream or has no reports, or two columns have the same name.
     """
     data = message.data
     source = pa.BufferReader(data)
@@ -184,17 +161,22 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     try:
         for batch in reader:
             # A column of nulls has no bytes, so a batch could claim any number of rows.
-            if row + batch.num_rows > min(MOST_REPORTS, 8 * len(data)):
-                raise ValueError(f"{batch.num_rows} reports are more than a message of its size may have")
+            per_byte.check(row + batch.num_rows, len(data), per_byte.OF_COLUMNS)
+            if row + batch.num_rows > MOST_REPORTS:
+                raise per_byte.TooManyError(f"{batch.num_rows} reports are more than a message may have")
             claimed = batch.num_rows
             chosen = batch.select(names)
             chosen.validate(full=True)
             expanded += sum(map(expanded_bytes, chosen.columns))
-            if expanded > ALLOWANCE.bytes:
-                raise ValueError(f"its values would be more than {ALLOWANCE}")
+            if expanded > MOST_BYTES:
+                raise ValueError(f"its values would be more than {MOST_BYTES // 2**20} MB")
             parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]
             yield from [
-                _part(part, wanted, metadata, row + BATCH_REPORTS * n, reader.schema.names)
+                with_most_letters(
+                    _part(part, wanted, metadata, row + BATCH_REPORTS * n, reader.schema.names),
+                    row + claimed,
+                    len(data),
+                )
                 for n, part in enumerate(parts)
             ]
             row, start, claimed = row + claimed, source.tell(), 1
@@ -203,13 +185,17 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
             raise ValueError("bytes are left after its end")
     except Exception as error:  # damage can raise any of Arrow's errors
         problem = f"it does not decode: {error}"
-        yield BadMessage(message, max(1, claimed), CORRUPT_BLOCK, problem, data[start:], row)
+        reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
+        yield BadMessage(message, max(1, claimed), reason, problem, data[start:], row)
+    else:
+        if not row:
+            raise ValueError(NO_REPORTS)
 
 
 def _refuse_sizes(data: bytes) -> None:
     batches, plain = sizes_of(data)
-    if plain > ALLOWANCE.bytes:
-        raise ValueError(f"its buffers would be more than {ALLOWANCE}")
+    if plain > MOST_BYTES:
+        raise ValueError(f"its buffers would be more than {MOST_BYTES // 2**20} MB")
     if batches > MOST_BATCHES:
         raise ValueError(f"it has {batches:,} batches and dictionaries, more than {MOST_BATCHES:,}")
 

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines, other_text
 from ldpbeam.schemas.messages.binary import (
+    ARROW,
     BAD_MESSAGE,
-    OBJECT_MAGIC,
+    NO_REPORTS,
     BadMessage,
     Decoded,
     Message,
-    decode_container,
     decode_objects,
     decode_stream,
 )
@@ -36,7 +36,7 @@ from ldpbeam.schemas.reports.columns import Columns
 UNKNOWN_CONTENT_TYPE = "unknown_content_type"
 NOT_JSON = "not_json"
 
-JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
+JSON, LINES = "application/json", "application/x-ndjson"
 AVRO = ("application/avro", "avro/binary")
 KNOWN = (JSON, LINES, *AVRO, ARROW)
 _SPACE = b" \t\r\n"
@@ -48,8 +48,8 @@ _Decode = Callable[[Sequence[Message], Columns], Decoded]
 def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages to batches of reports, and the parts that do not decode to bad messages.
 
-    No bytes raise an error. Messages of single reports and of JSON lines are decoded together, so the order
-    of messages is not kept.
+    No bytes raise an error, and each message gives a report or a bad message. Messages of single reports and
+    of JSON lines are decoded together, so the order of messages is not kept.
 
     Args:
         messages: messages of any content type.
@@ -65,10 +65,8 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
             together[_decode_reports, _texts_in(data, wanted)].append(message)
         elif kind == LINES:
             together[_decode_lines, _texts_in(data.partition(b"\n")[0], wanted)].append(message)
-        elif kind in AVRO and data.startswith(OBJECT_MAGIC):
-            together[_decode_objects, None].append(message)
         elif kind in AVRO:
-            yield from _guarded(_decode_container, [message], wanted)
+            together[_decode_objects, None].append(message)
         elif kind == ARROW:
             yield from _guarded(_decode_stream, [message], wanted)
         else:
@@ -80,8 +78,7 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
 
 def may_expand(message: Message) -> bool:
     """Whether a message may decode to many times its size: it may be compressed or have dictionaries."""
-    kind = _kind(message)
-    return kind == ARROW or (kind in AVRO and not message.data.startswith(OBJECT_MAGIC))
+    return _kind(message) == ARROW
 
 
 def _kind(message: Message) -> str:
@@ -157,6 +154,9 @@ def _decode_reports(messages: Sequence[Message], wanted: Columns) -> Decoded:
 def _decode_lines(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages of JSON lines."""
     texts = [message.data.removeprefix(BYTE_ORDER_MARK) for message in messages]
+    for message, text in zip(messages, texts, strict=True):
+        if not text.lstrip(_SPACE):
+            yield BadMessage(message, 1, BAD_MESSAGE, NO_REPORTS, message.data, None)
     yield from _decode_text(messages, texts, wanted, single=False)
 
 
@@ -200,5 +200,4 @@ def _placed(
 
 
 _decode_objects = functools.partial(_placed, decode_objects, single=True)
-_decode_container = functools.partial(_placed, decode_container, single=False)
 _decode_stream = functools.partial(_placed, decode_stream, single=False)

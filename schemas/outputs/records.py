@@ -212,6 +212,7 @@ class Accounting:
     damaged_files: Count = 0
     used_in_windows: Count | None = None
     late_in_windows: Count | None = None
+    too_far: Count | None = None
     not_begun: Count | None = None
     not_estimated: Count | None = None
     reports_not_estimated: Count | None = None

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import IO, Any
 
@@ -25,6 +25,8 @@ from ldpbeam.statistics import Moments, Statistic
 
 #: The metadata key of a file's header under which the number of its snapshots is stored.
 SNAPSHOTS = "ldpbeam.snapshots"
+#: The same, under which the name of their attribute is stored.
+ATTRIBUTE = "ldpbeam.attribute"
 #: A decompressed block has at most this many bytes, or eight times its compressed size if that is more.
 MOST_BYTES = 2**27
 #: The fields of a snapshot that its record has under the same names.
@@ -175,6 +177,7 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
 
 
 _WHOLE, _OF_STATISTIC = schema("statistic"), {own.name for own in fields(Statistic)}
+_PARSED = fastavro.parse_schema(_WHOLE)
 #: The schema of a statistic by itself: the fields of a snapshot that come from it.
 _WIRE = fastavro.parse_schema(
     {**_WHOLE, "fields": [own for own in _WHOLE["fields"] if own["name"] in _OF_STATISTIC]}
@@ -193,6 +196,15 @@ def decode_statistic(data: bytes) -> Statistic:
     return statistic_of(fastavro.schemaless_reader(io.BytesIO(data), _WIRE, None))
 
 
+def _canonical(writer_schema: Any) -> bytes:
+    """The start of what is hashed: the schema, so that a hash holds for one schema."""
+    return json.dumps(writer_schema, sort_keys=True, separators=(",", ":")).encode()
+
+
+#: What is hashed before a record of today's schema.
+_CANONICAL = _canonical(_WHOLE)
+
+
 def write_snapshots(
     stream: IO[bytes],
     snapshots: list[Snapshot],
@@ -202,38 +214,48 @@ def write_snapshots(
     study_fingerprint: str,
     run: str,
 ) -> None:
-    """Write a file of snapshots of one attribute; the same snapshots give the same bytes.
+    """Write a file of snapshots of one attribute; the same snapshots give the same bytes."""
+    about = {"study": study, "study_fingerprint": study_fingerprint, "run": run}
+    write_encoded(
+        stream, [encode_snapshot(snapshot, attribute, **about) for snapshot in snapshots], attribute
+    )
 
-    Each record ends with its SHA-256. The header has the number of records.
+
+def encode_snapshot(
+    snapshot: Snapshot, attribute: Attribute, *, study: str, study_fingerprint: str, run: str
+) -> bytes:
+    """A snapshot as a compressed block of a file; its record ends with its SHA-256."""
+    record = {
+        "study": study,
+        "study_fingerprint": study_fingerprint,
+        "run": run,
+        "channels": [version.label for version in attribute.versions],
+        "window_start": snapshot.window[0] if snapshot.window else None,
+        "window_end": snapshot.window[1] if snapshot.window else None,
+        "parts": list(snapshot.parts),
+        **{name: getattr(snapshot, name) for name in _AS_THEY_ARE},
+        **statistic_fields(snapshot.statistic),
+        "sha256": b"",
+    }
+    datum = io.BytesIO()
+    fastavro.schemaless_writer(datum, _PARSED, record)
+    # The hash is the last field; an empty one is encoded as one byte.
+    contents = datum.getvalue()[:-1]
+    data = contents + _HASH_START + hashlib.sha256(_CANONICAL + contents).digest()
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflate.compress(data) + deflate.flush()
+
+
+def write_encoded(stream: IO[bytes], blocks: Sequence[bytes], attribute: Attribute) -> None:
+    """Write a file of snapshots of one attribute, as :func:`encode_snapshot` gave them.
+
+    The header has their number, and the name of the attribute.
     """
-    writer_schema, sync = schema("statistic"), bytes.fromhex(attribute.fingerprint)
-    parsed = fastavro.parse_schema(writer_schema)
-    write_header(stream, writer_schema, {SNAPSHOTS: str(len(snapshots))}, sync, "deflate")
-    for snapshot in snapshots:
-        record = {
-            "study": study,
-            "study_fingerprint": study_fingerprint,
-            "run": run,
-            "channels": [version.label for version in attribute.versions],
-            "window_start": snapshot.window[0] if snapshot.window else None,
-            "window_end": snapshot.window[1] if snapshot.window else None,
-            "parts": list(snapshot.parts),
-            **{name: getattr(snapshot, name) for name in _AS_THEY_ARE},
-            **statistic_fields(snapshot.statistic),
-            "sha256": b"",
-        }
-        datum = io.BytesIO()
-        fastavro.schemaless_writer(datum, parsed, record)
-        # The hash is the last field; an empty one is encoded as one byte.
-        contents = datum.getvalue()[:-1]
-        data = contents + _HASH_START + _hash(writer_schema, contents)
-        deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        write_block(stream, 1, deflate.compress(data) + deflate.flush(), sync)
-
-
-def _hash(writer_schema: Any, contents: bytes) -> bytes:
-    canonical = json.dumps(writer_schema, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode() + contents).digest()
+    sync = bytes.fromhex(attribute.fingerprint)
+    metadata = {SNAPSHOTS: str(len(blocks)), ATTRIBUTE: attribute.name}
+    write_header(stream, _WHOLE, metadata, sync, "deflate")
+    for block in blocks:
+        write_block(stream, 1, block, sync)
 
 
 def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
@@ -249,12 +271,12 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
     header = read_header(stream)
     claimed = header.metadata.get(SNAPSHOTS)
     snapshots = 0
-    size = stream.seek(0, io.SEEK_END)
+    size, canonical = stream.seek(0, io.SEEK_END), _canonical(header.writer_schema)
     for block in read_blocks(stream, header, 0, size):
         try:
             if block.problem:
                 raise ValueError(block.problem)
-            yield _snapshot(_record(header, block))
+            yield _snapshot(_record(header, block, canonical))
         except ValueError as error:
             raise ValueError(f"damaged: snapshot {snapshots + 1}: {error}") from None
         snapshots += 1
@@ -262,7 +284,7 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
         raise ValueError(f"damaged: it has {snapshots} snapshots, and its header says {claimed}")
 
 
-def _record(header: Header, block: Block) -> Any:
+def _record(header: Header, block: Block, canonical: bytes) -> Any:
     """The record of a block, with the fields of this schema.
 
     Raises:
@@ -270,10 +292,13 @@ def _record(header: Header, block: Block) -> Any:
     """
     data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
     contents, given = data[:-_HASH_BYTES], data[-_HASH_BYTES:]
-    if block.reports != 1 or given != _HASH_START + _hash(header.writer_schema, contents):
+    hashed = hashlib.sha256(canonical + contents).digest()
+    if block.reports != 1 or given != _HASH_START + hashed:
         raise ValueError("its hash is not that of its contents")
     try:
-        return fastavro.schemaless_reader(io.BytesIO(data), header.writer_schema, schema("statistic"))
+        if header.writer_schema == _WHOLE:
+            return fastavro.schemaless_reader(io.BytesIO(data), _PARSED, None)
+        return fastavro.schemaless_reader(io.BytesIO(data), header.writer_schema, _PARSED)
     except fastavro.read.SchemaResolutionError as error:
         raise ValueError(f"its fields are not those of a snapshot: {error}") from None
 

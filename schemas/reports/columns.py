@@ -44,6 +44,8 @@ NEAR = "ldpbeam.near"
 #: The column with whole records, where :class:`Columns` asks for them: their bytes as they came or, of files
 #: and messages that hold columns, a struct of all fields that are not nested.
 RECORD = "ldpbeam.record"
+#: In the metadata of a decoded batch: the most dead letters that it has, if not one for each report.
+LETTERS_KEY = "ldpbeam.letters"
 #: The columns that reports of every study have.
 OURS = ("user_id", "attribute", "service", "event_time", "report_id", "payload")
 #: The fields without which a record is no report; event_time where the study needs it.
@@ -157,6 +159,14 @@ def decoded(
     result["position"], result["row"] = position, row
     batch = pa.RecordBatch.from_pydict(result)
     return batch.replace_schema_metadata(constants)
+
+
+def with_most_letters(batch: pa.RecordBatch, reports: int, size: int) -> pa.RecordBatch:
+    """A batch of input with ``reports`` in ``size`` bytes: it has at most one dead letter for each byte."""
+    if reports <= size:
+        return batch
+    most = max(1, batch.num_rows * size // reports)
+    return batch.replace_schema_metadata({**(batch.schema.metadata or {}), LETTERS_KEY: str(most)})
 
 
 def _near(

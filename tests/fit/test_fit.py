@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
 from ldpbeam.fit import fit_tests, flagged, not_tested
 from ldpbeam.fit.histograms import _noise, _noise_p_value
 from ldpbeam.mechanisms import (
@@ -18,6 +18,7 @@ from ldpbeam.mechanisms import (
     LocalHashing,
     Mechanism,
     Piecewise,
+    PrivKV,
     RandomisedResponse,
     SquareWave,
     StochasticRounding,
@@ -203,6 +204,19 @@ def test_the_seeds_of_hashes_must_be_drawn_evenly() -> None:
     few["hash"][: USERS // 50] = 1
     assert p_values(attribute_of(mechanism), reports)["s0",] > 0.01
     assert p_values(attribute_of(mechanism), few)["s0",] < NEVER
+
+
+def test_the_keys_that_people_are_asked_for_must_be_drawn_evenly() -> None:
+    mechanism, keys = PrivKV(1.0, size=10), KeyValues(tuple("abcdefghij"), UNIT)
+    attribute = Attribute("x", keys, 256, (ServiceVersion("s0", "", mechanism),))
+    rng = np.random.default_rng(11)
+    pairs = KeyValuePairs(np.arange(USERS + 1), rng.integers(0, 10, USERS), people(USERS, 11))
+    reports = mechanism.perturb(pairs, rng)
+    few = reports.copy()
+    # By themselves, the reports on key 3 are those of more people who have it.
+    few[: USERS // 100] = 3 * 3 + 1
+    assert p_values(attribute, reports)["s0",] > 0.01
+    assert p_values(attribute, few)["s0",] < NEVER
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,6 @@ def main() -> None:
     table = pa.Table.from_pylist(RECORDS)
     everything: Mapping[str, Mapping[str, bytes]] = {
         "avro_file": containers,
-        "avro_message": containers,
         "avro_object": {"valid": _object()},
         "json_file": {"valid": lines},
         "json_lines": {"valid": lines},

@@ -158,7 +158,6 @@ AVRO, LINES, JSON = "application/avro", "application/x-ndjson", "application/jso
 ARROW = "application/vnd.apache.arrow.stream"
 TARGETS = (
     Target("avro_file", avro_inputs.container, _file, avro_inputs.prepare, 200),
-    Target("avro_message", avro_inputs.container, _messages(AVRO), avro_inputs.prepare, 200),
     Target("avro_object", avro_inputs.single_object, _messages(AVRO), _nothing, 800),
     Target("json_file", json_inputs.lines, _file, _nothing, 200),
     Target("json_lines", json_inputs.lines, _messages(LINES), _nothing, 200),

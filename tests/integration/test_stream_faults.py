@@ -238,6 +238,38 @@ def assert_whole(output: Path) -> None:
             assert all(map(json.loads, lines))
 
 
+def test_what_was_published_after_a_kill_waits_for_the_next_run_of_a_topic(
+    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, tmp_path: Path
+) -> None:
+    from google.api_core.exceptions import NotFound
+    from google.cloud import pubsub_v1
+
+    topic = topic_and_subscription(own_pubsub.address).topic
+    options = ["--topic", topic, "--max-disorder", "30m"]
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
+        publish(topic, by_time(in_batches(reports_of(STUDY, "one", evenly(WEEK_AGO, SIZE, 300), seed=1))))
+        stream.wait_until(lambda: stream.left.accounting.get("in") == 600)
+        stream.end(signal.SIGKILL)
+        killed = stream.left.run
+    own = f"{topic.rpartition('/topics/')[0]}/subscriptions/ldpbeam-{killed}"
+    publish(topic, one_by_one(reports_of(STUDY, "between", evenly(WEEK_AGO, SIZE, 50), seed=2)))
+    with pubsub_v1.SubscriberClient() as client:
+        assert client.get_subscription(subscription=own).expiration_policy.ttl.days == 7
+        # What the killed run had taken, and did not acknowledge, comes again; what waits comes at once.
+        with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+            assert stream.wait() == 0, stream.said
+            assert f"run {killed} left its subscription" in stream.said
+            assert stream.left.accounting["in"] >= 100
+            assert closes(stream.left.accounting)
+        with pytest.raises(NotFound):
+            client.get_subscription(subscription=own)
+    # A run that ended by itself has left nothing.
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+        assert stream.wait() == 0, stream.said
+        assert "left its subscription" not in stream.said
+
+
 def test_no_engine_outlives_a_killed_stream(
     own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, tmp_path: Path
 ) -> None:

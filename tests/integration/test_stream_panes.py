@@ -69,7 +69,7 @@ def test_panes_come_early_on_time_and_late(
     options += ["--stop-when-idle", "20s", "--partitions", "2"]
     with streaming(tmp_path, EARLY, prism, *options) as stream:
         stream.wait_until_said("^run .* reading ")
-        own = re.findall(r"reading (projects/ldp-test/subscriptions/ldpbeam-\w+) at ", stream.said)
+        own = re.findall(r"reading (projects/ldp-test/subscriptions/ldpbeam-[\w-]+) at ", stream.said)
         send(first)
         stream.wait_until_said(" early")
         send(second)

@@ -12,6 +12,7 @@ from support.pane_reports import Report, batches_of, reports_of, sent_by_people,
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.sources.arrivals import opened_windows
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import OpenWindow
@@ -29,7 +30,7 @@ def test_a_report_opens_its_window_and_the_longer_one() -> None:
     batch = pa.RecordBatch.from_pydict({"event_time": [NOON, NOON + 1, NOON + HOUR]})
     batch = batch.replace_schema_metadata({"attribute": "x"})
     windows = Windows(HOUR, HOUR, joined=24 * HOUR)
-    found = set(opened_windows(FeedBatch([batch], [], [], 0), ["x"], windows, NOON))
+    found = set(opened_windows(FeedBatch([batch], [], [], 0), ["x"], windows, Arrival("", NOON)))
     day = NOON - 12 * HOUR
     assert found == {
         OpenWindow("x", NOON, NOON + HOUR),

@@ -31,6 +31,7 @@ from ldpbeam.transforms.reports.dead_letters import REASONS
 from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress
+from ldpbeam.transforms.windows import waiting
 
 HOUR = 3_600_000
 #: An accounting of which every number is another one.
@@ -49,6 +50,7 @@ KNOWN = State(
     watermark=1_700_000_000_500,
     lag=Lag(1_250, 40),
     open_windows=7,
+    waiting_windows=4,
     tests=30,
     flagged=2,
     solves=Solves(3, 4.5, 2.25),
@@ -98,6 +100,7 @@ def test_every_number_has_a_metric_in_base_units() -> None:
     assert scraped["ldpbeam_lag_messages", ()] == 40
     assert scraped["ldpbeam_watermark_timestamp_seconds", ()] == 1_700_000_000.5
     assert scraped["ldpbeam_open_windows", ()] == 7
+    assert scraped["ldpbeam_waiting_windows", ()] == 4
     assert scraped["ldpbeam_solve_seconds_count", ()] == 3
     assert scraped["ldpbeam_solve_seconds_sum", ()] == 4.5
     assert scraped["ldpbeam_longest_solve_seconds", ()] == 2.25
@@ -108,7 +111,7 @@ def test_every_number_has_a_metric_in_base_units() -> None:
 
 
 def test_what_is_not_known_has_no_metric() -> None:
-    unknown = dict.fromkeys(("watermark", "lag", "open_windows", "solves"))
+    unknown = dict.fromkeys(("watermark", "lag", "open_windows", "waiting_windows", "solves"))
     names = {name for name, _ in samples(exposition(State(**{**vars(KNOWN), **unknown})).decode())}
     left = {name for name, _ in samples(exposition(KNOWN).decode())} - names
     assert left == {
@@ -116,6 +119,7 @@ def test_what_is_not_known_has_no_metric() -> None:
         "ldpbeam_lag_messages",
         "ldpbeam_watermark_timestamp_seconds",
         "ldpbeam_open_windows",
+        "ldpbeam_waiting_windows",
         "ldpbeam_solve_seconds_count",
         "ldpbeam_solve_seconds_sum",
         "ldpbeam_longest_solve_seconds",
@@ -156,7 +160,7 @@ def watched(
     output = str(tmp_path)
     (tmp_path / "runs" / "r").mkdir(parents=True)
     job: Any = SimpleNamespace(
-        study=study, output=output, run="r", native=False, of_run=lambda name: f"{output}/runs/r/{name}"
+        study=study, output=output, run="r", of_run=lambda name: f"{output}/runs/r/{name}"
     )
     monkeypatch.setattr(state, "elapsed", lambda: 1_000_000)
     monkeypatch.setattr(state.reader, "progress", lambda run: Progress(10 * HOUR, 0, Lag(5_000), 999_000))
@@ -182,6 +186,28 @@ def test_a_window_is_open_until_its_lateness_has_passed(watched: Watched, tmp_pa
     starts = (7 * HOUR, 8 * HOUR + HOUR // 2, 9 * HOUR, 10 * HOUR, 11 * HOUR)
     journal.name([OpenWindow("x", start, start + HOUR) for start in starts], None)
     assert watched.state().open_windows == 3
+
+
+def test_windows_that_wait_for_the_engine_are_told_and_are_no_reason_to_start_again(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window of two partitions is one; a window that has not ended does not wait."""
+    clock = [100.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(waiting, "_set", {})
+    answers = Answers()
+    answers.watched = watched
+    for state_of_window in (0, 1):
+        waiting.timer_is_set("r", "x", (9 * HOUR, 10 * HOUR), state_of_window)
+    waiting.timer_is_set("r", "x", (10 * HOUR, 11 * HOUR), 0)
+    assert (answers.to("/healthz").body, answers.to("/readyz").body) == (b"ok\n", b"ok\n")
+    clock[0] += waiting.PATIENCE_SECONDS
+    well = answers.to("/healthz")
+    assert (well.status, well.body) == (200, b"ok: 1 window waits for the engine\n")
+    assert (answers.to("/readyz").status, watched.state().waiting_windows) == (503, 1)
+    for state_of_window in (0, 1):
+        waiting.timer_fired("r", "x", (9 * HOUR, 10 * HOUR), state_of_window)
+    assert (answers.to("/readyz").status, watched.state().waiting_windows) == (200, 0)
 
 
 def test_tests_of_fit_are_added_up_over_windows_and_files_that_change_are_read_again(
@@ -291,53 +317,77 @@ def test_many_who_scrape_at_once_cost_one_look_at_the_run(
     answers: list[tuple[int, str]] = []
     scrapes = [
         threading.Thread(target=lambda: answers.append(get(port[1], "/metrics")))
-        for _ in range(server.CONNECTIONS)
+        for _ in range(server.CONNECTIONS // 2)
     ]
     for scrape in scrapes:
         scrape.start()
     for scrape in scrapes:
         scrape.join()
-    assert len(answers) == server.CONNECTIONS
+    assert len(answers) == server.CONNECTIONS // 2
     assert len(set(answers)) == len(looks) == 1
 
 
+@pytest.mark.parametrize(("line", "rest"), [(0.2, 3600.0), (3600.0, 0.2)])
 def test_who_sends_half_a_request_is_cut_off_and_others_are_answered(
-    port: tuple[Answers, int], monkeypatch: pytest.MonkeyPatch
+    line: float, rest: float, port: tuple[Answers, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "SECONDS", 0.2)
+    monkeypatch.setattr(server, "LINE_SECONDS", line)
+    monkeypatch.setattr(server, "SECONDS", rest)
     with socket.create_connection(("127.0.0.1", port[1]), timeout=60) as half:
-        half.sendall(b"GET /healthz HT")
-        assert get(port[1], "/healthz") == (200, "ok\n")
+        half.sendall(b"GET /healthz HT" if line < rest else b"GET /healthz HTTP/1.0\r\nHost: ")
         # No answer, and an end that does not wait for the rest of the request.
         assert half.recv(100) == b""
 
 
-def test_more_connections_than_there_are_places_are_closed_and_places_are_free_again(
-    port: tuple[Answers, int], monkeypatch: pytest.MonkeyPatch
+#: What connections that hold places send: nothing, half a line, a line without the headers.
+HELD = (b"", b"GET /heal", b"GET /healthz HTTP/1.0\r\nHost: ")
+
+
+@pytest.mark.parametrize("sent", HELD)
+def test_every_probe_is_answered_while_connections_hold_all_places(
+    sent: bytes, port: tuple[Answers, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = ("127.0.0.1", port[1])
+    monkeypatch.setattr(server, "LINE_SECONDS", 3600.0)
+    monkeypatch.setattr(server, "SECONDS", 3600.0)
     with contextlib.ExitStack() as stack:
-        held = [
-            stack.enter_context(socket.create_connection(address, timeout=60))
-            for _ in range(server.CONNECTIONS)
-        ]
-        with socket.create_connection(address, timeout=60) as beyond:
-            assert beyond.recv(100) == b""
-        held[0].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-        assert held[0].recv(100).startswith(b"HTTP/1.0 200")
+        for _ in range(40):
+            held = stack.enter_context(socket.create_connection(("127.0.0.1", port[1]), timeout=60))
+            held.sendall(sent)
+        for _ in range(19):
+            assert get(port[1], "/healthz") == (200, "ok\n")
     _until(lambda: _answered(port[1]))
 
 
-@pytest.mark.parametrize("without", ["_Server", "Timer"])
+def test_a_probe_has_a_place_while_scrapes_wait_for_the_state(
+    port: tuple[Answers, int], watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, go_on = threading.Event(), threading.Event()
+    state_of = watched.state
+    monkeypatch.setattr(watched, "state", lambda: (looking.set(), go_on.wait(), state_of())[2])
+    port[0].watched = watched
+    answers: list[int] = []
+    scrapes = [
+        threading.Thread(target=lambda: answers.append(get(port[1], "/metrics")[0]))
+        for _ in range(server.CONNECTIONS // 2 + 1)
+    ]
+    for scrape in scrapes:
+        scrape.start()
+    looking.wait()
+    _until(lambda: answers == [503])
+    assert get(port[1], "/healthz") == (200, "ok\n")
+    go_on.set()
+    for scrape in scrapes:
+        scrape.join()
+    assert sorted(answers) == [200] * (server.CONNECTIONS // 2) + [503]
+
+
 def test_a_machine_without_more_threads_takes_no_place_for_good(
-    without: str, port: tuple[Answers, int], monkeypatch: pytest.MonkeyPatch
+    port: tuple[Answers, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
-        if without == "Timer" and isinstance(thread, threading.Timer):
-            raise RuntimeError("can't start new thread")
-        if without == "_Server" and threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("can't start new thread")
         start(thread)
 

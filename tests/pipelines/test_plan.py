@@ -166,6 +166,15 @@ def test_a_bound_that_is_not_computed_is_not_said_to_be_none(
     assert "have no such bound, or too many categories to try every report" in command(*asked).out
 
 
+@pytest.mark.parametrize("many", ["repeats: all", "duplicates: keep"])
+def test_fake_users_who_count_several_times_have_no_bound(
+    command: Callable[..., Any], tmp_path: Path, many: str
+) -> None:
+    (tmp_path / "study.yaml").write_text(f"{many}\n{STUDY}")
+    lines = json.loads(command("plan", "--study", tmp_path / "study.yaml", "--users", 300, "--json").out)
+    assert lines and all(line["one_percent_fake"] is None for line in lines)
+
+
 def test_keys_without_simulation_are_named(plan: Callable[..., Any]) -> None:
     ran = plan("--users", 300)
     assert "'apps' has no line, because its error has no formula: --simulate computes it." in ran.out

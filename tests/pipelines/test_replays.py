@@ -12,7 +12,7 @@ from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs import feed
 from ldpbeam.pipelines.runs.feed import FeedRequest
 from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached
-from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, lost_to
+from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -20,10 +20,18 @@ from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import IN, USED, of_window, with_origin
 from ldpbeam.transforms.sources.feeds import Offsets
-from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow
+from ldpbeam.transforms.sources.journal import (
+    Incomplete,
+    Journal,
+    OpenWindow,
+    checksums_before,
+    positions_before,
+)
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Arrivals, Step
+from ldpbeam.windows import FAR
 
 STUDY = parse_study(
     "study: s\nattributes:\n  x:\n    domain: {numeric: [0, 1]}\n    buckets: 4\n"
@@ -180,7 +188,7 @@ def test_another_topic_needs_another_folder(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("ends", "last"), [({0: 29, 1: 4}, 29), ({1: 4}, 0)])
-def test_a_topic_that_was_made_anew_needs_another_folder(
+def test_a_log_that_ends_before_what_was_read_has_lost_its_end(
     ends: dict[int, int], last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed(tmp_path)
@@ -188,11 +196,26 @@ def test_a_topic_that_was_made_anew_needs_another_folder(
     monkeypatch.setattr(feed, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None, "id"))
     asked = FeedRequest(kafka=KafkaRequest(KafkaTopic("localhost:1", "reports")))
     for continues in (run, None):
-        with (
-            pytest.raises(UserError, match=f"partition 0 up to offset 30, and it ends at {last}: the topic"),
-            feed.open_feed(asked, Columns(), str(tmp_path), RUN, continues),
-        ):
-            pass
+        with feed.open_feed(asked, Columns(), str(tmp_path), RUN, continues) as opened:
+            assert opened.new == {0: last}
+    assert run is not None
+    lost = lost_to(run, STUDY, {0: (last, FAR)}, 99)
+    assert (lost.windows, lost.before, lost.lost) == ({window(1), window(2)}, 99, True)
+    goes_on = run.without({0: last})
+    assert goes_on.replay.taken == ((0, last), (1, 4))
+    assert goes_on.replay.counted == ((0, min(20, last)), (1, 4))
+
+
+def test_what_runs_have_read_of_a_lost_end_is_in_no_file_any_more(tmp_path: Path) -> None:
+    journal = killed(tmp_path)
+    known = [Checksum(19, 1), Checksum(29, 2)]
+    journal.name((), 70_000, [Offsets(0, 20, 30)], (), [(0, known)])
+    assert checksums_before(str(tmp_path)) == {0: known}
+    forget(str(tmp_path), {0: 15})
+    run = continued(STUDY, str(tmp_path))
+    assert run is not None
+    assert run.replay.taken == run.replay.counted == ((0, 15), (1, 4))
+    assert (positions_before(str(tmp_path)), checksums_before(str(tmp_path))) == ({0: 15}, {0: []})
 
 
 def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> None:

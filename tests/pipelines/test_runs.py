@@ -210,8 +210,7 @@ def test_the_coordinates_of_a_vector_close_the_windows_of_its_attribute(leave: L
 
 def test_what_killed_workers_left_half_written_goes_and_nothing_else(tmp_path: Path) -> None:
     left = ".panes-x.run-1.avro.0123456789abcdef0123456789abcdef"
-    marker = ".lock.alone.0123456789abcdef0123456789abcdef"
-    others = [left.replace("run-1", "run-2"), ".hidden", left[1:], "panes-x.run-1.avro", marker]
+    others = [left.replace("run-1", "run-2"), ".hidden", left[1:], "panes-x.run-1.avro", ".lock"]
     for name in (left, *others):
         (tmp_path / name).touch()
     sweep([str(tmp_path), str(tmp_path / "none")], "run-1")

@@ -112,8 +112,11 @@ def test_versions_by_time_share_a_file_without_a_stamp_and_versions_by_a_field_h
     check(DATED, [dated, app])
 
 
-def test_a_container_in_a_message_keeps_its_stamp(written: Any) -> None:
-    message = Message("7", written(STUDY, "avro")[0].read_bytes(), "application/avro")
+def test_a_stream_in_a_message_keeps_its_stamp(written: Any) -> None:
+    table = pq.read_table(written(STUDY, "parquet")[0])
+    with pa.ipc.new_stream(sink := pa.BufferOutputStream(), table.schema) as writer:
+        writer.write_table(table)
+    message = Message("7", sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream")
     (batch,) = decode_messages([message], Columns())
     assert isinstance(batch, pa.RecordBatch)
     metadata = {key.decode(): text.decode() for key, text in batch.schema.metadata.items()}

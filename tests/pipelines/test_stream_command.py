@@ -134,27 +134,20 @@ def test_what_is_not_on_the_server_is_named(
     assert str(caught.value) == said
 
 
-@pytest.mark.parametrize("given", [("--input", "in/*"), ("--stop-when-idle", "5s")])
-def test_without_prism_what_needs_our_own_source_is_refused(
-    given: tuple[str, str], streaming: Streaming, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("runner", ["direct", "prism"])
+@pytest.mark.parametrize("given", [("--input", "in/*"), ("--subscription", SUBSCRIPTION)])
+def test_without_prism_a_local_stream_is_refused_with_how_to_get_one(
+    given: tuple[str, str], runner: str, streaming: Streaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines.prism, "get", lambda location, **_: None)
-    read = () if given[0] == "--input" else ("--subscription", SUBSCRIPTION)
-    ran = streaming.run(*given, *read, prism=False)
-    assert ran.code == 2
-    without, refused = ran.err.splitlines()
-    assert without.startswith("ldpbeam: Prism, Beam's local engine for streams, is not here")
-    assert "a crash loses them" in without
-    assert refused == f"ldpbeam: {given[0]} needs an engine that can run our own source: Prism or Flink"
+    ran = streaming.run(*given, "--runner", runner, prism=False)
+    assert (ran.code, streaming.jobs) == (2, [])
+    (refused,) = ran.err.splitlines()
+    assert refused.startswith(
+        f"ldpbeam: --runner {runner}: Prism, Beam's local engine of streams, is not here"
+    )
+    assert all(way in refused for way in ("install Go", "make prism-wheel", "--allow-open-ports"))
     assert not streaming.output.exists()
-
-
-def test_without_prism_a_subscription_is_read_by_beams_own_transform(
-    streaming: Streaming, server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engines.prism, "get", lambda location, **_: None)
-    assert streaming.run("--subscription", SUBSCRIPTION, prism=False).code == 0
-    assert [job.native for job in streaming.jobs] == [True]
 
 
 def test_open_doors_are_said_where_they_are_allowed(streaming: Streaming) -> None:

@@ -23,12 +23,10 @@ from ldpbeam.runners.worker_pool import SECRET, WorkerPool
 
 @pytest.fixture
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
-    folder = private_folder()
-    started = WorkerPool(target(folder / "workers"), PipelineOptions([]))
-    yield started
-    started.stop()
-    (folder / "workers").unlink(missing_ok=True)
-    folder.rmdir()
+    with private_folder() as folder:
+        started = WorkerPool(target(folder / "workers"), PipelineOptions([]))
+        yield started
+        started.stop()
 
 
 def ask(pool: WorkerPool, secret: str | None) -> str:
@@ -66,14 +64,12 @@ def test_the_environment_of_its_own_job_has_the_secret(pool: WorkerPool) -> None
 
 
 def test_the_secret_of_another_job_opens_nothing(pool: WorkerPool) -> None:
-    folder = private_folder()
-    other = WorkerPool(target(folder / "workers"), PipelineOptions([]))
-    try:
-        assert ask(pool, other._secret) == "this pool runs the workers of its own job only"
-    finally:
-        other.stop()
-        (folder / "workers").unlink(missing_ok=True)
-        folder.rmdir()
+    with private_folder() as folder:
+        other = WorkerPool(target(folder / "workers"), PipelineOptions([]))
+        try:
+            assert ask(pool, other._secret) == "this pool runs the workers of its own job only"
+        finally:
+            other.stop()
 
 
 def test_a_port_of_loopback_is_named_when_it_is_chosen() -> None:
@@ -88,12 +84,10 @@ def test_a_port_of_loopback_is_named_when_it_is_chosen() -> None:
 def test_sockets_lie_where_only_their_owner_may_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / ("d" * 120)
     deep.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(deep))
-    folder = private_folder()
-    try:
+    monkeypatch.setenv("TMPDIR", str(deep))
+    with private_folder() as folder:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert len(str(folder / "workers")) < LONGEST_PATH
         assert not list(deep.iterdir())
-    finally:
-        folder.rmdir()
+    assert not folder.exists()
     assert target(Path("/a b/%")) == "unix:///a%20b/%25"

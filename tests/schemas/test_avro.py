@@ -251,3 +251,68 @@ NO_HEADER += [HEADER.replace(*pair) for pair in WRONG]
 def test_what_has_no_avro_header_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"no (Avro header|valid Avro schema)"):
         avro_headers.read_header(io.BytesIO(data))
+
+
+def record_schema(*kinds: Any) -> Any:
+    fields = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(kinds)]
+    return {"type": "record", "name": "R", "namespace": "a.b", "fields": fields}
+
+
+def crafted(schema: Any, *blocks: tuple[int, bytes]) -> bytes:
+    avro_headers.write_header(stream := io.BytesIO(), schema, {}, SYNC)
+    for count, data in blocks:
+        avro_headers.write_block(stream, count, data, SYNC)
+    return stream.getvalue()
+
+
+LAUGHS = [{"type": "record", "name": "L0", "fields": []}] + [
+    {"type": "record", "name": f"L{n}", "fields": [{"name": own, "type": f"L{n - 1}"} for own in "ab"]}
+    for n in range(1, 30)
+]
+DEEP = b"\2" * 3_000_000 + b"\0"
+MANY = b"\xfe\xff\xff\xff\xff\xff\x01\0"
+LEVELS: Any = "long"
+for level in range(300):
+    LEVELS = {"type": "record", "name": f"N{level}", "fields": [{"name": "f", "type": LEVELS}]}
+#: Each of these ends the process, or takes all memory, where it is read as it stands.
+ENDLESS = {
+    "record in itself": crafted(record_schema(["null", "R"]), (1, DEEP)),
+    "record in itself, by its whole name": crafted(record_schema(["null", "a.b.R"]), (1, DEEP)),
+    "record in itself, named with its namespace": crafted(
+        record_schema(["null", "R"]) | {"name": "a.b.R", "namespace": "c"}, (1, DEEP)
+    ),
+    "record in a map in itself": crafted(
+        record_schema({"type": "map", "values": "R"}), (1, b"\2\2a" * 1_000_000 + b"\0")
+    ),
+    "record in a record in itself": crafted(
+        record_schema(record_schema(["null", "R"]) | {"name": "S"}), (1, DEEP)
+    ),
+    "array of nothing": crafted(record_schema({"type": "array", "items": "null"}), (1, MANY)),
+    "array of an empty record": crafted(
+        record_schema({"type": "array", "items": record_schema("null") | {"name": "E"}}), (1, MANY)
+    ),
+    "an array in an array in an array": crafted(
+        record_schema(
+            {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": "null"}}}
+        ),
+        (1, b"\2\2" + MANY + b"\0\0"),
+    ),
+    "300 levels": crafted(LEVELS, (1, b"\2")),
+    "records twice, again and again": crafted(record_schema(*LAUGHS), (1, b"")),
+    "widths that overflow": crafted(
+        record_schema(
+            *({"type": "fixed", "name": f"F{n}", "size": n} for n in (2**31 - 1, 8)), "F2147483647"
+        ),
+        (1, bytes(6)),
+    ),
+    "width of nothing": crafted(record_schema({"type": "fixed", "name": "F", "size": 0}), (5, b"")),
+    "width below nothing": crafted(
+        record_schema({"type": "fixed", "name": "F", "size": -8}, "double"), (5, b"")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_schemas_of_which_few_bytes_are_endless_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no Avro header: "):
+        avro_headers.read_header(io.BytesIO(ENDLESS[name]))

@@ -140,15 +140,10 @@ def test_many_messages_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
 def test_payloads_of_bytes_are_bytes_and_stand_apart_from_numbers() -> None:
     mixed = [{"user_id": f"u{n}", "payload": b"\0\1\2" if n % 2 else n / 2} for n in range(6)]
     expected = [0.0, b"\0\1\2", 1.0, b"\0\1\2", 2.0, b"\0\1\2"]
-    for own in (
-        [Message(str(n), single_object(record), AVRO) for n, record in enumerate(mixed)],
-        [Message("1", container(mixed), AVRO)],
-    ):
-        found = read(*own)
-        assert found.column("payload") == expected
-        if len(own) > 1:
-            assert found.column("position") == list(range(6))
-        assert {batch.column("payload").type for batch in found.batches} == {pa.float64(), pa.binary()}
+    found = read(*(Message(str(n), single_object(record), AVRO) for n, record in enumerate(mixed)))
+    assert found.column("payload") == expected
+    assert found.column("position") == list(range(6))
+    assert {batch.column("payload").type for batch in found.batches} == {pa.float64(), pa.binary()}
     for kind in (pa.binary(), pa.binary(3), pa.large_binary(), pa.binary_view()):
         batch = pa.record_batch({"user_id": ["a", "b"], "payload": pa.array([b"abc", b"\0\1\2"], kind)})
         assert read(Message("1", arrow(batch), ARROW)).column("payload") == [b"abc", b"\0\1\2"]
@@ -156,12 +151,9 @@ def test_payloads_of_bytes_are_bytes_and_stand_apart_from_numbers() -> None:
 
 def test_fields_that_the_study_looks_at_are_read_and_others_are_not() -> None:
     more = {"user_id": "ann", "app": "2.0", "colour": {"red": [1]}}
-    plain = {"user_id": "ann", "app": "2.0", "colour": "red"}
-    schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": "string"} for name in plain]}
     for own in (
         Message("1", line(more), JSON),
         Message("1", lines([more]), LINES),
-        Message("1", container([plain], schema), AVRO),
         Message("1", arrow(table([more])), ARROW),
     ):
         (row,) = read(own).rows
@@ -314,10 +306,49 @@ def test_a_byte_order_mark_is_no_part_of_a_messages_first_line() -> None:
     assert found.column(DELIVERY) == [b"1/0", b"1/1", b"2/0", b"2/1"]
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"\n \r\n"])
-def test_a_batch_of_no_lines_has_no_reports(data: bytes) -> None:
-    assert read(Message("1", data, LINES)) == ([], [])
-    assert read(Message("1", data, LINES), Message("2", ANN, LINES)).column("position") == [2]
+#: Why a message without a report is bad, by its content type and bytes. A tombstone of Kafka has no bytes.
+EMPTY = {
+    **{(JSON, data): ("not_json", "not JSON: ") for data in (b"", b" \r\n", b"\xef\xbb\xbf", b"\n\n")},
+    **{
+        (LINES, data): ("bad_message", "it has no reports")
+        for data in (b"", b"\n", b"\n \r\n", b"\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n")
+    },
+    (LINES, b"\0"): ("not_json", ""),
+    (LINES, b"\f\n"): ("not_json", ""),
+    **{(kind, b""): ("bad_message", "it is no Avro single object") for kind in (AVRO, "avro/binary")},
+    (AVRO, b"\0"): ("bad_message", "it is no Avro single object"),
+    (AVRO, OBJECT[:10]): ("bad_message", "EOFError"),
+    (ARROW, b""): ("bad_message", "no Arrow stream: "),
+    (ARROW, arrow(table(TEN).slice(0, 0))): ("bad_message", "it has no reports"),
+    (ARROW, arrow(*[table(TEN).slice(0, 0)] * 3)): ("bad_message", "it has no reports"),
+    (ARROW, arrow(pa.record_batch({}))): ("bad_message", "it has no reports"),
+    ("", b""): ("unknown_content_type", "no content-type"),
+    ("", b" \n"): ("unknown_content_type", "no content-type"),
+    ("text/plain", b""): ("unknown_content_type", "'text/plain'"),
+}
+
+
+def test_every_known_content_type_is_in_the_table_of_empty_messages() -> None:
+    assert {(kind, b"") for kind in KNOWN} <= EMPTY.keys()
+
+
+@pytest.mark.parametrize(("content_type", "data"), EMPTY)
+def test_a_message_without_a_report_is_counted_alone_and_among_others(content_type: str, data: bytes) -> None:
+    reason, says = EMPTY[content_type, data]
+    empty = Message("1", data, content_type)
+    others = [
+        Message("2", ANN, JSON),
+        Message("3", ANN, LINES),
+        Message("4", OBJECT, AVRO),
+        Message("5", arrow(table(TEN[:1])), ARROW),
+    ]
+    for given in ([empty], [empty, *others], [*others, empty], [empty, *others, empty]):
+        found = read(*given)
+        assert [(bad.message, bad.reports, bad.reason) for bad in found.bad] == [(empty, 1, reason)] * (
+            given.count(empty)
+        )
+        assert all(says in bad.problem for bad in found.bad)
+        assert sorted(found.column("position")) == [2, 3, 4, 5] * (len(given) > 2)
 
 
 REPORTS = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
@@ -340,10 +371,15 @@ BAD_MESSAGES = {
     "object without a record": (OBJECT[:10], AVRO, "EOFError"),
     "object and more": (OBJECT + b"\0", AVRO, "bytes are left"),
     "object of an unknown branch": (OBJECT[:10] + b"\x08", AVRO, "IndexError"),
-    "bare record": (OBJECT[10:], AVRO, "no Avro header"),
-    "no header": (b"Obj\1", AVRO, "no Avro header"),
-    "empty": (b"", AVRO, "no Avro header"),
-    "json": (ANN, AVRO, "no Avro header"),
+    "bare record": (OBJECT[10:], AVRO, "no Avro single object, which begins with c301"),
+    "empty": (b"", AVRO, "no Avro single object"),
+    "json": (ANN, AVRO, "no Avro single object"),
+    "Avro file": (
+        container(OWN),
+        "avro/binary",
+        f"it is an Avro file, which is not read as a message; send an Arrow stream as {ARROW}",
+    ),
+    "start of an Avro file": (b"Obj\1", AVRO, "it is an Avro file"),
     "no stream": (b"", ARROW, "no Arrow stream"),
     "noise": (b"\xff" * 50, ARROW, "no Arrow stream"),
     "file": (b"ARROW1\0\0" + arrow(table(OWN)), ARROW, "no Arrow stream"),

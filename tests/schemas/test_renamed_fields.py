@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.sent_messages import OWN, arrow, container, line, lines, single_object
+from support.sent_messages import OWN, arrow, line, lines, single_object
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import parquet
@@ -166,16 +166,16 @@ def test_renamed_fields_decode_to_the_same_batches(way: str) -> None:
     assert found(decode(theirs(records), THEIRS)) == expected
 
 
-def test_containers_are_renamed_and_single_objects_have_the_fields_of_our_schema() -> None:
+def test_streams_are_renamed_and_single_objects_have_the_fields_of_our_schema() -> None:
     swapped = Columns(renamed=(("user_id", "report_id"), ("report_id", "user_id")))
 
-    def pairs(*messages: bytes) -> list[Any]:
-        given = [Message(str(at), data, "application/avro") for at, data in enumerate(messages)]
+    def pairs(content_type: str, *messages: bytes) -> list[Any]:
+        given = [Message(str(at), data, content_type) for at, data in enumerate(messages)]
         rows = [row for batch in decode_messages(given, swapped) for row in batch.to_pylist()]
         return sorted((row["user_id"], row["report_id"]) for row in rows)
 
-    assert pairs(container(OWN)) == sorted(
-        (second, first) for first, second in pairs(*map(single_object, OWN))
+    assert pairs(ARROW, arrow(pa.RecordBatch.from_pylist(OWN))) == sorted(
+        (second, first) for first, second in pairs("application/avro", *map(single_object, OWN))
     )
 
 

@@ -115,7 +115,7 @@ class Driven:
     def __init__(self, output: Path, period: int = 10 * SECOND, reader: int = 0, **given: Any) -> None:
         self.now = NOW
         self.output = str(output)
-        windows = Windows(10 * SECOND, period, 20 * SECOND)
+        windows = given.pop("windows", Windows(10 * SECOND, period, 20 * SECOND, most_open=10**6))
         feed = Fake(starts=given.pop("starts", ()))
         own = {"feed": feed, "attributes": ("x", "y"), "windows": windows}
         self.reading = Reading(

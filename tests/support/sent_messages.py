@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import fastavro
-import numpy as np
 import pyarrow as pa
 
 from ldpbeam.schemas.encodings import avro
@@ -18,7 +17,6 @@ from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, DELIVERY, NEAR, SERVI
 
 AVRO = "application/avro"
 NEW_YEAR = 1_767_225_600_000
-SYNC = bytes(range(100, 116))
 REPORT = avro.schema("report")
 WANTED = Columns(extras=("app",))
 
@@ -75,15 +73,9 @@ def lines(records: Iterable[Mapping[str, Any]]) -> bytes:
     return b"".join(line(record) + b"\n" for record in records)
 
 
-def container(
-    records: Iterable[Any],
-    schema: Any = REPORT,
-    metadata: Mapping[str, str] | None = None,
-    per_block: int = 16_000,
-) -> bytes:
-    stream = io.BytesIO()
-    said = dict(metadata or {})
-    fastavro.writer(stream, schema, records, metadata=said, sync_interval=per_block, sync_marker=SYNC)
+def container(records: Iterable[Any]) -> bytes:
+    """An Avro file, which is no message."""
+    fastavro.writer(stream := io.BytesIO(), REPORT, records)
     return stream.getvalue()
 
 
@@ -115,19 +107,6 @@ def table(records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([dict(record) for record in records])
 
 
-def fixed(count: int, metadata: Mapping[str, str] | None = None, per_block: int = 16_384) -> bytes:
-    """The same reports as :func:`records`, in fields of fixed width."""
-    schema = avro.fixed_report_schema({"user_id": 16, "report_id": 16})
-    rows = [
-        (uuid.UUID(r["user_id"]).bytes, r["event_time"], r["payload"], uuid.UUID(r["report_id"]).bytes)
-        for r in records(count)
-    ]
-    stream = io.BytesIO()
-    data = np.array(rows, avro.fixed_dtype(schema))
-    avro.write_fixed(stream, data, schema, metadata or {}, SYNC, per_block)
-    return stream.getvalue()
-
-
 def records(count: int) -> list[dict[str, Any]]:
     return [
         {
@@ -148,11 +127,6 @@ EVERY_KIND: dict[str, list[tuple[bytes, str]]] = {
     "json": [(line(record), JSON) for record in OWN],
     "lines": [(lines(OWN), LINES)],
     "objects": [(single_object(record), AVRO) for record in OWN],
-    "container": [(container(OWN), "avro/binary")],
-    "container of small blocks": [(container(OWN, per_block=1), AVRO)],
-    "container that says it once": [(container(TEN, metadata=SAID), AVRO)],
-    "fixed width": [(fixed(10, SAID), AVRO)],
-    "fixed width, small blocks": [(fixed(10, SAID, per_block=3), AVRO)],
     "stream": [(arrow(table(OWN)), ARROW)],
     "stream that says it once": [(arrow(table(TEN).replace_schema_metadata(SAID)), ARROW)],
     "stream of parts": [(arrow(*(table(OWN).slice(at, 3) for at in range(0, 10, 3))), ARROW)],
@@ -168,14 +142,8 @@ def sent(kind: str, first_id: int = 1000) -> list[Message]:
 
 
 WITHOUT_ID = [{name: value for name, value in record.items() if name != "report_id"} for record in TEN]
-FIXED = avro.fixed_report_schema({"user_id": 16})
-AS_FIXED = [record | {"user_id": uuid.UUID(record["user_id"]).bytes} for record in WITHOUT_ID]
 BATCHES = {
     "lines": (lines(WITHOUT_ID), LINES),
-    "container": (container(WITHOUT_ID), AVRO),
-    "container of small blocks": (container(WITHOUT_ID, per_block=1), AVRO),
-    "fixed width": (container(AS_FIXED, FIXED), AVRO),
-    "fixed width, small blocks": (container(AS_FIXED, FIXED, per_block=100), AVRO),
     "stream": (arrow(table(WITHOUT_ID)), ARROW),
     "stream of parts": (arrow(*(table(WITHOUT_ID).slice(at, 3) for at in range(0, 10, 3))), ARROW),
 }

@@ -1,4 +1,4 @@
-"""Whatever the bytes of an Avro file or message, decoding adds at most 512 MB and takes linear time."""
+"""Whatever the bytes of an Avro file, decoding adds at most 512 MB and takes linear time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
-from support.bounded import Decoded, bounded, decode_file, decode_message
+from support.bounded import Decoded, bounded, decode_file
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_headers
@@ -23,7 +23,6 @@ from ldpbeam.schemas.files import avro_headers
 SYNC = bytes(range(100, 116))
 FIXED = avro.fixed_report_schema({"user_id": 8})
 WIDTH = 24
-AVRO = "application/avro"
 
 
 def container(schema: Any, codec: str, *blocks: tuple[int, bytes], sync: bytes = SYNC) -> bytes:
@@ -50,17 +49,11 @@ def zeros(codec: str, megabytes: int) -> bytes:
     return bz2.compress(part) * (megabytes // 16)
 
 
-def as_message(data: bytes, folder: Path, seconds: int = 60) -> Decoded:
-    (folder / "message").write_bytes(data)
-    return bounded(decode_message, folder / "message", AVRO, seconds=seconds)
-
-
 def as_file(data: bytes, folder: Path, seconds: int = 60) -> Decoded:
     (folder / "file.avro").write_bytes(data)
     return bounded(decode_file, folder / "file.avro", seconds=seconds)
 
 
-BOTH = pytest.mark.parametrize("way", [as_message, as_file])
 GENERAL = {
     "type": "record",
     "name": "R",
@@ -68,24 +61,22 @@ GENERAL = {
 }
 
 
-@BOTH
 @pytest.mark.parametrize("schema", [FIXED, GENERAL], ids=["fixed", "records"])
-def test_a_block_that_inflates_to_more_than_it_says_is_refused(way: Any, schema: Any, tmp_path: Path) -> None:
+def test_a_block_that_inflates_to_more_than_it_says_is_refused(schema: Any, tmp_path: Path) -> None:
     # Other codecs: test_no_codec_gives_more_than_is_permitted.
     data = container(schema, "deflate", (1000, zeros("deflate", 1024)), (1, b""))
-    decoded = way(data, tmp_path)
+    decoded = as_file(data, tmp_path)
     assert decoded.reports == 0
     assert decoded.letters == 2
     assert list(decoded.bad) == ["corrupt_block"]
 
 
-@BOTH
 @pytest.mark.parametrize("schema", [FIXED, GENERAL], ids=["fixed", "records"])
-def test_a_block_of_many_large_streams_is_refused(way: Any, schema: Any, tmp_path: Path) -> None:
+def test_a_block_of_many_large_streams_is_refused(schema: Any, tmp_path: Path) -> None:
     count = 8 * 2**30 // (WIDTH if schema is FIXED else 2)
     data = container(schema, "bzip2", (count, zeros("bzip2", 8192)))
-    decoded = way(data, tmp_path)
-    assert (decoded.reports, decoded.letters, list(decoded.bad)) == (0, 1, ["corrupt_block"])
+    decoded = as_file(data, tmp_path)
+    assert (decoded.reports, decoded.letters, list(decoded.bad)) == (0, 1, ["too_many_reports"])
     assert " more than " in decoded.problems[0]
 
 
@@ -115,7 +106,7 @@ def schema_of(*kinds: Any) -> Any:
 
 
 SEVERAL = 2**40
-#: More of them: ENDLESS in tests/schemas/test_binary_messages.py.
+#: More of them: ENDLESS in tests/schemas/test_avro.py.
 HOSTILE = {
     "record in itself": container(schema_of(["null", "R"]), "null", (1, b"\2" * 900_000 + b"\0")),
     "array of nothing": container(
@@ -124,19 +115,17 @@ HOSTILE = {
 }
 
 
-@BOTH
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_schemas_are_refused(way: Any, name: str, tmp_path: Path) -> None:
-    decoded = way(HOSTILE[name], tmp_path)
+def test_hostile_schemas_are_refused(name: str, tmp_path: Path) -> None:
+    decoded = as_file(HOSTILE[name], tmp_path)
     assert decoded.reports == 0
-    assert decoded.bad == {"bad_message" if way is as_message else "bad_file": 1}
+    assert decoded.bad == {"bad_file": 1}
     assert len(decoded.problems[0]) < 300
 
 
-@BOTH
-def test_records_without_bytes_are_not_as_many_as_a_block_claims(way: Any, tmp_path: Path) -> None:
-    decoded = way(container(schema_of("null"), "null", *[(SEVERAL, b"")] * 100), tmp_path)
-    assert (decoded.reports, decoded.letters, list(decoded.bad)) == (0, 100, ["corrupt_block"])
+def test_records_without_bytes_are_not_as_many_as_a_block_claims(tmp_path: Path) -> None:
+    decoded = as_file(container(schema_of("null"), "null", *[(SEVERAL, b"")] * 100), tmp_path)
+    assert (decoded.reports, decoded.letters, list(decoded.bad)) == (0, 100, ["too_many_reports"])
 
 
 @pytest.mark.parametrize("name", ["string", "bytes", "map", "array"])
@@ -150,8 +139,7 @@ def test_lengths_beyond_the_bytes_that_are_left_are_refused(name: str, tmp_path:
         assert (decoded.reports, decoded.letters) == (0, 1)
 
 
-@BOTH
-def test_values_that_few_bytes_stand_for_do_not_add_up(way: Any, tmp_path: Path) -> None:
+def test_values_that_few_bytes_stand_for_do_not_add_up(tmp_path: Path) -> None:
     many = schema_of(*["null"] * 5000, "boolean") | {"name": "Wide"}
     schema = {
         "type": "record",
@@ -160,11 +148,11 @@ def test_values_that_few_bytes_stand_for_do_not_add_up(way: Any, tmp_path: Path)
     }
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, "long", 2**20)
-    decoded = way(container(schema, "null", (1, stream.getvalue() + bytes(2**20) + b"\0")), tmp_path)
+    decoded = as_file(container(schema, "null", (1, stream.getvalue() + bytes(2**20) + b"\0")), tmp_path)
     assert (decoded.reports, decoded.letters) == (0, 1)
     few = b"\x14" + bytes(10) + b"\0"
-    decoded = way(container(schema, "null", *[(1, few)] * 50), tmp_path)
-    assert (decoded.reports, decoded.letters) == (50, 0)
+    decoded = as_file(container(schema, "null", *[(1, few)] * 50), tmp_path)
+    assert (decoded.reports, decoded.letters, list(decoded.bad)) == (0, 50, ["too_many_reports"])
 
 
 @pytest.mark.slow

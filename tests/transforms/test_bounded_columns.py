@@ -67,7 +67,7 @@ def test_views_of_the_same_bytes_are_measured_before_they_are_copied(tmp_path: P
 def test_a_parquet_dictionary_of_long_ids_is_read_in_parts(tmp_path: Path) -> None:
     rows = 120_000
     ids = pa.DictionaryArray.from_arrays(
-        pa.array(np.arange(rows, dtype=np.int32) % 3), ["a" * 20_000, "b", "c"]
+        pa.array(np.random.default_rng(1).integers(0, 3, rows, dtype=np.int32)), ["a" * 20_000, "b", "c"]
     )
     pq.write_table(
         pa.table({"user_id": ids, "payload": np.zeros(rows)}), tmp_path / "file.parquet", store_schema=False

@@ -61,9 +61,9 @@ def packed(codec: str, size: int) -> bytes:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
 def test_a_page_that_inflates_to_a_gigabyte_is_damage(codec: str, version: int, tmp_path: Path) -> None:
-    whole = page(packed(codec, GIGABYTE), 2**20, plain=GIGABYTE, version=version)
+    whole = page(packed(codec, GIGABYTE), 2**16, plain=GIGABYTE, version=version)
     refused(
-        file_of([Column("user_id", whole, codec)], 2**20), tmp_path, "a page would have 1,073,741,824 bytes"
+        file_of([Column("user_id", whole, codec)], 2**16), tmp_path, "a page would have 1,073,741,824 bytes"
     )
 
 
@@ -140,7 +140,8 @@ def test_small_pages_of_long_texts_are_not_one_batch(tmp_path: Path) -> None:
 
 def test_missing_values_of_a_wide_type_are_read_few_at_a_time(tmp_path: Path) -> None:
     levels = varint(10_000 << 1) + b"\0"
-    whole = page(len(levels).to_bytes(4, "little") + levels, 10_000)
+    # The bytes behind the levels are there so that the file has a byte for every eight reports.
+    whole = page(len(levels).to_bytes(4, "little") + levels + bytes(1_250), 10_000)
     column = Column("user_id", whole, kind=FIXED_LENGTH, width=2**16, nullable=True)
     assert decoded(file_of([column], 10_000), tmp_path) == Decoded(10_000, {}, 0, [])
     column = column._replace(width=2**30)
@@ -156,7 +157,7 @@ def test_a_text_as_large_as_a_page_may_be_is_read(size: int, tmp_path: Path) -> 
 
 
 def test_dictionaries_as_large_as_a_page_may_be_are_read(tmp_path: Path) -> None:
-    code = bytes([1]) + varint(100_000 << 1) + b"\0"
+    code = bytes([1]) + varint(100_000 << 1) + b"\0" + np.random.default_rng(1).bytes(12_500)
     for values in ([bytes(60_000_000)], [b"%09d" % number for number in range(2_000_000)]):
         noise = texts(*values)
         pages = dictionary(packed_bytes(noise), len(values), len(noise)) + page(
@@ -172,7 +173,7 @@ def test_dictionaries_as_large_as_a_page_may_be_are_read(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("store_schema", [True, False])
 def test_a_dictionary_behind_other_pages_is_damage(store_schema: bool, tmp_path: Path) -> None:
-    code = bytes([1]) + varint(2_000_000 << 1) + b"\0"
+    code = bytes([1]) + varint(2_000_000 << 1) + bytes(250_000)
     pages = page(texts(b"ann"), 1) + dictionary(texts(bytes(2**16)), 1) + page(code, 2_000_000, CODES)
     refused(file_of([Column("user_id", pages)], 2_000_001), tmp_path, "a dictionary page follows other pages")
     pages = dictionary(texts(bytes(2**16)), 1) + page(texts(b"ann"), 1) + page(code, 2_000_000, CODES)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.security_page import rows_of, section
 
 import ldpbeam as ldp
 from ldpbeam.pipelines.errors import UserError
@@ -56,20 +57,6 @@ GOOD: dict[str, Any] = {
     "payload": 0.5,
 }
 FIELDS = {"group field": "city", "version field": "build"}
-SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
-
-
-def section(title: str) -> str:
-    """The text of a section of the page."""
-    return SECURITY.partition(f"## {title}\n")[2].partition("\n## ")[0]
-
-
-def rows_of(text: str) -> list[list[str]]:
-    """The cells of a section's table, without its head."""
-    lines = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
-    return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines[1:]]
-
-
 SECTION = section("What a client can fill")
 ROWS = rows_of(SECTION)
 SENTENCES = section("Texts in sentences")

@@ -72,7 +72,7 @@ def test_steps_are_in_a_file_of_their_partition_which_commits_do_not_write_again
     own.record(0, [Step(7, None, HOUR), Step(9, HOUR, 2 * HOUR)])
     left = left_by(str(tmp_path), "run-1")
     assert left is not None
-    assert left.steps == [(0, [[7, None, HOUR], [9, HOUR, 2 * HOUR]])]
+    assert left.steps == [(0, [[7, None, HOUR, []], [9, HOUR, 2 * HOUR, []]])]
     assert left.positions == {0: 9, 1: 3}
 
 

@@ -208,7 +208,7 @@ def test_an_offset_past_the_end_of_a_partition_ends_the_run(opened: Any) -> None
     reading.take()
     reading._look(0)
     assert reading.lost is None
-    with pytest.raises(OSError, match="there is no message at offset 5, and it ends at 3"):
+    with pytest.raises(OSError, match="the message before offset 5 is not the one that was read"):
         reading.take()
 
 

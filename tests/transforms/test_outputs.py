@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
+from ldpbeam.study import Publish
 from ldpbeam.transforms import storage
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS, WriteDeadLetters
 from ldpbeam.transforms.outputs.names import snapshot_name, window_in
-from ldpbeam.transforms.outputs.snapshots import WriteSnapshots, write_window
+from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, WriteSnapshots, write_window
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
+from ldpbeam.windows import Windows
 
 STUDY = parse_study(
     """
@@ -166,6 +169,26 @@ def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: 
     assert found == [entry for _, own in elements for entry in own]
     path = write_window(STUDY, str(folders[0]), "run-1", elements[1][1], named_by_run=True)
     assert Path(path).name == snapshot_name("writing", "x", (1000, 2000), "run-1")
+
+
+def test_windows_without_enough_users_share_files_and_are_all_there(tmp_path: Path) -> None:
+    """However many there are; a window of which one group has enough has a file of its own."""
+    study = replace(STUDY, publish=Publish(at_least=3), windows=Windows(1000, 1000))
+    few = [("x", [snapshot((1000 * number, 1000 * number + 1000), None, 2)]) for number in range(5, 305)]
+    enough = ("x", [snapshot((0, 1000), None, 2), snapshot((0, 1000), "north", 3)])
+    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        _ = pipeline | beam.Create([*few, enough]) | WriteSnapshots(study, str(tmp_path), "run-1")
+    assert len(names(tmp_path)) == 1 + SHARED_FILES
+    found = []
+    for name in names(tmp_path):
+        with (tmp_path / name).open("rb") as stream:
+            snapshots = list(read_snapshots(stream))
+        windows = [own.window for own in snapshots if own.window is not None]
+        assert windows == sorted(windows)
+        assert window_in(name) == (windows[0][0], windows[-1][1])
+        found += snapshots
+    found.sort(key=lambda own: (own.window or (), own.group or ""))
+    assert found == [*enough[1], *(own for _, (own,) in few)]
 
 
 @pytest.mark.parametrize("spilled", [False, True])

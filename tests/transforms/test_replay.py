@@ -76,7 +76,7 @@ def test_a_batch_after_offsets_without_messages_is_judged_by_its_messages() -> N
     replay = Replay(((0, 0),), ((0, 14),), ((0, 30),), steps)
     arrivals = Arrivals(replay, WINDOWS)
     # What was compacted is gone: of the batches that ended at 14, 20 and 30, these are left.
-    assert arrivals.of(Offsets(0, 0, 12), 99, NOW + 5) == (5, Arrival(of_batch(0, 0, 12), NOW, None, True))
+    assert arrivals.of(Offsets(0, 0, 12), 99, NOW + 5) == (5, Arrival(of_batch(0, 0, 12), NOW, counted=True))
     # It begins before the offset up to which batches are counted, and all its messages come after.
     assert arrivals.of(Offsets(0, 12, 18), 99, NOW + 5) == (5, Arrival(of_batch(0, 14, 18), NOW))
     assert arrivals.of(Offsets(0, 18, 25), 99, NOW + 5) == (9, Arrival(of_batch(0, 18, 25), NOW + 1))

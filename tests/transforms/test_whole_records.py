@@ -138,5 +138,3 @@ def test_a_message_is_kept_as_it_came(count: int) -> None:
     assert kept([*decode_messages(messages, columns)]) == [pretty] * count
     lines = Message("1", LINE + b"\n" + json.dumps(GOOD).encode() + b"\n" + LINE, "application/x-ndjson")
     assert kept([*decode_messages([lines], columns)]) == [LINE, LINE]
-    avro = Message("1", container(SCHEMA, [GOOD, BAD]), "application/avro")
-    assert kept([*decode_messages([avro], columns)]) == [datum(BAD)]

@@ -228,7 +228,7 @@ class _WriteLetters(beam.DoFn):
         write_letters(self.folder, number, sorted(batches, key=order_of))
         for batch in batches:
             arrival = arrival_of(batch)
-            if arrival is not None:
+            if arrival is not None and arrival.origin:
                 reports = int(np.sum(batch.column("reports").to_numpy()))
                 yield with_origin(LETTERS_WRITTEN, arrival.origin), reports
 

@@ -26,6 +26,14 @@ def snapshot_name(study: str, attribute: str, window: Bounds | None, run: str = 
     return f"{window_name(study, attribute, window)}{run and f'.{run}'}.avro"
 
 
+def shared_name(study: str, attribute: str, span: Bounds) -> str:
+    """The name of a file of snapshots that the windows of an attribute share, from the first to the last.
+
+    No two files of a run have the same span, since no window is in two of them.
+    """
+    return snapshot_name(study, attribute, span).replace(".avro", ".few.avro")
+
+
 def estimates_name(study: str, attribute: str, window: Bounds | None, run: str = "") -> str:
     """The name of the file of estimates of an attribute and window, with the name of the run if given."""
     return f"{snapshot_name(study, attribute, window, run).removesuffix('.avro')}.jsonl"
@@ -38,7 +46,7 @@ def span_name(start: int, stop: int) -> str:
 
 def window_in(name: str) -> Bounds | None:
     """The window at the end of a file's name, in epoch milliseconds; None if there is none."""
-    times = re.search(r"-(\d{8}T\d{6}(?:\.\d{3})?Z)-(\d{8}T\d{6}(?:\.\d{3})?Z)\.[a-z]+$", name)
+    times = re.search(r"-(\d{8}T\d{6}(?:\.\d{3})?Z)-(\d{8}T\d{6}(?:\.\d{3})?Z)(?:\.few)?\.[a-z]+$", name)
     return (milliseconds(times[1]), milliseconds(times[2])) if times else None
 
 

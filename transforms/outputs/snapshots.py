@@ -1,24 +1,36 @@
-"""Files of snapshots, one per attribute and window, which batch runs, streams and roll-ups write."""
+"""Files of snapshots, which batch runs, streams and roll-ups write: one for each attribute and window.
+
+In a batch run, the windows of an attribute that have too few users for an estimate share a few files: each
+event time makes a window, and a file of its own takes longer to write and to read than all else about it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
+from ldpbeam.schemas.outputs.snapshots import Snapshot, encode_snapshot, write_encoded
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.names import snapshot_name
+from ldpbeam.transforms.outputs.names import shared_name, snapshot_name
 from ldpbeam.transforms.storage import make_folder, replacing
+from ldpbeam.windows import Bounds
+
+#: The most files that the windows of an attribute share.
+SHARED_FILES = 16
+#: The tag of windows that share files.
+_SHARED = "shared"
+#: A window, and the blocks of its snapshots.
+_Encoded = tuple[Bounds, list[bytes]]
 
 
 def write_window(
     study: Study, folder: str, run: str, snapshots: list[Snapshot], *, named_by_run: bool = False
 ) -> str:
     """Write the snapshots of one attribute and window to a file, and return its path.
-
-    If they hold a row for each user, or what users sent in several windows, only the owner may read the file.
 
     Args:
         study: the study; the file carries its name, fingerprint and channels.
@@ -27,31 +39,94 @@ def write_window(
         snapshots: at least one, all of the same attribute and window.
         named_by_run: whether the name of the file has the run's, for folders that runs share.
     """
-    attribute = study.attribute(snapshots[0].attribute)
-    name = snapshot_name(study.name, attribute.name, snapshots[0].window, run if named_by_run else "")
-    path: str = FileSystems.join(folder, name)
+    first = snapshots[0]
+    name = snapshot_name(study.name, first.attribute, first.window, run if named_by_run else "")
+    path = str(FileSystems.join(folder, name))
     make_folder(folder)
-    joined = any(snapshot.joined for snapshot in snapshots)
-    private = attribute.keeps_rows or joined
-    # A batch run that the power ends is run again, and may have many thousand windows.
-    with replacing(path, private=private, durable=named_by_run) as stream:
-        write_snapshots(
-            stream, snapshots, attribute, study=study.name, study_fingerprint=study.fingerprint, run=run
-        )
+    write_snapshots_of(study, path, run, snapshots, durable=named_by_run)
     return path
+
+
+def write_snapshots_of(
+    study: Study, path: str, run: str, snapshots: list[Snapshot], *, durable: bool = False
+) -> None:
+    """Write snapshots of one attribute to a file.
+
+    Args:
+        study: the study.
+        path: the path of the file.
+        run: the name of the run.
+        snapshots: at least one.
+        durable: whether the file is on disk when this returns. A batch run that the power ends is run again,
+            and may have many thousand windows.
+    """
+    joined = any(snapshot.joined for snapshot in snapshots)
+    blocks = _encoded(study, run, snapshots)
+    _write(study, path, snapshots[0].attribute, blocks, joined=joined, durable=durable)
+
+
+def _encoded(study: Study, run: str, snapshots: Iterable[Snapshot]) -> list[bytes]:
+    about = {"study": study.name, "study_fingerprint": study.fingerprint, "run": run}
+    return [encode_snapshot(each, study.attribute(each.attribute), **about) for each in snapshots]
+
+
+def _write(
+    study: Study, path: str, name: str, blocks: list[bytes], *, joined: bool, durable: bool = False
+) -> None:
+    """Write the blocks of a file.
+
+    If they hold a row for each user, or what users sent in several windows, only the owner may read it.
+    """
+    attribute = study.attribute(name)
+    with replacing(path, private=attribute.keeps_rows or joined, durable=durable) as stream:
+        write_encoded(stream, blocks, attribute)
 
 
 @dataclass(eq=False)
 class WriteSnapshots(beam.PTransform):
-    """Write (attribute, snapshots of one window) to an Avro file each; gives the paths."""
+    """Write (attribute, snapshots of one window) to Avro files; gives the paths.
+
+    Attributes:
+        study: the study.
+        folder: the folder of the files.
+        run: the name of the run.
+    """
 
     study: Study
     folder: str
     run: str
 
     def expand(self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]) -> beam.PCollection[str]:
-        """Write one file for each element."""
-        study, folder, run = self.study, self.folder, self.run
-        return snapshots | "WriteFiles" >> beam.MapTuple(
-            lambda _, window_snapshots: write_window(study, folder, run, window_snapshots)
+        """Write a file for each window, and bring those together that share one."""
+        study, folder = self.study, self.folder
+        written = snapshots | "WriteFiles" >> beam.FlatMap(self._of_window).with_outputs(
+            _SHARED, main="paths"
+        ).with_output_types(str, **{_SHARED: tuple[tuple[str, int], _Encoded]})
+        shared = (
+            written[_SHARED]
+            | "ShareFiles" >> beam.GroupByKey()
+            | "WriteShared"
+            >> beam.MapTuple(lambda key, windows: _write_shared(study, folder, key[0], windows))
         )
+        return (written.paths, shared) | "AllFiles" >> beam.Flatten()
+
+    def _of_window(self, element: tuple[str, list[Snapshot]]) -> Iterator[Any]:
+        attribute, snapshots = element
+        window = snapshots[0].window
+        enough = any(self.study.publish.has_enough(snapshot.statistic) for snapshot in snapshots)
+        if window is None or snapshots[0].joined or enough:
+            yield write_window(self.study, self.folder, self.run, snapshots)
+            return
+        assert self.study.windows is not None
+        number = window[0] // self.study.windows.period % SHARED_FILES
+        encoded = window, _encoded(self.study, self.run, snapshots)
+        yield beam.pvalue.TaggedOutput(_SHARED, ((attribute, number), encoded))
+
+
+def _write_shared(study: Study, folder: str, attribute: str, windows: Iterable[_Encoded]) -> str:
+    in_order = sorted(windows)
+    span = in_order[0][0][0], in_order[-1][0][1]
+    path = str(FileSystems.join(folder, shared_name(study.name, attribute, span)))
+    make_folder(folder)
+    _write(study, path, attribute, [block for _, blocks in in_order for block in blocks], joined=False)
+    return path

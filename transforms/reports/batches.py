@@ -9,12 +9,14 @@ channel. Shuffles are keyed by stable partitions of users, never by users.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from ldpbeam.windows import Span, Windows
 
 #: The key in a schema's metadata under which a stream's source writes its watermark, in epoch milliseconds.
 WATERMARK = b"watermark"
@@ -25,11 +27,15 @@ OF_STREAMS = (WATERMARK, ARRIVAL)
 
 
 class Arrival(NamedTuple):
-    """How a batch came, so that its reports become the same when a later process reads them again.
+    """How a batch of a stream came: what becomes of its reports does not depend on when a worker asks.
+
+    So they become the same when a later process reads them again.
 
     Attributes:
-        origin: the origin of counts of the batch.
+        origin: the origin of counts of the batch; empty if no later process reads it again.
         clock: the time by which its reports are out of range, in epoch milliseconds.
+        near: [start, stop) of the event times that are near those of other reports, in epoch milliseconds;
+            None if any are.
         settled: the event time at which windows have settled: what an earlier process counted in windows that
             expired before is final, and no report of the batch goes there; None if there was no such process.
         counted: whether an earlier process counted what became of the batch outside of windows.
@@ -37,6 +43,7 @@ class Arrival(NamedTuple):
 
     origin: str
     clock: int
+    near: Sequence[Sequence[int]] | None = None
     settled: int | None = None
     counted: bool = False
 
@@ -46,9 +53,23 @@ class Arrival(NamedTuple):
 
 
 def arrival_of(batch: pa.RecordBatch) -> Arrival | None:
-    """The arrival of a batch; None if its source cannot be read again."""
+    """The arrival of a batch; None if its source is not one of ours."""
     encoded = (batch.schema.metadata or {}).get(ARRIVAL)
     return None if encoded is None else Arrival(*json.loads(encoded))
+
+
+def out_of_range(
+    windows: Windows, times: NDArray[np.int64], arrival: Arrival
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """(which event times a stream does not take, which of these are too far from those of other reports).
+
+    The others are too old, or in the future.
+    """
+    outside = windows.plausible(arrival.clock).outside(times)
+    if arrival.near is None:
+        return outside, np.zeros(len(times), dtype=np.bool_)
+    far = ~outside & np.logical_and.reduce([Span(*span).outside(times) for span in arrival.near])
+    return outside | far, far
 
 
 def tagged(

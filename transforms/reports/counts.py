@@ -20,6 +20,8 @@ FATES = (USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
 IN_WINDOWS = "used_in_windows"
 #: With sliding windows: a report that is too late for three of them counts three times.
 LATE_IN_WINDOWS = "late_in_windows"
+#: Of the reports out of range, those so many windows away from others that a stream did not take them.
+TOO_FAR = "too_far"
 #: Of the used reports, those in windows that had not begun when a stream ended, which are not published. With
 #: sliding windows, a report in two of them counts twice.
 NOT_BEGUN = "not_begun"
@@ -34,6 +36,7 @@ REASON = "dead_letters_by_reason/"
 OCCASIONAL = (
     IN_WINDOWS,
     LATE_IN_WINDOWS,
+    TOO_FAR,
     NOT_BEGUN,
     NOT_ESTIMATED,
     REPORTS_NOT_ESTIMATED,

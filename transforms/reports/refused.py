@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, NEEDED, RECORD, STAMP_KEYS
+from ldpbeam.schemas.reports.columns import DELIVERY, LETTERS_KEY, NEAR, NEEDED, RECORD, STAMP_KEYS
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import OF_STREAMS
 from ldpbeam.transforms.reports.dead_letters import LETTERS, LETTERS_AT_ONCE, REASONS
@@ -47,7 +47,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
     for key in STAMP_KEYS:
         constants.pop(key, None)
     read = [name for name in batch.schema.names if name not in _NOT_READ]
-    every = np.flatnonzero(reasons)
+    every, represented = _singly(reasons, int(constants.pop(LETTERS_KEY, batch.num_rows)))
     # Texts of records take many times the bytes that the records have in a batch.
     for start in range(0, len(every), LETTERS_AT_ONCE):
         bad = every[start : start + LETTERS_AT_ONCE]
@@ -58,7 +58,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
             "row": chosen.column("row"),
             "reason": pa.array(REASONS, pa.string()).take(pa.array(reasons[bad])),
             "detail": _details(study, batch, bad, reasons[bad]),
-            "reports": pa.repeat(1, len(bad)),
+            "reports": pa.array(represented[start : start + LETTERS_AT_ONCE]),
             "record": record_texts({name: chosen.column(name) for name in read}, constants, len(bad)),
             "whole": whole_records(chosen.column(RECORD))
             if RECORD in chosen.schema.names
@@ -67,6 +67,14 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
         yield pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in LETTERS], schema=LETTERS
         )
+
+
+def _singly(reasons: NDArray[np.int8], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows that have dead letters, and how many reports each is of: beyond ``most``, all of a reason."""
+    every = np.flatnonzero(reasons)
+    first, others = every[:most], every[most:]
+    _, firsts, reports = np.unique(reasons[others], return_index=True, return_counts=True)
+    return np.concatenate((first, others[firsts])), np.concatenate((np.ones_like(first), reports))
 
 
 def _details(

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.event_times import problems
+from ldpbeam.transforms.reports.batches import Arrival, out_of_range
 from ldpbeam.transforms.reports.validation import rows_by
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.journal import OpenWindow
@@ -21,7 +22,7 @@ def event_times(arrived: FeedBatch) -> NDArray[np.int64]:
 
 
 def opened_windows(
-    arrived: FeedBatch, attributes: Collection[str], windows: Windows, now: int
+    arrived: FeedBatch, attributes: Collection[str], windows: Windows, arrival: Arrival
 ) -> Iterator[OpenWindow]:
     """The windows that hold reports of the attributes. A window may be yielded more than once.
 
@@ -29,7 +30,7 @@ def opened_windows(
         arrived: decoded batches, before validation.
         attributes: the attributes of the study; reports of others open no window.
         windows: the windows of the study.
-        now: the clock in epoch milliseconds; reports too far in its future or past open no window.
+        arrival: how they came; reports that are out of range open no window.
     """
     for batch in arrived.batches:
         # By the study's attributes: a batch may name as many others as it has reports.
@@ -37,7 +38,7 @@ def opened_windows(
             if not attribute:
                 continue
             times = _plausible_times(batch.select(["event_time"]).filter(pa.array(rows)))
-            times = times[~windows.implausible(times, now)]
+            times = times[~out_of_range(windows, times, arrival)[0]]
             for step in np.unique(times // windows.step).tolist():
                 for window in windows.windows_of(step * windows.step):
                     yield OpenWindow(attribute, *window)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.lag import Lag
 
 #: A batch ends when it has this many decoded bytes: compressed input may decode to a thousand times its size.
@@ -42,6 +43,7 @@ class FeedBatch(NamedTuple):
         oldest: when the oldest of its messages or files was published, and of those that were there with them
             and have not been taken; None if older ones may be on their way.
         offsets: where its messages stand, all in one partition; None if the feed has no offsets.
+        checksums: of its messages, in their order, if the feed has offsets.
     """
 
     batches: Sequence[pa.RecordBatch]
@@ -51,6 +53,7 @@ class FeedBatch(NamedTuple):
     damaged: Sequence[str] = ()
     oldest: int | None = None
     offsets: Offsets | None = None
+    checksums: Sequence[Checksum] = ()
 
     @property
     def partition(self) -> int:
@@ -66,11 +69,13 @@ class Share:
         number: which reader it is, from 0.
         readers: how many there are.
         positions: the offset at which it continues, by partition; of others it begins at the start.
+        read: the checksum of the last message that is known to have been read, by partition.
     """
 
     number: int = 0
     readers: int = 1
     positions: Mapping[int, int] = field(default_factory=dict)
+    read: Mapping[int, Checksum] = field(default_factory=dict)
 
 
 #: The share of a reader that is alone and begins.

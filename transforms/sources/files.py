@@ -15,12 +15,15 @@ from typing import IO, NamedTuple
 from apache_beam.io.filesystem import BeamIOError, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.storage import is_local, literal, open_raw
 from ldpbeam.untrusted import shown
 
+#: The reason of dead letters of files that cannot be read.
+BAD_FILE = "bad_file"
 GZIP_MAGIC = b"\x1f\x8b"
 #: Endings of file names whose formats have a header, so that a file is never empty.
 _NEVER_EMPTY = (".avro", ".parquet", ".gz")
@@ -85,10 +88,16 @@ class FileRange(NamedTuple):
 
 
 class BadFile(NamedTuple):
-    """A malformed file, and the problem in words."""
+    """A malformed file, the problem in words, and the reason of its dead letter."""
 
     path: str
     problem: str
+    reason: str = BAD_FILE
+
+
+def reason_of(error: Exception) -> str:
+    """The reason of the dead letter of a file that an error ends."""
+    return per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else BAD_FILE
 
 
 def absolute(path: str) -> str:
@@ -186,7 +195,7 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
                 parquet.row_groups(stream)
                 return ReportFile(path, size, "parquet", _ours(parquet.metadata_of(stream)), identity)
     except ValueError as error:
-        return BadFile(path, str(error))
+        return BadFile(path, str(error), reason_of(error))
     except IsADirectoryError:
         return BadFile(path, "it is a folder; to read the files in it, add /*")
     except NotAFileError as error:

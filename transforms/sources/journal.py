@@ -21,6 +21,7 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.study import attribute_of
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.sources.kafka_checksums import Checksum, thinned
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
 from ldpbeam.windows import Bounds
@@ -50,7 +51,7 @@ class Incomplete:
     Attributes:
         windows: those that are known.
         before: any window that begins before this time, in epoch milliseconds; None for none.
-        lost: whether retention has removed messages that the run needed.
+        lost: whether the topic has lost messages that the run needed.
     """
 
     windows: frozenset[OpenWindow] = frozenset()
@@ -88,6 +89,7 @@ class Journal:
         self._positions = _positions(entry)
         self._watermark: int | None = entry.get("watermark")
         self._needs = _needs(entry)
+        self._checksums = _checksums(entry)
         self._lost_before: int | None = entry.get("lost_before")
         if entry.get("stopped_at") is not None or entry.get("ended_at") is not None:
             self._write(self._windows)
@@ -98,6 +100,7 @@ class Journal:
         watermark: int | None,
         committed: Iterable[Offsets] = (),
         taken: Iterable[tuple[Offsets, Iterable[OpenWindow]]] = (),
+        read: Iterable[tuple[int, Sequence[Checksum]]] = (),
     ) -> None:
         """Add open windows to the journal; they are in the file when this returns.
 
@@ -108,11 +111,15 @@ class Journal:
             committed: where batches of a feed with offsets stand that are about to be acknowledged.
             taken: where all batches stand that are not acknowledged, and the windows of their reports: an
                 engine may commit a batch before one that was taken earlier.
+            read: the partition of each batch that is about to be acknowledged, and checksums of its messages.
         """
         passed = -(2**62) if watermark is None else watermark - self.kept
         with self._lock:
             new = {window for window in windows if window.end > passed} - self._windows
             moved = False
+            for partition, checksums in read:
+                known = self._checksums.get(partition, ())
+                self._checksums[partition] = thinned(sorted({*known, *checksums}))
             for partition, _, after in committed:
                 moved = True
                 self._positions[partition] = max(after, self._positions.get(partition, 0))
@@ -124,6 +131,11 @@ class Journal:
                 self._watermark = watermark
             if new or moved:
                 self._write({window for window in self._windows | new if window.end > passed})
+
+    @property
+    def last_read(self) -> dict[int, Checksum]:
+        """By partition, the checksum of the last message that was committed."""
+        return {partition: checksums[-1] for partition, checksums in self._checksums.items() if checksums}
 
     def begin(self, positions: Mapping[int, int]) -> None:
         """Record where partitions begin whose offset is not known yet, for the runs that follow."""
@@ -194,6 +206,7 @@ class Journal:
                     "needs": [
                         [*window, sorted(needs.items())] for window, needs in sorted(self._needs.items())
                     ],
+                    "checksums": sorted(self._checksums.items()),
                     "lost_before": self._lost_before,
                 }
             stream.write(json.dumps(entry).encode() + b"\n")
@@ -287,6 +300,15 @@ def positions_before(output: str) -> dict[int, int]:
     return positions
 
 
+def checksums_before(output: str) -> dict[int, list[Checksum]]:
+    """By partition, the checksums of messages that the runs into an output folder have read, in order."""
+    checksums: dict[int, set[Checksum]] = {}
+    for entry in matching(FileSystems.join(literal(output), RUNS, "*", "journal-*.json")):
+        for partition, of_partition in _checksums(_entry(entry.path)).items():
+            checksums.setdefault(partition, set()).update(of_partition)
+    return {partition: sorted(of_partition) for partition, of_partition in checksums.items()}
+
+
 class Left(NamedTuple):
     """What the reader of a run with offsets left in its journal.
 
@@ -342,6 +364,10 @@ def _needs(entry: dict[str, Any]) -> dict[Bounds, dict[int, int]]:
 
 def _positions(entry: dict[str, Any]) -> dict[int, int]:
     return dict(entry.get("positions", ()))
+
+
+def _checksums(entry: dict[str, Any]) -> dict[int, list[Checksum]]:
+    return {partition: [Checksum(*each) for each in known] for partition, known in entry.get("checksums", ())}
 
 
 def _entries(folder: str, kind: str = "journal") -> Iterator[dict[str, Any]]:

@@ -25,7 +25,8 @@ from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of, passes
+from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksum_of, thinned
+from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, identity_of, passes
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.windows import FAR
@@ -43,8 +44,6 @@ LOOKING_SECONDS, FINDING_SECONDS = 0.5, 5.0
 ANSWER_SECONDS = 10.0
 #: Seconds without an answer of the brokers after which a warning is logged.
 QUIET_SECONDS = 60.0
-#: librdkafka must have a group, even where nothing is committed.
-NO_GROUP = "ldpbeam-without-a-group"
 
 
 @dataclass(frozen=True)
@@ -123,6 +122,12 @@ class _Consumed(OpenFeed):
         #: The offset at which librdkafka last came to the end, by partition. It says so once for each end.
         self._reached: dict[int, int] = {}
         self._ends: dict[int, Ends] = {}
+        #: By partition, the checksum of the last message that was taken.
+        self._last = dict(share.read)
+        #: By partition, the checksum of the message that must come first: it was taken already.
+        self._expected: dict[int, Checksum] = {}
+        #: Whether brokers were away since messages were last compared.
+        self._doubtful = False
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._problem: str | None = None
@@ -152,6 +157,7 @@ class _Consumed(OpenFeed):
                     self._clear_before(partition, starts.get(partition, 0))
                     self._waiting[partition] = deque()
                     self._ends[partition] = Ends(elapsed())
+                    self._expect(partition)
             self._consumer.incremental_assign([self._at(partition) for partition in new])
 
     def _clear_before(self, partition: int, start: int) -> None:
@@ -160,11 +166,31 @@ class _Consumed(OpenFeed):
         ours = [message for message in self._record.suspects if message.startswith(named)]
         self._record.clear(message for message in ours if int(message.removeprefix(named)) < start)
 
+    def _expect(self, partition: int) -> None:
+        """Read the last message that was taken once more: a broker that was away may have lost it."""
+        last = self._last.get(partition)
+        if last is not None and last.offset < self._positions[partition]:
+            self._expected[partition] = last
+
     def _at(self, partition: int) -> Any:
-        return self._kafka.TopicPartition(self.feed.topic.name, partition, self._positions[partition])
+        expected = self._expected.get(partition)
+        offset = self._positions[partition] if expected is None else expected.offset
+        return self._kafka.TopicPartition(self.feed.topic.name, partition, offset)
+
+    def _read_again(self) -> None:
+        """Fetch anew what was not taken, and before it the last message that was."""
+        with self._lock:
+            for partition, waiting in self._waiting.items():
+                waiting.clear()
+                self._reached.pop(partition, None)
+                self._expect(partition)
+            places = [self._at(partition) for partition in self._waiting]
+        self._consumer.incremental_unassign(places)
+        self._consumer.incremental_assign(places)
 
     def _remember_error(self, error: Any) -> None:
         self._error = error.str()
+        self._doubtful = True
 
     def take(self) -> FeedBatch | None:
         if self._problem is not None:
@@ -195,7 +221,13 @@ class _Consumed(OpenFeed):
             waiting.extendleft(reversed(rest))
             self._positions[partition] = self._afters[partition] = after
             self._pass_end(partition)
-        return batch._replace(receipts=[f"{partition}:{after}"], offsets=Offsets(partition, first, after))
+            taken = [each.checksum for each in received[: len(batch.receipts)] if each.checksum is not None]
+            self._last[partition] = taken[-1]
+        return batch._replace(
+            receipts=[f"{partition}:{after}"],
+            offsets=Offsets(partition, first, after),
+            checksums=thinned(taken),
+        )
 
     def _longest(self) -> tuple[int, deque[Received]]:
         """The partition with the most waiting messages, and these messages."""
@@ -206,13 +238,24 @@ class _Consumed(OpenFeed):
         """Let the messages wait that librdkafka has fetched."""
         # Without a clock of the server, a message counts as published when it came.
         now = time.time_ns() // 1_000_000
-        for message in self._consumer.consume(TAKEN_AT_ONCE, 0):
+        messages = self._consumer.consume(TAKEN_AT_ONCE, 0)
+        if self._doubtful:
+            self._doubtful = False
+            self._read_again()
+            return
+        for message in messages:
             partition, error = message.partition(), message.error()
             if error is None:
+                received = self._received(message, now)
                 with self._lock:
-                    self._waiting[partition].append(self._received(message, now))
+                    if self._expected.pop(partition, received.checksum) != received.checksum:
+                        self._lose(partition)
+                    elif message.offset() >= self._positions[partition]:
+                        self._waiting[partition].append(received)
             elif error.code() == self._errors._PARTITION_EOF:
                 with self._lock:
+                    if self._expected.pop(partition, None) is not None:
+                        self._lose(partition)
                     self._reached[partition] = message.offset()
                     self._pass_end(partition)
             elif message.topic() is None:
@@ -235,7 +278,7 @@ class _Consumed(OpenFeed):
         """Convert a message that librdkafka delivered."""
         kind, published = message.timestamp()
         published = published if kind == self._kafka.TIMESTAMP_LOG_APPEND_TIME else now
-        return Received(str(message.offset()), message_of(message), published)
+        return Received(str(message.offset()), message_of(message), published, checksum=checksum_of(message))
 
     def _look_on(self) -> None:
         """Ask again and again where partitions end, and sometimes whether there are new ones."""
@@ -274,13 +317,11 @@ class _Consumed(OpenFeed):
             self._go_on(partition, first, end)
 
     def _go_on(self, partition: int, first: int, end: int) -> None:
-        """Read a partition on from the first message that there is."""
+        """Read a partition on from the first message that there is, if it has kept its end."""
         position = self._positions[partition]
-        if position > end:
-            self._problem = (
-                f"partition {partition}: there is no message at offset {position:,}, and it ends at {end:,}: "
-                "the topic was made anew or has lost messages; read it into another folder"
-            )
+        expected = self._expected.pop(partition, None)
+        if position > end or (expected is not None and expected.offset >= first):
+            self._lose(partition)
             return
         self._out_of_range.discard(partition)
         if position < first:
@@ -292,8 +333,16 @@ class _Consumed(OpenFeed):
             with self._lock:
                 self._positions[partition] = first
                 self._lost = time.time_ns() // 1_000_000
+        elif expected is None:
+            self._expect(partition)
         self._consumer.incremental_unassign([self._at(partition)])
         self._consumer.incremental_assign([self._at(partition)])
+
+    def _lose(self, partition: int) -> None:
+        self._problem = (
+            f"partition {partition}: the message before offset {self._positions[partition]:,} is not the one "
+            "that was read: the broker has lost the end of the log; start again, to go on with what there is"
+        )
 
     def _find(self) -> None:
         name = self.feed.topic.name

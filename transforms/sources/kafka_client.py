@@ -41,6 +41,8 @@ _PASSING = (
     "UNKNOWN_LEADER_EPOCH",
     "UNKNOWN_TOPIC_OR_PART",
 )
+#: librdkafka must have a group, even where nothing is committed.
+NO_GROUP = "ldpbeam-without-a-group"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

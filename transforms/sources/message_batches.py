@@ -15,6 +15,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.decoding import DEFEATED, PROBLEM, TOGETHER, Record
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
+from ldpbeam.transforms.sources.kafka_checksums import Checksum
 
 
 class Received(NamedTuple):
@@ -25,12 +26,14 @@ class Received(NamedTuple):
         message: the id and the contents.
         published: when it was published, in epoch milliseconds.
         settled: whether no older message can still be on its way because a pull before this one failed.
+        checksum: of the message, if it has an offset.
     """
 
     receipt: str
     message: Message
     published: int
     settled: bool = True
+    checksum: Checksum | None = None
 
 
 def next_batch(

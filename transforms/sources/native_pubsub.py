@@ -1,4 +1,4 @@
-"""Beam's own Pub/Sub transform: native on Dataflow, slow on the local engine without Prism."""
+"""Beam's own Pub/Sub transform, which Dataflow replaces by a source of its own."""
 
 from __future__ import annotations
 

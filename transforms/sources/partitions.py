@@ -130,6 +130,10 @@ class Watermarks:
         """The event time from which on reports of a partition are expected; None before any is known."""
         return self._of(partition).watermark.expected
 
+    def anchors(self, partition: int) -> tuple[int, ...]:
+        """The event times around which the reports of a partition lie; none before there are any."""
+        return self._of(partition).watermark.anchors
+
     @property
     def idle(self) -> int:
         """For how many milliseconds no partition of any reader is known to have had anything to take."""

@@ -10,22 +10,28 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError
 
-from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.files import json_lines, parquet
-from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
+from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import IN
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
-from ldpbeam.transforms.sources.files import BadFile, FileRange, ReportFile, check_unchanged, split
+from ldpbeam.transforms.sources.files import (
+    BAD_FILE,
+    BadFile,
+    FileRange,
+    ReportFile,
+    check_unchanged,
+    reason_of,
+    split,
+)
 from ldpbeam.transforms.storage import open_raw
 
-BAD_FILE = "bad_file"
-CORRUPT_BLOCK = "corrupt_block"
 NOT_JSON = "not_json"
 #: The reasons of dead letters that mean damage, where the number of lost reports is not known.
-DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK})
+DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK, per_byte.TOO_MANY_REPORTS})
 #: Dead letters of a file are emitted when there are this many, or have this many bytes: a line may have 8 MB.
 MOST_LETTERS, MOST_LETTER_BYTES = 1_000, 8 * 2**20
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
@@ -73,7 +79,7 @@ def split_or_keep(file: ReportFile | BadFile, length: int | None = None) -> Iter
     try:
         yield from split(file, length)
     except (BeamIOError, OSError, ValueError) as error:
-        yield BadFile(file.path, str(error))
+        yield BadFile(file.path, str(error), reason_of(error))
 
 
 @dataclass(eq=False)
@@ -113,7 +119,7 @@ def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.Re
     A gzipped file counts as a whole or not at all.
     """
     if isinstance(element, BadFile):
-        yield _bad_file(element.path, None, element.problem)
+        yield _bad_file(element.path, None, element.problem, element.reason)
         return
     try:
         with open_raw(element.path) as stream:
@@ -121,11 +127,11 @@ def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.Re
             yield from _READERS[element.format](stream, element, columns)
             check_unchanged(stream, element, read=True)
     except (BeamIOError, OSError, ValueError) as error:
-        yield _bad_file(element.path, element.start, str(error))
+        yield _bad_file(element.path, element.start, str(error), reason_of(error))
 
 
-def _bad_file(path: str, position: int | None, problem: str) -> DeadLetter:
-    return DeadLetter(path, position, None, BAD_FILE, problem, 1, path.encode())
+def _bad_file(path: str, position: int | None, problem: str, reason: str) -> DeadLetter:
+    return DeadLetter(path, position, None, reason, problem, 1, path.encode())
 
 
 def _read_avro(stream: IO[bytes], part: FileRange, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
@@ -134,7 +140,7 @@ def _read_avro(stream: IO[bytes], part: FileRange, columns: Columns) -> Iterator
     for item in avro.decode_blocks(header, blocks, columns):
         if isinstance(item, Block):
             yield DeadLetter(
-                part.path, item.position, None, CORRUPT_BLOCK, item.problem, item.reports, item.data
+                part.path, item.position, None, item.reason, item.problem, item.reports, item.data
             )
         else:
             yield item
@@ -153,7 +159,8 @@ def _read_parquet(
             groups = parquet.row_groups(stream)
             lost = groups[index] - reports if index < len(groups) else 1
             description = f"{part.path} row group {index}".encode()
-            yield DeadLetter(part.path, index, None, CORRUPT_BLOCK, str(error), max(1, lost), description)
+            reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
+            yield DeadLetter(part.path, index, None, reason, str(error), max(1, lost), description)
 
 
 def _read_lines(

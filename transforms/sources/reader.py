@@ -36,7 +36,7 @@ class Taken(NamedTuple):
     Attributes:
         batch: the batch.
         watermark: the watermark by which its reports are late, in epoch milliseconds; None before any.
-        arrival: how it came; None if no other process reads it again.
+        arrival: how it came; None outside of a stream of ours.
     """
 
     batch: FeedBatch
@@ -187,14 +187,11 @@ class Reader(UnboundedReader):
         times = event_times(batch)
         self._oldest = int(times.min()) if len(times) else None
         expected = self.shared.oldest_expected(batch.partition, times)
-        judged_by, arrival = self.shared.arrival(batch)
-        clock = shared_feed.now() if arrival is None else arrival.clock
-        windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, clock))
-        receipts = tuple(batch.receipts)
-        pending = Pending(
-            self.name, self._number, expected, windows, receipts, batch.partition, batch.offsets
-        )
-        self.shared.take(pending, times, batch)
+        judged_by, arrival = self.shared.arrival(batch, times)
+        windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, arrival))
+        standing = batch.partition, batch.offsets, batch.checksums
+        pending = Pending(self.name, self._number, expected, windows, tuple(batch.receipts), *standing)
+        self.shared.take(pending)
         # The journal and the metrics have it as of the last batch.
         self._watermark()
         self._taken = Taken(batch, judged_by, arrival)

@@ -1,16 +1,17 @@
 """What a process that reads a feed again knows of the one before, so that each report has the same fate.
 
-Whether a report is late or out of range depends on the watermark and the clock when its batch was taken. So
-these are written to the journal as *steps*: from an offset on, batches of a partition had a watermark and a
-clock. They change only when a window expires or a minute is over; in between, batches have those of the step.
+Whether a report is late or out of range depends on the watermark, the clock and the anchors when its batch
+was taken. So these are written to the journal as *steps*, which hold from an offset of a partition on. They
+change only when a window expires, an anchor moves, or a minute is over; in between, batches have those of the
+step.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.reports.counts import of_batch
@@ -22,11 +23,18 @@ CLOCK = 60_000
 
 
 class Step(NamedTuple):
-    """The watermark, None before there was one, and the clock of the batches from an offset on."""
+    """The watermark (None before there was one), the clock and the anchors of batches from an offset on."""
 
     offset: int
     watermark: int | None
     clock: int
+    anchors: tuple[int, ...] = ()
+
+    @classmethod
+    def of_json(cls, step: Sequence[Any]) -> Step:
+        """A step as it was read from a file of JSON."""
+        offset, watermark, clock, anchors = step
+        return cls(offset, watermark, clock, tuple(anchors))
 
 
 @dataclass(frozen=True)
@@ -66,10 +74,12 @@ class Arrivals:
     Args:
         replay: what that process left.
         windows: the windows of the study.
+        disorder: how many milliseconds out of order reports arrive at most.
     """
 
-    def __init__(self, replay: Replay, windows: Windows) -> None:
+    def __init__(self, replay: Replay, windows: Windows, disorder: int = 0) -> None:
         self._windows = windows
+        self._disorder = disorder
         self._settled = replay.settled
         self._starts = dict(replay.starts)
         self._counted = dict(replay.counted)
@@ -80,7 +90,9 @@ class Arrivals:
             for partition, steps in replay.steps
         }
 
-    def of(self, offsets: Offsets, watermark: int | None, now: int) -> tuple[int | None, Arrival]:
+    def of(
+        self, offsets: Offsets, watermark: int | None, now: int, anchors: tuple[int, ...] = ()
+    ) -> tuple[int | None, Arrival]:
         """(the watermark of a batch, its arrival).
 
         Offsets may have no message: those of transactions, and of what was compacted. So a batch is judged by
@@ -90,6 +102,7 @@ class Arrivals:
             offsets: where the batch stands; none of its messages are on both sides of a cut.
             watermark: the watermark at present, for batches that are taken for the first time.
             now: the clock.
+            anchors: as :meth:`ldpbeam.windows.Windows.near` has them, likewise.
         """
         partition, first, after = offsets
         steps = self.steps.setdefault(partition, [])
@@ -99,10 +112,17 @@ class Arrivals:
         if after <= taken:
             index = bisect.bisect_left(steps, after, key=lambda step: step.offset) - 1
             step = steps[index] if index >= 0 else Step(first, None, now)
-            return step.watermark, Arrival(origin, step.clock, self._settled, after <= counted)
-        if not steps or self._is_over(steps[-1], watermark, now):
-            steps.append(Step(max(first, taken), watermark, now))
-        return steps[-1].watermark, Arrival(origin, steps[-1].clock)
+            return step.watermark, Arrival(
+                origin, step.clock, self._near(step), self._settled, after <= counted
+            )
+        if not steps or self._is_over(steps[-1], watermark, now, anchors):
+            steps.append(Step(max(first, taken), watermark, now, anchors))
+        return steps[-1].watermark, Arrival(origin, steps[-1].clock, self._near(steps[-1]))
+
+    def _near(self, step: Step) -> list[tuple[int, int]] | None:
+        """The event times near the anchors of a step; None if it has none."""
+        spans = self._windows.near(step.anchors, self._disorder)
+        return [(span.start, span.stop) for span in spans] or None
 
     def reads_again(self, positions: Mapping[int, int]) -> bool:
         """Whether a partition, read up to these offsets, has not come to where the earlier process was."""
@@ -115,9 +135,10 @@ class Arrivals:
             offset = needed.get(partition, 0)
             del steps[: max(0, bisect.bisect_right(steps, offset, key=lambda step: step.offset) - 1)]
 
-    def _is_over(self, step: Step, watermark: int | None, now: int) -> bool:
+    def _is_over(self, step: Step, watermark: int | None, now: int, anchors: tuple[int, ...]) -> bool:
         return (
-            now - step.clock >= CLOCK
+            anchors != step.anchors
+            or now - step.clock >= CLOCK
             or now < step.clock
             or self._expired(step.watermark) != self._expired(watermark)
         )

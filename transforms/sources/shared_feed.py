@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, heard, tell
 from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
+from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.sources.reading import Reading
@@ -51,6 +52,7 @@ class Pending(NamedTuple):
         receipts: the receipts with which the feed acknowledges it.
         partition: the partition of the feed that it is from.
         offsets: where it stands; None if the feed has no offsets.
+        checksums: of its messages.
     """
 
     reader: str
@@ -60,6 +62,7 @@ class Pending(NamedTuple):
     receipts: tuple[str, ...]
     partition: int
     offsets: Offsets | None
+    checksums: Sequence[Checksum] = ()
 
 
 class SharedFeed:
@@ -79,7 +82,8 @@ class SharedFeed:
         self.journal = Journal(reading.output, reading.run, number, remembered)
         #: The offset after the last message that was taken, by partition.
         self.positions = dict(positions)
-        self.feed: OpenFeed = reading.feed.open(Share(number, reading.readers, self.positions))
+        share = Share(number, reading.readers, self.positions, self.journal.last_read)
+        self.feed: OpenFeed = reading.feed.open(share)
         self.journal.begin(self.feed.positions)
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
@@ -93,7 +97,9 @@ class SharedFeed:
         # Other readers hold back the watermark until their first claims are read.
         self._watermarks.hear([Claims()] * (reading.readers - 1))
         #: How batches came; None if no other process reads the feed again.
-        self._arrivals = None if reading.replay is None else Arrivals(replay, reading.windows)
+        self._arrivals = (
+            None if reading.replay is None else Arrivals(replay, reading.windows, reading.disorder)
+        )
         self._reading = reading
         self._looked = time.monotonic()
         self._hears_at = 0.0
@@ -107,14 +113,12 @@ class SharedFeed:
         self._lock = threading.Lock()
         self._acknowledging = threading.Lock()
 
-    def take(self, pending: Pending, times: NDArray[np.int64], batch: FeedBatch) -> None:
-        """Add a batch that a reader took, with the event times of its reports."""
+    def take(self, pending: Pending) -> None:
+        """Add a batch that a reader took."""
         with self._lock:
-            partition = batch.partition
-            self._watermarks.take(partition, elapsed(), times, batch.oldest, batch.published)
             self.pending.append(pending)
-            if batch.offsets is not None:
-                self.positions[partition] = batch.offsets.after
+            if pending.offsets is not None:
+                self.positions[pending.partition] = pending.offsets.after
 
     def oldest_expected(self, partition: int, times: NDArray[np.int64]) -> int | None:
         """The oldest event time that is expected, of a batch that is about to be taken; None if none is.
@@ -127,18 +131,27 @@ class SharedFeed:
             times = times[times >= expected]
         return int(times.min()) if len(times) else None
 
-    def arrival(self, batch: FeedBatch) -> tuple[int | None, Arrival | None]:
-        """(the watermark of a batch that was just taken, its arrival).
+    def arrival(self, batch: FeedBatch, times: NDArray[np.int64]) -> tuple[int | None, Arrival]:
+        """(the watermark of a batch that is being taken, its arrival).
 
-        A step that begins with it is in the journal before anybody counts what becomes of the batch.
+        It moves the anchors, and not yet this watermark. A step that begins with it is in the journal before
+        anybody counts what becomes of the batch.
+
+        Args:
+            batch: the batch.
+            times: the event times of its reports.
         """
-        reached = self.watermark()
-        if self._arrivals is None or batch.offsets is None:
-            return reached, None
+        reached, windows = self.watermark(), self._reading.windows
         with self._lock:
+            partition = batch.partition
+            self._watermarks.take(partition, elapsed(), times, batch.oldest, batch.published)
+            anchors = self._watermarks.anchors(partition)
+            if self._arrivals is None or batch.offsets is None:
+                near = (*windows.near(anchors, self._reading.disorder), *windows.crowded(times))
+                return reached, Arrival("", now(), [(span.start, span.stop) for span in near] or None)
             steps = self._arrivals.steps.setdefault(batch.partition, [])
             before = len(steps)
-            judged = self._arrivals.of(batch.offsets, reached, now())
+            judged = self._arrivals.of(batch.offsets, reached, now(), windows.rounded(anchors))
             recorded = list(steps) if len(steps) > before else []
         if recorded:
             self.journal.record(batch.partition, recorded)
@@ -311,6 +324,7 @@ class SharedFeed:
                 self.reported,
                 [batch.offsets for batch in durable if batch.offsets is not None],
                 [(batch.offsets, batch.windows) for batch in taken if batch.offsets is not None],
+                [(batch.partition, batch.checksums) for batch in durable],
             )
             self.feed.acknowledge([receipt for batch in durable for receipt in batch.receipts])
             with self._lock:

@@ -36,6 +36,8 @@ FINISHED = GlobalWindow().max_timestamp() - Duration(60)
 LAST = FINISHED - Duration(60)
 #: The delay is measured over the last reports, this many of them; one batch adds at most the second number.
 REPORTS, REPORTS_OF_A_BATCH = 10_000, 500
+#: The event times of the last batches are this many; one batch adds at most the second number.
+RECENT, RECENT_OF_A_BATCH = 400, 20
 #: One of this many reports may have a false event time and still not move the watermark.
 LIARS = 20
 #: While messages keep arriving, the frontier is the oldest publish time in this many batches: servers deliver
@@ -102,6 +104,7 @@ class Watermark:
         self._silence = 0
         self._reports_at = self._active = elapsed
         self._delays: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._recent = self._delays
         self._delay = 0
         self._oldest: deque[int] = deque(maxlen=BATCHES)
         self._frontier: int | None = None
@@ -174,6 +177,18 @@ class Watermark:
         return min(self._latest + self._silence, self._frontier - self._delay) - self.disorder
 
     @property
+    def anchors(self) -> tuple[int, ...]:
+        """The event times around which reports lie: the delay before the newest publication, and that.
+
+        None before a report was taken.
+        """
+        return (
+            ()
+            if self._newest is None or not len(self._delays)
+            else (self._newest - self._delay, self._newest)
+        )
+
+    @property
     def idle(self) -> int:
         """For how many milliseconds nothing is known to have arrived, since the last batch was taken."""
         return 0 if self._empty is None else max(0, self._empty - self._active)
@@ -197,10 +212,22 @@ class Watermark:
         self._frontier = published if self._frontier is None else max(self._frontier, published)
 
     def _remember(self, delays: NDArray[np.int64]) -> None:
-        """Add the delays of a batch, evenly thinned out, and find the delay of the last reports."""
-        if len(delays) > REPORTS_OF_A_BATCH:
-            places = (np.arange(REPORTS_OF_A_BATCH) + 0.5) * len(delays) / REPORTS_OF_A_BATCH
-            delays = np.sort(delays)[places.astype(np.int64)]
-        self._delays = np.concatenate([self._delays, delays])[-REPORTS:]
-        rank = len(self._delays) // LIARS
-        self._delay = int(np.partition(self._delays, rank)[rank])
+        """Add the delays of a batch to those of the last reports and of the last batches."""
+        of_reports, of_batches = _thinned(delays, REPORTS_OF_A_BATCH), _thinned(delays, RECENT_OF_A_BATCH)
+        self._delays = np.concatenate([self._delays, of_reports])[-REPORTS:]
+        self._recent = np.concatenate([self._recent, of_batches])[-RECENT:]
+        self._delay = _smallest_but_liars(self._delays)
+
+
+def _thinned(delays: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The delays, evenly thinned out if there are more than ``most``."""
+    if len(delays) <= most:
+        return delays
+    places = (np.arange(most) + 0.5) * len(delays) / most
+    return np.sort(delays)[places.astype(np.int64)]
+
+
+def _smallest_but_liars(delays: NDArray[np.int64]) -> int:
+    """The smallest delay, once one in :data:`LIARS` is left out."""
+    rank = len(delays) // LIARS
+    return int(np.partition(delays, rank)[rank])

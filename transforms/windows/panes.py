@@ -31,11 +31,14 @@ from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.keys import WindowKey
+from ldpbeam.transforms.windows.waiting import timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
 #: The gains in the state of a window are merged once for this many new gains, on average.
 SIDE_BY_SIDE = 4
+#: Tells the timer of a window's panes from those of its partitions.
+PANE = "pane"
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,9 @@ class _Window(beam.DoFn):
         key, gained = element
         statistics.add(gained)
         due.set(_after(key, 1))
+        if self.stop is not None:
+            assert key.window is not None
+            timer_is_set(self.stop.run, key.attribute, key.window, PANE)
         if self._is_stopped(_after(key, 1)):
             return
         before = self._before(key, fired)
@@ -150,6 +156,9 @@ class _Window(beam.DoFn):
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """Fire the pane on time, or a late pane after a change; at last delete the state."""
+        if self.stop is not None:
+            assert key.window is not None
+            timer_fired(self.stop.run, key.attribute, key.window, PANE)
         if self._is_stopped(time):
             first = self.early is None and self.earlier is None and time == _after(key, 1)
             before = _Fired() if first else self._before(key, fired)

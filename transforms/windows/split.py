@@ -15,8 +15,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.batches import arrival_of
-from ldpbeam.transforms.reports.counts import COUNTS, ENTERED, LATE, OUT_OF_RANGE, of_window
+from ldpbeam.transforms.reports.batches import Arrival, arrival_of, out_of_range
+from ldpbeam.transforms.reports.counts import COUNTS, ENTERED, LATE, OUT_OF_RANGE, TOO_FAR, of_window
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
@@ -58,8 +58,8 @@ class Split(beam.DoFn):
 
     Attributes:
         pieces: how batches are cut.
-        clock: whether reports dated a day or more ahead of this machine's clock, or longer before it than the
-            study's ``max_age``, are out of range; then the study has windows.
+        clock: whether reports dated a day or more ahead of the clock, longer before it than the study's
+            ``max_age``, or too far from other reports, are out of range; then the study has windows.
     """
 
     pieces: Pieces
@@ -75,18 +75,20 @@ class Split(beam.DoFn):
         origin, counted = ("", False) if arrival is None else (arrival.origin, arrival.counted)
         if self.clock:
             assert self.pieces.windows is not None
-            now = time.time_ns() // 1_000_000 if arrival is None else arrival.clock
-            outside = self.pieces.windows.implausible(batch.column("event_time").to_numpy(), now)
+            came = Arrival("", time.time_ns() // 1_000_000) if arrival is None else arrival
+            outside, far = out_of_range(self.pieces.windows, batch.column("event_time").to_numpy(), came)
             if outside.any():
                 if not counted:
                     yield count(OUT_OF_RANGE, int(outside.sum()), origin)
+                if far.any() and not counted:
+                    yield count(TOO_FAR, int(far.sum()), origin)
                 batch = batch.filter(pa.array(~outside))
         entered = batch.num_rows
         for name, reports in self.pieces.gather(batch):
             entered -= reports if name == LATE else 0
             if not counted:
                 yield count(name, reports, origin)
-        if arrival is not None and not counted:
+        if origin and not counted:
             yield count(ENTERED, entered, origin)
         if self.pieces.reports >= GATHERED_REPORTS:
             for at, key, piece in self._taken():

@@ -34,6 +34,7 @@ from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, outputs
+from ldpbeam.transforms.windows.waiting import timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
 
@@ -155,6 +156,8 @@ class FoldWindow(beam.DoFn):
             return
         reports.add(batch)
         due.set(timestamp(window[1]))
+        if self.stop is not None:
+            timer_is_set(self.stop.run, key.attribute, window, key.partition)
         now = before._replace(waiting=before.waiting + batch.num_rows)
         if self.early is not None or not before.waiting:
             progress.write(now)
@@ -172,7 +175,10 @@ class FoldWindow(beam.DoFn):
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[Any]:
         """Emit at the window's end and later; at its expiry delete the reports, later the ``closed`` mark."""
-        end = self._window(key)[1]
+        window = self._window(key)
+        end = window[1]
+        if self.stop is not None:
+            timer_fired(self.stop.run, key.attribute, window, key.partition)
         if self.stop is not None and self.stop.is_before(time):
             nothing = self.early is None and time == timestamp(end)
             before = self.first if nothing else self._before(progress)

@@ -29,7 +29,8 @@ class KeySums:
         gain: the mean of the value that is reported with the drawn key if its value is 1.
         square_by_chance: the mean square of the value that is reported with another key.
         padding: one, or the number of pairs of which a person draws one.
-        sampled: whether the people who could have named a key are a random part of all people.
+        sampled: whether the people who could have named a key are a random part of all people: each draws
+            the key to be asked for, all keys alike.
     """
 
     asked: Floats

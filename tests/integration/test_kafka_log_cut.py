@@ -1,0 +1,120 @@
+"""A broker that has lost the end of its log, and has new messages at its offsets: the stream sees it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_messages import new_topic, produce
+from stream_messages import MINUTE, WEEK_AGO, by_time, evenly, one_by_one, reports_of, rides
+from stream_runs import Left, statistics_of, streaming
+
+pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+pytestmark = pytest.mark.slow
+
+SIZE = 10 * MINUTE
+STUDY = rides("size: 10m, allowed_lateness: 10m")
+IDLE = ("--stop-when-idle", "3s")
+
+
+def lose_end(broker: Any, data: Path, topic: str, offset: int) -> None:
+    """Start a broker anew without the messages of partition 0 from an offset on, as after a power failure.
+
+    The offset must be the first of a batch of the log, as that of a call of ``produce`` is.
+    """
+    broker.kill()
+    folder = data / f"{topic}-0"
+    log = folder / f"{0:020}.log"
+    content, at, base = log.read_bytes(), 0, 0
+    while at < len(content):
+        base, length = struct.unpack_from(">qi", content, at)
+        if base >= offset:
+            break
+        at += 12 + length
+    assert base == offset
+    with log.open("r+b") as stream:
+        stream.truncate(at)
+    for path in folder.iterdir():
+        if path.suffix in (".index", ".timeindex", ".snapshot"):
+            path.unlink()
+    broker.start()
+
+
+def taken(left: Left, messages: int, settled: bool = False) -> bool:
+    """Whether so many messages of partition 0 were committed, and what became of them is in files."""
+    paths = left.run_folder / "journal-0.json", left.run_folder / "counted.json"
+    if not all(path.exists() for path in paths):
+        return False
+    journal, counted = (json.loads(path.read_text()) for path in paths)
+    has_settled = counted["settled"] is not None or not settled
+    return has_settled and all([0, messages] in each["positions"] for each in (journal, counted))
+
+
+def messages_of(who: str, start: int, length: int, people: int, seed: int) -> list[Any]:
+    return by_time(one_by_one(reports_of(STUDY, who, evenly(start, length, people), seed)))
+
+
+@pytest.mark.parametrize("more", [400, 40])
+def test_what_came_at_the_offsets_of_lost_messages_is_read(
+    more: int, own_kafka: Any, prism: str, batch_of: Any, tmp_path: Path
+) -> None:
+    broker = own_kafka()
+    topic = new_topic(broker.address)
+    options = ["--kafka", broker.address, "--topic", topic, "--max-disorder", "1m"]
+    first = reports_of(STUDY, "kept", evenly(WEEK_AGO, 2 * SIZE, 50), seed=1)
+    lost = reports_of(STUDY, "lost", evenly(WEEK_AGO + 2 * SIZE, SIZE, 100), seed=2)
+    new = reports_of(STUDY, "new", evenly(WEEK_AGO + 3 * SIZE, 2 * SIZE, more // 2), seed=3)
+    for sent in (first, lost):
+        produce(broker.address, topic, by_time(one_by_one(sent)))
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
+        stream.wait_until(lambda: taken(stream.left, 300, settled=True))
+        stream.end(signal.SIGKILL)
+    lose_end(broker, tmp_path / "kafka" / "data", topic, 100)
+    produce(broker.address, topic, by_time(one_by_one(new)))
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+        assert stream.wait() == 3, stream.said
+        left, said = stream.left, " ".join(stream.said.split())
+    assert (
+        "partition 0: the broker has lost the end of the log: 200 messages that were read, from offset 100"
+        in said
+    )
+    assert "200 reports that were read are in no estimate" in said
+    assert left.statistics == statistics_of(batch_of([*first, *new]).snapshots)
+    # The first window had settled with all of its reports.
+    assert {(s.window, s.complete) for s in left.snapshots.values()} == {
+        ((WEEK_AGO + n * SIZE, WEEK_AGO + (n + 1) * SIZE), n == 0) for n in (0, 1, 3, 4)
+    }
+    assert (left.accounting["in"], left.accounting["used"]) == (300 + more, 100 + more)
+    # What is there now is known: the next run finds nothing new.
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+        assert stream.wait() == 0, stream.said
+        assert stream.left.accounting["in"] == 0
+
+
+def test_a_stream_that_reads_while_the_log_loses_its_end_takes_no_message_for_another(
+    own_kafka: Any, prism: str, tmp_path: Path
+) -> None:
+    broker = own_kafka()
+    topic = new_topic(broker.address)
+    options = ["--kafka", broker.address, "--topic", topic, "--max-disorder", "1m"]
+    produce(broker.address, topic, messages_of("kept", WEEK_AGO, SIZE, 50, 1))
+    produce(broker.address, topic, messages_of("lost", WEEK_AGO, SIZE, 100, 2))
+    with streaming(tmp_path, STUDY, prism, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
+        stream.wait_until(lambda: taken(stream.left, 300))
+        # It does not ask while it is stopped, and so sees no end before the one that it had read.
+        stream.process.send_signal(signal.SIGSTOP)
+        lose_end(broker, tmp_path / "kafka" / "data", topic, 100)
+        produce(broker.address, topic, messages_of("new", WEEK_AGO + SIZE, SIZE, 200, 3))
+        stream.process.send_signal(signal.SIGCONT)
+        assert stream.wait() == 2, stream.said
+        assert "the message before offset 300 is not the one that was read" in " ".join(stream.said.split())
+        assert stream.left.accounting["in"] == 300
+    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+        assert stream.wait() == 3, stream.said
+        assert (stream.left.accounting["in"], stream.left.accounting["used"]) == (700, 500)

@@ -1,0 +1,118 @@
+"""How many windows of a stream a client can open: those near the other reports, and no others.
+
+The most is a number, whichever the size of the windows. What is refused is counted, and is the same when
+another process reads it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.driven_source import DISORDER, NOW, SECOND, Driven
+
+from ldpbeam.transforms.reports.batches import Arrival, out_of_range
+from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.sources.replay import Arrivals, Replay, Step
+from ldpbeam.windows import MANY_REPORTS, Windows
+
+Drive = Callable[..., Driven]
+DAY = 86_400 * SECOND
+MOST = 90
+
+
+def of_size(seconds: int, **options: Any) -> Windows:
+    return Windows(seconds * SECOND, seconds * SECOND, most_open=MOST, **options)
+
+
+def opened(driven: Driven) -> set[int]:
+    """The starts of the windows that were opened, in seconds before the test began."""
+    return {(window.start - NOW) // SECOND for window in driven.named}
+
+
+@pytest.mark.parametrize("seconds", [10, 60, 3600])
+def test_a_message_opens_no_more_than_the_most_whatever_the_size_of_the_windows(
+    drive: Drive, seconds: int
+) -> None:
+    driven = drive(windows=of_size(seconds))
+    driven.come(*(-number * seconds for number in range(5_000)))
+    driven.commit()
+    assert MOST / 6 <= len(driven.named) <= MOST + 2
+
+
+def test_a_second_message_opens_no_others(drive: Drive) -> None:
+    driven = drive(windows=of_size(10))
+    driven.come(*(-10 * number for number in range(5_000)))
+    driven.come(*(-10 * number for number in range(5_000)))
+    driven.come(*(10 * number for number in range(5_000)))
+    driven.commit()
+    assert len(driven.named) <= MOST + 2
+
+
+def test_reports_of_now_are_counted_though_others_came_first(drive: Drive) -> None:
+    driven = drive(windows=of_size(10))
+    driven.come(*(-10 * number for number in range(1_000, 6_000)))
+    driven.come(-1, -15)
+    driven.commit()
+    assert {-10, -20} <= opened(driven)
+
+
+def test_reports_of_a_backlog_are_near_each_other(drive: Drive) -> None:
+    """They are a week old, and in order but for the disorder."""
+    driven = drive(windows=of_size(10))
+    for hundred in range(30):
+        driven.come(*(100 * hundred - 600_000 + second for second in range(0, 100, 5)))
+    driven.commit()
+    assert len(driven.named) == 30 * 10
+
+
+def test_windows_with_many_reports_are_open_wherever_they_lie(drive: Drive) -> None:
+    """As in the file of a day that is sorted by user."""
+    driven = drive(windows=of_size(10))
+    far = [-10_000, -20_000, -30_000]
+    many, few = np.repeat(far[:2], MANY_REPORTS), np.repeat(far[2:], MANY_REPORTS - 1)
+    driven.come(*many.tolist(), *few.tolist(), *[-1] * 1_000)
+    driven.commit()
+    assert opened(driven) == {-10_000, -20_000, -10}
+
+
+def test_reports_may_be_as_late_and_out_of_order_as_was_declared() -> None:
+    lateness = 1_000 * SECOND
+    (span,) = of_size(1, allowed_lateness=lateness).near([0], DISORDER)
+    assert span.start == -2 * (lateness + DISORDER)
+    (span,) = of_size(1).near([0], 0)
+    assert (span.start, span.stop) == (-MOST // 6 * SECOND, MOST // 6 * SECOND)
+
+
+def test_what_is_refused_has_a_count_of_its_own() -> None:
+    """It is among what is out of range, beside what is too old or in the future."""
+    windows = of_size(10)
+    times = np.array([NOW, NOW - 1_000 * SECOND, NOW + 2 * DAY, NOW - 10 * DAY])
+    outside, far = out_of_range(windows, times, Arrival("", NOW, [(NOW - 9, NOW + 9)]))
+    assert outside.tolist() == [False, True, True, True]
+    assert far.tolist() == [False, True, False, False]
+    outside, far = out_of_range(windows, times, Arrival("", NOW))
+    assert (outside.tolist(), far.any()) == ([False, False, True, True], False)
+
+
+def test_another_process_refuses_the_same() -> None:
+    windows = of_size(10)
+    first = Arrivals(Replay(), windows)
+    anchors = windows.rounded((NOW,))
+    _, came = first.of(Offsets(0, 0, 10), None, NOW, anchors)
+    first.of(Offsets(0, 10, 20), None, NOW, windows.rounded((NOW + 900 * SECOND,)))
+    steps = tuple((partition, tuple(of)) for partition, of in first.steps.items())
+    assert [step.offset for step in steps[0][1]] == [0, 10]
+    again = Arrivals(Replay(((0, 0),), (), ((0, 20),), steps), windows)
+    assert again.of(Offsets(0, 0, 7), None, NOW + DAY, (NOW + DAY,))[1].near == came.near
+    assert again.of(Offsets(0, 7, 10), None, NOW + DAY, (NOW + DAY,))[1].near == came.near
+    assert Step.of_json([0, None, NOW, [5]]) == Step(0, None, NOW, (5,))
+
+
+def test_anchors_move_with_parts_of_the_windows_around_them() -> None:
+    """So a step is written when they do, and not with each batch."""
+    windows = Windows(SECOND, SECOND)
+    moved = {windows.rounded((NOW + millisecond,)) for millisecond in range(0, 60 * SECOND, 100)}
+    assert 2 <= len(moved) <= 3

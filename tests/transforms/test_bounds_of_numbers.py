@@ -1,0 +1,172 @@
+"""The table of ``docs/security.md``: what is beyond the most that a client can make is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.security_page import rows_of, section
+
+from ldpbeam.schemas.encodings import per_byte
+from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, write_block, write_header
+from ldpbeam.schemas.messages import binary
+from ldpbeam.schemas.messages.decode import ARROW, BadMessage, Message, decode_messages
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.reports.validation import Validation, wanted_columns
+from ldpbeam.transforms.sources.files import match, sniff_all
+from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
+
+STUDY = parse_study(
+    """
+study: bounds
+attributes:
+  x:
+    domain: {categories: [tea, coffee]}
+    services: {app: {mechanism: grr, epsilon: 1.0}}
+"""
+)
+COLUMNS = wanted_columns(STUDY, None, None)
+TABLE = {row[0]: row[1:] for row in rows_of(section("How many a client can make"))}
+
+
+def decoded(path: Path) -> list[Any]:
+    good, bad = sniff_all(match([str(path)]))
+    return [
+        item for file in [*good, *bad] for part in split_or_keep(file) for item in read_range(part, COLUMNS)
+    ]
+
+
+def outcome(items: list[Any]) -> Counter[str]:
+    """How many reports decode, and how many dead letters there are of each reason."""
+    found: Counter[str] = Counter()
+    for item in items:
+        if isinstance(item, DeadLetter | BadMessage):
+            found[item.reason] += 1
+        else:
+            found["decoded"] += item.num_rows
+    return found
+
+
+def number(text: str) -> int:
+    """The first number of a cell."""
+    return int(re.search(r"[\d,]+", text)[0].replace(",", ""))  # type: ignore[index]
+
+
+#: Makes input of a number of reports, and gives what is decoded of it; how many the bound permits.
+Made = tuple[Callable[[int], list[Any]], int]
+
+
+def lines(folder: Path, most: int) -> Made:
+    path = folder / "in.gz"
+    size = 5_000
+
+    def of(count: int) -> list[Any]:
+        packed = gzip.compress(b"{}\n" * count, 9)
+        # Empty members of gzip fill the file to its size.
+        filled = packed + gzip.compress(b"") * ((size - len(packed)) // 20)
+        path.write_bytes(filled + bytes(size - len(filled)))
+        return decoded(path)
+
+    return of, most * size
+
+
+def avro_blocks(folder: Path, most: int, width: int = 1) -> Made:
+    fields = [{"name": "user_id", "type": "string"}]
+    fields += [{"name": f"f{index}", "type": "null"} for index in range(width - 1)]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    path, size = folder / "in.avro", 2_000
+
+    def of(count: int) -> list[Any]:
+        deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+        packed = deflate.compress(bytes(count)) + deflate.flush()
+        # Bytes behind the deflated ones are ignored, as other readers ignore them.
+        block = packed + bytes(size - SYNC_SIZE - len(packed))
+        with path.open("wb") as stream:
+            write_header(stream, schema, {}, bytes(range(SYNC_SIZE)), "deflate")
+            write_block(stream, count, block, bytes(range(SYNC_SIZE)))
+        return decoded(path)
+
+    return of, most * size // (1 if width == 1 else width + 1)
+
+
+def parquet(folder: Path, most: int) -> Made:
+    path = folder / "in.parquet"
+    padding = pa.array([np.random.default_rng(1).bytes(10_000)])
+
+    def of(count: int) -> list[Any]:
+        table = pa.table({"user_id": pa.nulls(count, pa.int32()), "p": pa.repeat(padding[0], count)})
+        pq.write_table(table, path, store_schema=False)
+        return decoded(path)
+
+    of(1)
+    most_rows = most * path.stat().st_size
+    of(most_rows)
+    return of, most * path.stat().st_size
+
+
+def arrow(folder: Path, most: int) -> Made:
+    def message(count: int) -> bytes:
+        stream = io.BytesIO()
+        batch = pa.record_batch({"user_id": pa.nulls(count, pa.null())})
+        with pa.ipc.new_stream(stream, batch.schema) as writer:
+            writer.write_batch(batch)
+        return stream.getvalue()
+
+    def of(count: int) -> list[Any]:
+        return list(decode_messages([Message("1", message(count), ARROW)], COLUMNS))
+
+    return of, most * len(message(1))
+
+
+BOUNDS: dict[str, tuple[Any, int]] = {
+    "lines of gzipped JSON lines": (lines, per_byte.OF_LINES),
+    "reports of Avro, of any codec": (avro_blocks, per_byte.OF_RECORDS),
+    "reports of Parquet, of any codec and encoding": (parquet, per_byte.OF_COLUMNS),
+    "reports of an Arrow message": (arrow, per_byte.OF_COLUMNS),
+    "values of Avro records, and of Parquet columns that are read": (
+        lambda folder, most: avro_blocks(folder, most, width=500),
+        per_byte.VALUES,
+    ),
+}
+
+
+@pytest.mark.parametrize("row", BOUNDS)
+def test_what_is_within_the_bound_is_read_and_one_more_is_refused(row: str, tmp_path: Path) -> None:
+    at_most, beyond, _ = TABLE[row]
+    make, most = BOUNDS[row]
+    assert number(at_most) == most
+    of, bound = make(tmp_path, number(at_most))
+    assert outcome(of(bound)) == {"decoded": bound}
+    assert outcome(of(bound + 1)) == {"too_many_reports": 1}
+    assert "too_many_reports" in beyond and "too_many_reports" in DAMAGE
+
+
+def test_an_arrow_message_has_no_more_reports_than_fit_into_memory() -> None:
+    assert f"{binary.MOST_REPORTS:,}" in TABLE["reports of an Arrow message"][0]
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet", "arrow"])
+def test_a_byte_makes_one_dead_letter_and_all_reports_are_counted(kind: str, tmp_path: Path) -> None:
+    assert number(TABLE["dead letters of reports that decode"][0]) == 1
+    make, most = {"avro": (avro_blocks, 4), "parquet": (parquet, 8), "arrow": (arrow, 8)}[kind]
+    of, bound = make(tmp_path, most)
+    kept = of(bound)
+    letters = [part for batch in kept for part in Validation(STUDY).validate(batch).letters]
+    assert sum(part.column("reports").to_numpy().sum() for part in letters) == bound
+    singles = sum(part.num_rows for part in letters)
+    assert bound // (2 * most) < singles <= bound // most + len(kept)
+
+
+def test_the_table_names_what_is_tested() -> None:
+    assert {*BOUNDS, "dead letters of reports that decode"} <= {*TABLE}

@@ -1,0 +1,103 @@
+"""Checksums of messages that were read, by which it is seen that an offset has another message now.
+
+A broker that lost the end of a log, in a power failure or because it became the leader without it, gives the
+offsets of what is lost to new messages. One that has no replicas does not even count its leader epoch up.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
+
+#: The most checksums of a partition that are kept.
+MOST = 500
+#: Seconds to wait for messages.
+ANSWER_SECONDS = 10.0
+
+
+class Checksum(NamedTuple):
+    """The offset of a message, and the CRC-32 of its value and timestamp."""
+
+    offset: int
+    value: int
+
+
+def checksum_of(delivered: Any) -> Checksum:
+    """The checksum of a message that librdkafka delivered."""
+    seed = delivered.timestamp()[1] & 0xFFFFFFFF
+    return Checksum(delivered.offset(), zlib.crc32(delivered.value() or b"", seed))
+
+
+def thinned(checksums: Sequence[Checksum]) -> list[Checksum]:
+    """The first checksum, the last 250, and the fewer the earlier, in the order of offsets."""
+    kept = list(checksums)
+    while len(kept) > MOST:
+        del kept[1 : len(kept) // 2 : 2]
+    return kept
+
+
+def new_since(topic: KafkaTopic, read: Mapping[int, Sequence[Checksum]]) -> dict[int, int | None]:
+    """By partition that lost the end of its log, the offset from which messages are new; None if all are.
+
+    Between two checksums that are kept, the least offset is given that may have a new message.
+
+    Args:
+        topic: the topic.
+        read: by partition, checksums of messages that were read, none of which retention has removed.
+
+    Raises:
+        KafkaException: if the brokers do not answer.
+    """
+    last = _checksums_at(
+        topic, {partition: of_partition[-1].offset for partition, of_partition in read.items()}
+    )
+    new: dict[int, int | None] = {}
+    for partition, of_partition in read.items():
+        if last[partition] != of_partition[-1]:
+
+            def differs(checksum: Checksum, partition: int = partition) -> bool:
+                return _checksums_at(topic, {partition: checksum.offset})[partition] != checksum
+
+            same = bisect.bisect_left(of_partition, True, hi=len(of_partition) - 1, key=differs)
+            new[partition] = of_partition[same - 1].offset + 1 if same else None
+    return new
+
+
+def _checksums_at(topic: KafkaTopic, offsets: Mapping[int, int]) -> dict[int, Checksum | None]:
+    """By partition, the checksum of the first message from an offset on; None if there is none."""
+    # Imported here because a stream of another feed does not need it.
+    import confluent_kafka
+
+    errors, found = confluent_kafka.KafkaError, dict[int, Checksum | None]()
+    settings = {
+        "group.id": NO_GROUP,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "queued.min.messages": 1,
+    }
+    end = time.monotonic() + ANSWER_SECONDS
+    with contextlib.closing(client(confluent_kafka.Consumer, topic, settings)) as consumer:
+        consumer.assign([confluent_kafka.TopicPartition(topic.name, *place) for place in offsets.items()])
+        while found.keys() != offsets.keys():
+            if time.monotonic() > end:
+                raise confluent_kafka.KafkaException(errors(errors._TIMED_OUT))
+            for message in consumer.consume(1_000, 0.2):
+                error = message.error()
+                if error is None:
+                    found.setdefault(message.partition(), checksum_of(message))
+                elif error.code() in (
+                    errors._PARTITION_EOF,
+                    errors._AUTO_OFFSET_RESET,
+                    errors.OFFSET_OUT_OF_RANGE,
+                ):
+                    found.setdefault(message.partition(), None)
+                elif message.topic() is not None and not passes(error):
+                    raise confluent_kafka.KafkaException(error)
+    return found
