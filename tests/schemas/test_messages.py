@@ -372,6 +372,7 @@ BAD_MESSAGES = {
     "object and more": (OBJECT + b"\0", AVRO, "bytes are left"),
     "object of an unknown branch": (OBJECT[:10] + b"\x08", AVRO, "IndexError"),
     "bare record": (OBJECT[10:], AVRO, "no Avro single object, which begins with c301"),
+    "framed as by Confluent": (b"\0\0\0\0\x2a" + OBJECT[10:], AVRO, "Confluent's serializers begin with"),
     "empty": (b"", AVRO, "no Avro single object"),
     "json": (ANN, AVRO, "no Avro single object"),
     "Avro file": (
