@@ -55,7 +55,7 @@ _REPEATED = ("file", "reason", "detail")
 
 def _has_twins(batch: pa.RecordBatch) -> bool:
     """Whether columns of a batch have the same name, as none of ldpbeam's own have."""
-    return len(set(batch.schema.names)) < batch.num_columns
+    return bool(len(set(batch.schema.names)) < batch.num_columns)
 
 
 def _narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
