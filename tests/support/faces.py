@@ -131,14 +131,14 @@ def record_faces(name: str, values: Sequence[Any], folder: Path) -> dict[str, li
 
 
 def avro_faces(name: str, kind: Any, values: Sequence[Any], folder: Path) -> dict[str, list[Any]]:
-    """What Avro files and messages make of values as they are stored, of a field of some type."""
+    """What Avro files make of values as they are stored, of a field of some type."""
     fields = [{"name": name, "type": ["null", kind]}, {"name": ORDER, "type": "double"}]
     schema = {"type": "record", "name": "R", "fields": fields}
     stream = io.BytesIO()
     records = [{name: value, ORDER: float(row)} for row, value in enumerate(values)]
     fastavro.writer(stream, schema, records)
     data = stream.getvalue()
-    faces = {"avro": read_file(data, folder), "avro message": _message(data, "application/avro")}
+    faces = {"avro": read_file(data, folder)}
     dtype = avro.fixed_dtype({"type": "record", "fields": [{"name": name, "type": kind}]})
     if dtype is not None and None not in values:
         fixed = {**schema, "fields": [{"name": name, "type": kind}, fields[1]]}

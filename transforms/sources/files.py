@@ -209,6 +209,8 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
         kind = "jsonl.gz"
         with contextlib.suppress(zlib.error):
             start = zlib.decompressobj(31).decompress(start, 4096)
+    if (other := json_lines.other_text(start)) is not None:
+        return BadFile(path, f"it is {other}")
     lines = start.removeprefix(json_lines.BYTE_ORDER_MARK).split(b"\n")
     if not start.strip() or any(line.lstrip().startswith(b"{") for line in lines):
         return ReportFile(path, size, kind, identity=identity)
