@@ -231,7 +231,10 @@ def test_offsets_that_a_broker_refuses_to_commit_hold_up_no_stream_and_are_warne
     for code in ("GROUP_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_WAIT_COORD"):
         topic.refusal = kafka.KafkaError(getattr(kafka.KafkaError, code))
         reading.acknowledge(["0:2"])
-    assert len(warnings) == 2
+    topic.refusal = kafka.KafkaError(kafka.KafkaError.UNKNOWN_MEMBER_ID)
+    reading.acknowledge(["0:3"])
+    assert len(warnings) == 3
+    assert "other consumers are in it, and share the topic; end them, or give --group" in warnings[-1]
     assert all("offsets are not committed for group watched: " in warning for warning in warnings)
 
 

@@ -46,6 +46,10 @@ ANSWER_SECONDS = 10.0
 QUIET_SECONDS = 60.0
 
 
+#: Why a broker calls the stream, which is no member of the group, an unknown one.
+_OF_OTHERS = "other consumers are in it, and share the topic; end them, or give --group a name of its own"
+
+
 @dataclass(frozen=True)
 class KafkaFeed(Feed):
     """The messages of a topic from some offsets on.
@@ -403,11 +407,12 @@ class _Consumed(OpenFeed):
         refusal = next((each for each in (error, *(at.error for at in offsets)) if each is not None), None)
         if refusal is not None and refusal.str() != self._refusal:
             self._refusal = refusal.str()
+            of_others = refusal.code() == self._errors.UNKNOWN_MEMBER_ID
             FEEDS.warning(
                 "%s: offsets are not committed for group %s: %s",
                 self.feed.name,
                 self.feed.group,
-                self._refusal,
+                _OF_OTHERS if of_others else self._refusal,
             )
 
     def close(self) -> None:
