@@ -197,12 +197,13 @@ class _Consumed(OpenFeed):
         self._doubtful = True
 
     def take(self) -> FeedBatch | None:
-        if self._problem is not None:
-            raise OSError(f"{self.feed.name}: {self._problem}")
         partition, waiting = self._longest()
         if not waiting:
             self._fetch()
             partition, waiting = self._longest()
+        # What was fetched behind a message that is not the one that was read must not be taken.
+        if self._problem is not None:
+            raise OSError(f"{self.feed.name}: {self._problem}")
         if not waiting:
             return None
         received: list[Received] = []
@@ -264,7 +265,7 @@ class _Consumed(OpenFeed):
                     self._pass_end(partition)
             elif message.topic() is None:
                 # An error of the group, to which the user may have no right. Nothing is read from the group.
-                self._remember_error(error)
+                self._error = error.str()
             elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
                 self._out_of_range.add(partition)
             elif not passes(error):
