@@ -10,7 +10,7 @@ from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksums_at
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of, passes
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, cleanup_policy, client, identity_of, passes
 
 #: Seconds to wait for brokers that do not answer.
 BROKER_SECONDS = 10.0
@@ -118,12 +118,7 @@ class Brokers:
 
     def cleanup_policy(self) -> str:
         """By what brokers delete messages of the topic; nothing if this user may not know."""
-        of_topic = self._admin.ConfigResource(self._admin.ConfigResource.Type.TOPIC, self.topic.name)
-        try:
-            settings = self._result(self._client.describe_configs([of_topic], **self._waiting)[of_topic])
-        except self._kafka.KafkaException:
-            return ""
-        return str(settings["cleanup.policy"].value)
+        return cleanup_policy(self._client, self.topic.name, BROKER_SECONDS)
 
     def _described(self, **given: Any) -> Future[Any]:
         named = self._kafka.TopicCollection([self.topic.name])

@@ -86,6 +86,7 @@ class Topic:
 def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """Opens a feed of partition 0 on a topic; the test looks at ends in place of its thread."""
     monkeypatch.setattr(feed_of_kafka, "LOOKING_SECONDS", 3600.0)
+    monkeypatch.setattr(feed_of_kafka, "cleanup_policy", lambda *_: "delete")
     readings: list[Any] = []
 
     def open_on(
@@ -189,6 +190,15 @@ def test_nothing_is_taken_once_another_topic_has_the_name(
     monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "another id")
     reading._find()
     with pytest.raises(OSError, match="t at localhost:1: another topic has this name now"):
+        reading.take()
+
+
+def test_nothing_is_taken_once_the_topic_compacts(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = opened(Topic([[message(0)]], 1))
+    monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "id")
+    monkeypatch.setattr(feed_of_kafka, "cleanup_policy", lambda *_: "compact,delete")
+    reading._find()
+    with pytest.raises(OSError, match="it keeps only the last message of each key now"):
         reading.take()
 
 

@@ -26,7 +26,14 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksum_of, thinned
-from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, identity_of, passes
+from ldpbeam.transforms.sources.kafka_client import (
+    NO_GROUP,
+    KafkaTopic,
+    cleanup_policy,
+    client,
+    identity_of,
+    passes,
+)
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.windows import FAR
@@ -352,15 +359,20 @@ class _Consumed(OpenFeed):
     def _find(self) -> None:
         name = self.feed.topic.name
         listed = self._consumer.list_topics(name, timeout=ANSWER_SECONDS).topics[name]
-        if listed.error is None and identity_of(self._admin, name, ANSWER_SECONDS) != self.feed.identity:
+        if listed.error is not None:
+            self._problem = self._problem if passes(listed.error) else listed.error.str()
+        elif identity_of(self._admin, name, ANSWER_SECONDS) != self.feed.identity:
             self._problem = (
                 "another topic has this name now, as the first was deleted; "
                 "read the new one into another folder"
             )
-        elif listed.error is None:
+        elif "compact" in (policy := cleanup_policy(self._admin, name, ANSWER_SECONDS)):
+            self._problem = (
+                f"it keeps only the last message of each key now (cleanup.policy={policy}), so that reports "
+                "may be missing which nobody can count; give it cleanup.policy=delete"
+            )
+        else:
             self._assign(set(listed.partitions))
-        elif not passes(listed.error):
-            self._problem = listed.error.str()
 
     @property
     def silent(self) -> int | None:
