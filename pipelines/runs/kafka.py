@@ -187,6 +187,8 @@ def _new(
         for each in read.keys() & ends.keys()
         if (there := [checksum for checksum in read[each] if checksum.offset >= ends[each][0]])
     }
+    if not kept:
+        return {}
     same = brokers.has({each: there[-1] for each, there in kept.items()})
     new, known = dict[int, int](), any(same.values())
     for each in (each for each in kept if not same[each]):
@@ -197,7 +199,7 @@ def _new(
         count = bisect.bisect_left(kept[each], True, key=differs)
         new[each] = kept[each][count - 1].offset + 1 if count else ends[each][0]
         known = known or count > 0
-    if kept and not known:
+    if not known:
         raise UserError(
             f"--topic {brokers.topic.name}: it has none of the messages that were read: it was made anew, or "
             "has lost them all; name another folder"

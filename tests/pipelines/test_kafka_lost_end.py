@@ -52,7 +52,7 @@ def test_the_first_new_message_is_found_if_the_end_is_short_and_is_never_passed(
 
 
 def test_what_retention_removed_says_nothing() -> None:
-    assert found(100, 300, first=300) == ({}, 1)
+    assert found(100, 300, first=300) == ({}, 0)
     assert found(250, 300, first=240)[0] == {0: 250}
 
 
