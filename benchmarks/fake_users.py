@@ -1,6 +1,6 @@
 """What fake users can do to each mechanism and its default estimator: the worst of several attacks.
 
-    OPENBLAS_NUM_THREADS=1 python -m benchmarks.fake_users [--seeds 10] [--only WORDS]
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.fake_users [--seeds 10] [--only WORD ...]
                                                            [--write docs/fake_users.md]
 
 Some of the people who report are fake. The estimate is compared with that of the honest reports alone.
@@ -17,7 +17,7 @@ import functools
 import io
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,14 +155,15 @@ def run(name: str, users: int, seed: int) -> Run:
     return Run(name, users, seed, shifts, saw)
 
 
-def runs(seeds: int, only: str) -> list[Run]:
+def runs(seeds: int, only: Sequence[str]) -> list[Run]:
     """The runs that are kept, and those that are missing: the first seed of all comes first."""
     kept = [Run(**json.loads(line)) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     have = {(one.name, one.users, one.seed) for one in kept}
     RESULTS.parent.mkdir(exist_ok=True)
     wanted = [(USERS, seed) for seed in range(seeds)]
     wanted[1:1] = [(LARGE, 0)] if seeds else []
-    jobs = [(name, users, seed) for users, seed in wanted for name in targets() if only in name]
+    names = [name for name in targets() if any(word in name for word in only)]
+    jobs = [(name, users, seed) for users, seed in wanted for name in names]
     for name, users, seed in sorted(jobs, key=lambda job: job[0] == SLOWEST):
         if (name, users, seed) not in have:
             made = run(name, users, seed)
@@ -297,8 +298,8 @@ def bounds_checked(found: Cells) -> str:
     nearest = max(ratios, key=lambda key: ratios[key][0])
     above = [key for key, (_, beyond, error) in ratios.items() if beyond > max(4.0 * error, 1e-3)]
     said = (
-        f"Of {len(ratios):,} measured shifts with a bound, {len(above) or 'none'} lies above its bound. The nearest "
-        f"is {ratios[nearest][0]:.2f} of it ({nearest[0]}, `{nearest[1]}`, {nearest[4]})."
+        f"Of {len(ratios):,} measured shifts with a bound, {len(above) or 'none'} lies above it. "
+        f"The nearest is {ratios[nearest][0]:.2f} of it ({nearest[0]}, `{nearest[1]}`, {nearest[4]})."
     )
     return said if not above else f"{said} Above: {'; '.join(map(str, above))}."
 
@@ -445,7 +446,7 @@ def page(made: list[Run], seeds: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--only", default="", help="only mechanisms whose name has this")
+    parser.add_argument("--only", nargs="+", default=[""], help="only mechanisms whose name has one of these")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     made = runs(options.seeds, options.only)
