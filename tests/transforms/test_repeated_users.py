@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.keyed_state import Key, main_and_counts
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining import kept as kept_module
@@ -14,6 +15,9 @@ from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept, in_parts
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.windows import unbounded
+from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.unbounded import FoldStream
 
 STUDY = parse_study(
     """
@@ -126,3 +130,47 @@ def test_a_large_partition_is_compared_in_parts_of_whole_users(monkeypatch: pyte
     assert len(rows) == 17 and max(rows) < 20_000
     assert sum(map(len, users)) == len(set.union(*users)) == 300
     assert PART_REPORTS > 10_000
+
+
+STREAM = parse_study(
+    """
+study: repeated
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services: {app: {mechanism: laplace, epsilon: 1.0}}
+windows: {size: 1s, allowed_lateness: 1s}
+"""
+)
+
+
+def streamed(batches: list[pa.RecordBatch]) -> tuple[list[Any], dict[str, int], int]:
+    """What a window gives by its expiry, the counts, and the most reports in its state."""
+    key = Key(FoldStream(STREAM, 1).function, PieceKey("x", 0, (0, 0)))
+    most, given = 0, []
+    for one in batches:
+        given += key.come(one)
+        most = max(most, sum(held.num_rows for held in key._cells["reports"].read()))
+    main, counts = main_and_counts(given + key.advance(2 * STEP))
+    return main, dict(counts), most
+
+
+def test_the_state_of_a_stream_grows_with_users_and_not_with_reports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    batches = [batch(rng, 1_000, users=3, times=STEP) for _ in range(100)]
+    expected, counts, most = streamed(batches)
+    assert (most, counts) == (100_000, {"used": 3, "duplicates": 99_997})
+    monkeypatch.setattr(unbounded, "HELD_REPORTS", 8_000)
+    gains, same, most = streamed(batches)
+    assert (gains, same) == (expected, counts)
+    assert most <= 8_000
+
+
+def test_a_stream_leaves_the_reports_of_many_users_in_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unbounded, "HELD_REPORTS", 8_000)
+    rng = np.random.default_rng(1)
+    batches = [batch(rng, 1_000, users=10**9, times=STEP) for _ in range(20)]
+    _, counts, most = streamed(batches)
+    assert (most, counts) == (20_000, {"used": 20_000})
