@@ -355,7 +355,9 @@ def _groups(given: pa.Array) -> pa.Array:
     groups = as_text(given)
     row = pc.and_(groups.is_null(), given.is_valid()).index(True).as_py()
     if row >= 0:
-        raise ValueError(f"group {row} is {type(given[row].as_py()).__name__}: give a text, or None for no group")
+        raise ValueError(
+            f"group {row} is {type(given[row].as_py()).__name__}: give a text, or None for no group"
+        )
     _check_longest("a group", groups, LONGEST_GROUP)
     return cast_column("group", groups)
 
