@@ -1,6 +1,6 @@
 """What fake users can do to each mechanism and its default estimator: the worst of several attacks.
 
-    OPENBLAS_NUM_THREADS=1 python -m benchmarks.fake_users [--seeds 10] [--only WORDS]
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.fake_users [--seeds 10] [--only WORD ...]
                                                            [--write docs/fake_users.md]
 
 Some of the people who report are fake. The estimate is compared with that of the honest reports alone.
@@ -16,7 +16,8 @@ import csv
 import functools
 import io
 import json
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,14 +155,15 @@ def run(name: str, users: int, seed: int) -> Run:
     return Run(name, users, seed, shifts, saw)
 
 
-def runs(seeds: int, only: str) -> list[Run]:
+def runs(seeds: int, only: Sequence[str]) -> list[Run]:
     """The runs that are kept, and those that are missing: the first seed of all comes first."""
     kept = [Run(**json.loads(line)) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     have = {(one.name, one.users, one.seed) for one in kept}
     RESULTS.parent.mkdir(exist_ok=True)
     wanted = [(USERS, seed) for seed in range(seeds)]
     wanted[1:1] = [(LARGE, 0)] if seeds else []
-    jobs = [(name, users, seed) for users, seed in wanted for name in targets() if only in name]
+    names = [name for name in targets() if any(word in name for word in only)]
+    jobs = [(name, users, seed) for users, seed in wanted for name in names]
     for name, users, seed in sorted(jobs, key=lambda job: job[0] == SLOWEST):
         if (name, users, seed) not in have:
             made = run(name, users, seed)
@@ -296,8 +298,8 @@ def bounds_checked(found: Cells) -> str:
     nearest = max(ratios, key=lambda key: ratios[key][0])
     above = [key for key, (_, beyond, error) in ratios.items() if beyond > max(4.0 * error, 1e-3)]
     said = (
-        f"Of {len(ratios):,} measured shifts with a bound, {len(above) or 'none'} lies above it. The nearest "
-        f"is {ratios[nearest][0]:.2f} of its bound ({nearest[0]}, `{nearest[1]}`, {nearest[4]})."
+        f"Of {len(ratios):,} measured shifts with a bound, {len(above) or 'none'} lies above it. "
+        f"The nearest is {ratios[nearest][0]:.2f} of it ({nearest[0]}, `{nearest[1]}`, {nearest[4]})."
     )
     return said if not above else f"{said} Above: {'; '.join(map(str, above))}."
 
@@ -324,7 +326,7 @@ def missing(made: list[Run], seeds: int) -> str:
     said += f" of {seeds} wanted" if usual < seeds else ""
     said += f" ({'; '.join(others)})" if others else ""
     said += f", and of one run with {LARGE:,} users"
-    return said + (f", which {', '.join(large)} do not have." if large else ".")
+    return said + (f" (none: {', '.join(large)})." if large else ".")
 
 
 def table(found: Cells) -> str:
@@ -357,7 +359,7 @@ SENT = {
     "programme finds it, from the values of the honest people",
     SEARCHED: "the one of {searched} ways to draw reports that moved this estimator furthest in a rehearsal",
 }
-INTRODUCTION = """\
+PAGE = """\
 # What fake users can do
 
 Written by `python -m benchmarks.fake_users --write docs/fake_users.md`. Whoever can send reports can
@@ -378,15 +380,16 @@ those of fake users who all send one report. With *unseen*, the histogram is exa
 with other values would give: no test of it can find anything, and every estimator that is right for those
 people is wrong for these. {unseen}
 So this page does not count what is seen, and a run without a flag says nothing of fake users.
-"""
-BETWEEN = """
+
 ## The worst of them
+
 {missing} The first three columns have the worst attack, the fifth the worst of those with reports that vary.
 With {whole} an answer is a whole report, so that fake users need not vary.
 "At most" is the bound of `ldpbeam plan`, whatever fake users send; estimators that are no means over
 reports have none. All attacks and estimators are in [{measured}]({measured}).
-"""
-HELP = """
+
+{summary}
+
 {bounds}
 
 {further} The log-likelihood of a Gaussian report grows up to four deviations, where `ivw` counts all
@@ -420,21 +423,30 @@ def attacks() -> Iterator[str]:
         yield f"| {name} | {said} | {'are all alike' if name == ALIKE else 'vary'} |"
 
 
+def wrapped(text: str) -> Iterator[str]:
+    """The lines of a text, its paragraphs broken anew; headings, tables and lists stay."""
+    for paragraph in text.strip("\n").split("\n\n"):
+        plain = paragraph[0] not in "#|-"
+        yield from textwrap.wrap(paragraph, 104, break_on_hyphens=False) if plain else paragraph.split("\n")
+        yield ""
+
+
 def page(made: list[Run], seeds: int) -> Iterator[str]:
     found = cells(made)
-    yield from INTRODUCTION.format(
-        epsilon=EPSILON, users=USERS, buckets=BUCKETS, categories=CATEGORIES, keys=KEYS,
-        attacks="\n".join(attacks()), unseen=unseen_checked(made),
-    ).split("\n")[:-1]  # fmt: skip
-    yield from BETWEEN.format(missing=missing(made, seeds), measured=MEASURED, whole=whole()).split("\n")
-    yield from summary(found)
-    yield from HELP.format(bounds=bounds_checked(found), further=beyond_means(found)).rstrip("\n").split("\n")
+    text = PAGE.format(
+        epsilon=EPSILON, users=USERS, buckets=BUCKETS, categories=CATEGORIES, keys=KEYS, measured=MEASURED,
+        attacks="\n".join(attacks()), unseen=unseen_checked(made), missing=missing(made, seeds),
+        whole=whole(), summary="\n".join(summary(found)), bounds=bounds_checked(found),
+        further=beyond_means(found),
+    )  # fmt: skip
+    *lines, _ = wrapped(text)
+    yield from lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--only", default="", help="only mechanisms whose name has this")
+    parser.add_argument("--only", nargs="+", default=[""], help="only mechanisms whose name has one of these")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     made = runs(options.seeds, options.only)

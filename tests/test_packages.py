@@ -75,7 +75,7 @@ def test_what_an_index_shows_has_no_link_to_a_file_that_it_does_not_have(describ
     assert re.findall(r"^```.*?^```$", page, re.MULTILINE | re.DOTALL) == re.findall(
         r"^```.*?^```$", readme, re.MULTILINE | re.DOTALL
     )
-    assert f"pip install './ldpbeam-{described['version']}-py3-none-any.whl[report]'" in page
+    assert f"pip install './dist/ldpbeam-{described['version']}-py3-none-any.whl[report]'" in page
 
 
 def test_the_package_knows_its_version(described: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.transforms.storage import is_local
+from ldpbeam.transforms.storage import is_local, literal
 
 _WILDCARD = re.compile(r"(\*\*|[*?]|\[!?\]?[^\]]*\])")
 #: What :func:`literal` makes of a character.
@@ -100,8 +100,7 @@ def _local_paths(folder: str, names: Sequence[str]) -> Iterator[str]:
         wanted = _expression(name)
         for entry in _entries_in(folder):
             if wanted.fullmatch(entry.name) and entry.is_dir() == bool(rest):
-                path = folder + entry.name
-                yield from _local_paths(f"{path}/", rest) if rest else [path]
+                yield from _local_paths(folder, [literal(entry.name), *rest])
 
 
 def _files_below(folder: str, above: tuple[Path, ...]) -> Iterator[str]:

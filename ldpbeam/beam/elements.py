@@ -126,6 +126,9 @@ class _Decode(beam.DoFn):
             )
 
     def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch:
+        for field in self.columns.fields.values():
+            if batch.schema.names.count(field) > 1:
+                raise ValueError(f"a RecordBatch has several columns {field!r}: leave one")
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         whole = whole_of(columns) if self.columns.whole else None
         if self.stamped:

@@ -144,10 +144,10 @@ def _array(values: Any, rows: int) -> pa.Array | None:
 
 
 def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, str]) -> None:
-    """See that a table has the columns that every report needs, or a constant in their place.
+    """See that a table has the columns that every report needs, or a constant in their place, and none twice.
 
     Raises:
-        ValueError: if one is missing; the text names the column that is probably meant.
+        ValueError: if one is missing, where the text names the column that is probably meant, or there twice.
     """
     constants = {
         "attribute": metadata.get(ATTRIBUTE_KEY, wanted.attribute),
@@ -156,10 +156,11 @@ def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, s
     needed = ["user_id", "payload", *(name for name, value in constants.items() if value is None)]
     if wanted.timed:
         needed.append("event_time")
-    for name in needed:
-        field = wanted.fields[name]
+    for field in wanted.fields.values():
         if names.count(field) > 1:
             raise ValueError(f"the reports have several columns {field!r}: leave one")
+    for name in needed:
+        field = wanted.fields[name]
         if field not in names:
             rename = f" Rename it, or give columns={{{name!r}: ...}}"
             meant = did_you_mean(field, names, before="; ", after=rename)

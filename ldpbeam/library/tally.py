@@ -12,7 +12,8 @@ import pyarrow as pa
 from ldpbeam.received import Received
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
+from ldpbeam.transforms.joining.kept import in_parts
+from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN, OUT_OF_RANGE, accounting
 from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, counts_of, disclosed
@@ -98,12 +99,13 @@ def _without_duplicates(
     for batch in reports:
         by_attribute.setdefault(attribute_name(batch), []).append(batch)
     for name, batches in by_attribute.items():
-        first, duplicates = without_duplicate_ids(study.attribute(name), batches)
-        tally.counts.append((DUPLICATES, duplicates))
-        for batch in first:
-            outside = span.outside(batch.column("event_time").to_numpy())
-            tally.counts.append((OUT_OF_RANGE, int(outside.sum())))
-            yield batch.filter(pa.array(~outside)) if outside.any() else batch
+        for part, left_out in in_parts(batches, IDENTIFIED):
+            first, duplicates = without_duplicate_ids(study.attribute(name), part)
+            tally.counts.append((DUPLICATES, left_out + duplicates))
+            for batch in first:
+                outside = span.outside(batch.column("event_time").to_numpy())
+                tally.counts.append((OUT_OF_RANGE, int(outside.sum())))
+                yield batch.filter(pa.array(~outside)) if outside.any() else batch
 
 
 def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tally) -> Iterator[Snapshot]:
@@ -122,10 +124,13 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
         by_key.setdefault(key, []).extend(parts)
     by_window_key: dict[WindowKey, Accumulator] = {}
     for key, batches in by_key.items():
-        for own_fold in folds:
-            for window, folded in own_fold.fold(key, batches):
-                tally.counts += folded.counts(study)
-                for window_key, statistics in by_window(folded.statistics, window):
-                    by_window_key[window_key] = with_added(by_window_key.get(window_key, []), statistics)
+        compared = in_parts(batches, fold.alike) if fold.compares else iter([(batches, 0)])
+        for part, left_out in compared:
+            tally.counts.append((DUPLICATES, left_out))
+            for own_fold in folds:
+                for window, folded in own_fold.fold(key, part):
+                    tally.counts += folded.counts(study)
+                    for window_key, statistics in by_window(folded.statistics, window):
+                        by_window_key[window_key] = with_added(by_window_key.get(window_key, []), statistics)
     for window_key, beside in by_window_key.items():
         yield from snapshots(study, window_key, added_up(beside))

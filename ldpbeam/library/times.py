@@ -39,7 +39,7 @@ def milliseconds_of(time: datetime | str | int, name: str) -> int:
     # A truth value is an integer in Python. What is not a number compares as False with every bound.
     if isinstance(given, bool) or not isinstance(given, int | float | np.integer) or not -FAR < given < FAR:
         raise ValueError(f"{name}={time!r} is no time: {WRITE}")
-    milliseconds = int(given)
+    milliseconds = int(given // 1)
     problem = int(event_times.problems(np.array([milliseconds]))[0])
     if problem > event_times.BEFORE_1990:
         raise ValueError(f"{name}={time!r}: {event_times.PROBLEMS[problem - 1][1]}")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.errors import UserError, naming
-from ldpbeam.pipelines.estimates.people import CSV
+from ldpbeam.pipelines.estimates.people import CSV, check_once, other_table, start_of
 from ldpbeam.schemas.files.local_files import refuse_special
 
 #: A column with more different texts is taken for one of ids, not of categories.
@@ -54,6 +54,8 @@ def columns_of(path: str) -> list[str]:
     with _as_mistakes(path):
         if _is_parquet(path):
             return list(pq.read_schema(path).names)
+        if (other := other_table(start_of(path))) is not None:
+            raise UserError(f"{path}: it is {other}")
         with pyarrow.csv.open_csv(path, parse_options=CSV) as reader:
             return list(reader.schema.names)
 
@@ -68,6 +70,7 @@ def proposal(path: str, column: str) -> Proposal:
     if column not in names:
         hint = did_you_mean(column, names, after=" ")
         raise UserError(f"{path}: there is no column {column!r}; {hint}There are {', '.join(names)}")
+    check_once(path, [column], names)
     with _as_mistakes(path):
         values = _values(path, column)
     if values.null_count == len(values):

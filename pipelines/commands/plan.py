@@ -124,7 +124,10 @@ def _notes(
     study: Study, wanted: set[str], planned: list[Planned], options: argparse.Namespace, users: int
 ) -> Iterator[str]:
     """What the table's numbers mean, and what has none."""
-    yield "Everybody reports to every service. Errors are relative to the people who report."
+    yield (
+        "Everybody reports to every service, to the last of its versions. Errors are relative to the people "
+        "who report."
+    )
     if study.panel is not None:
         yield (
             f"A user answers one window in {study.panel.windows:,} (panel): errors, and people for an error, "
@@ -139,7 +142,7 @@ def _notes(
     if any(line.one_percent_fake is not None for line in planned):
         yield (
             "1% fake: if m of the n users of a window and group are fake, they move the estimate by at most "
-            "100 m/n times that, whatever they send. Tests see only fake users who send one report."
+            "100 m/n times that, whatever they send, to any version. No test sees fake users who take care."
         )
         yield (
             "Estimators without a number have no such bound, or too many categories to try every report; "

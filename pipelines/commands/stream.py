@@ -24,6 +24,7 @@ from ldpbeam.pipelines.graphs.engines import Engine, engine_of
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
 from ldpbeam.pipelines.pages.write import kept_current
 from ldpbeam.pipelines.printing import document, note, warn
+from ldpbeam.pipelines.runs.checkpoints import lost_run
 from ldpbeam.pipelines.runs.feed import open_feed
 from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
@@ -71,6 +72,12 @@ def _run(request: Request, staged: Path) -> int:
     Raises:
         UserError: if the engine, the port of metrics, the feed or the output folder cannot be used.
     """
+    master = request.engine.flink_master
+    lost = None if master is None or request.resume else lost_run(request.output, master)
+    if lost is not None:
+        run, checkpoint = lost
+        note(f"the job of run {run} was lost: this one goes on with its checkpoint {checkpoint}")
+        request = replace(request, resume=run, engine=replace(request.engine, savepoint=checkpoint))
     engine = engine_of(request.engine, staged, streaming=True, given=request.beam_arguments)
     with _watched(request) as watch:
         return _run_on(engine, request, watch)
@@ -124,6 +131,11 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
     if request.resume:
         resume(request.output, request.resume)
     with open_feed(request.feed, request.columns, request.output, name, continues) as opened:
+        if request.resume and opened.new:
+            raise UserError(
+                f"--resume {name}: its savepoint has offsets of messages that the topic has lost; name "
+                "another folder"
+            )
         feed, lost = opened.feed, lost_to(continues, request.study, opened.removed, int(time.time() * 1000))
         goes_on = None if continues is None else continues.without(opened.new)
         job = StreamJob(
@@ -182,7 +194,14 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
             document(started)
             print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
             with kept_current(request.page, job.output), ledger_kept_current(job):
-                run_until_stopped(pipeline, job, engine.here, watch)
+                savepoint = run_until_stopped(pipeline, job, engine.here, watch)
+            if savepoint is not None:
+                document({"event": "ended", "run": name, "output": job.output, "savepoint": savepoint})
+                note(
+                    f"the job ended with a savepoint; to go on, give the same command, --resume {name} and "
+                    f"--savepoint {savepoint}"
+                )
+                return DONE
     return _finished(job)
 
 

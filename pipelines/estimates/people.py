@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.errors import UserError
+from ldpbeam.schemas.files.json_lines import other_text
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import Columns, decoded
@@ -118,9 +119,41 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
     return _people(table, columns, path, rows, values[rows], int((~usable).sum()), clipped, unusable)
 
 
+def other_table(start: bytes) -> str | None:
+    """What a file is that is no CSV, told from its start, in words; None if that is not known."""
+    header = start.partition(b"\n")[0]
+    for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
+        if separator in header and b"," not in header:
+            return f"a table with {name} between its columns: save it with commas"
+    return other_text(start)
+
+
+def check_once(path: str, names: Iterable[str], columns: Sequence[str]) -> None:
+    """See that no name is that of several columns of a file.
+
+    Raises:
+        UserError: if one is.
+    """
+    for name in names:
+        if columns.count(name) > 1:
+            raise UserError(f"{path}: several columns are called {name!r}: rename all but one")
+
+
+def _header(start: bytes) -> list[str]:
+    text = start.decode("utf-8-sig", "replace")
+    return next(filter(None, csv.reader(io.StringIO(text, newline=""))), [])
+
+
+def start_of(path: str) -> bytes:
+    """The bytes of a file that tell what it is."""
+    with open(path, "rb") as stream:
+        return stream.read(65_536)
+
+
 def _table(path: str, names: list[str]) -> pa.Table:
     try:
         refuse_special(path)
+        check_once(path, names, _header(start_of(path)))
         return pyarrow.csv.read_csv(
             path,
             parse_options=CSV,
@@ -139,17 +172,17 @@ def _unread(path: str, names: list[str], error: Exception) -> str:
     """Why a file could not be read as CSV, in words."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    with open(path, "rb") as stream:
-        start = stream.read(65_536)
+    start = start_of(path)
+    if (other := other_table(start)) is not None:
+        return f"it is {other}"
     if b"\0" in start or start.startswith((b"Obj\x01", b"PAR1")):
         return "this is no text: people and their true values come as CSV, with a header line"
     if "invalid UTF8" in str(error):
         return "it is not in UTF-8: save it in that encoding"
     if not isinstance(error, pa.ArrowKeyError):
         return str(error)
-    text = start.decode("utf-8-sig", "replace")
-    header = text.partition("\n")[0].strip()
-    columns = next(filter(None, csv.reader(io.StringIO(text, newline=""))), [])
+    header = start.decode("utf-8-sig", "replace").partition("\n")[0].strip()
+    columns = _header(start)
     missing = next(name for name in names if name not in columns)
     hint = did_you_mean(missing, columns, ".", before="; ")
     return f"there is no column {missing!r}{hint} The first line is: {header[:500]}"

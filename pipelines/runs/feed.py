@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.pipelines.errors import UserError, without_number
 from ldpbeam.pipelines.printing import note, warn
 from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination
-from ldpbeam.pipelines.runs.output import RUN, named_in_errors
+from ldpbeam.pipelines.runs.output import named_in_errors
 from ldpbeam.pipelines.runs.ownership import held
 from ldpbeam.pipelines.runs.replays import Continued, check_topic
 from ldpbeam.pipelines.runs.stream_runs import runs_in
@@ -25,7 +25,7 @@ from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
-from ldpbeam.transforms.sources.journal import RUNS, checksums_before, positions_before
+from ldpbeam.transforms.sources.journal import RUNS, checksums_before, ended_at, positions_before
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
@@ -139,7 +139,7 @@ def _subscription(asked: FeedRequest, output: str, run: str) -> Iterator[tuple[s
     """The subscription to read, and its acknowledgement deadline in seconds; None if something else is read.
 
     With ``--topic`` it is that of an earlier run which could not delete it, or one that is created. It is
-    deleted when the block ends, unless the run has begun and fails: then the next run goes on with it.
+    deleted when the block ends, unless the run has begun and not ended: then the next run goes on with it.
 
     Raises:
         UserError: if the server does not answer or refuses.
@@ -186,11 +186,9 @@ def _subscription(asked: FeedRequest, output: str, run: str) -> Iterator[tuple[s
                 client.create_subscription(request=request, **patience)
             try:
                 yield name, OWN_LEASE_SECONDS
-            except BaseException:
-                if not FileSystems.exists(FileSystems.join(output, RUNS, run, RUN)):
+            finally:
+                if run not in runs_in(output) or ended_at(output, run) is not None:
                     client.delete_subscription(subscription=name, **patience)
-                raise
-            client.delete_subscription(subscription=name, **patience)
     except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:
         server = emulator()
         where = f"the server at {server} (PUBSUB_EMULATOR_HOST)" if server else "Google Pub/Sub"
@@ -222,19 +220,17 @@ def _kafka(
     new = {each: end for each, end in ends.items() if end < taken[each]} | dict(reached.new)
     # Where a log has lost its end, no offset is known to have the message that was there.
     gone = {**reached.removed, **{each: (offset, FAR) for each, offset in new.items()}}
-    for partition, offset in sorted(new.items()):
+    for partition, (needed, first) in sorted(gone.items()):
+        lost = f"{taken.get(partition, needed) - needed:,} messages that were read, from offset {needed:,} on"
+        if partition in new:
+            what = f"the broker has lost {lost}, and perhaps others"
+        else:
+            what = f"retention has removed the messages from offset {needed:,} to {first - 1:,}"
         warn(
-            f"{asked.topic.name}, partition {partition}: the broker has lost the end of the log: "
-            f"{taken.get(partition, offset) - offset:,} messages that were read, from offset {offset:,} on, "
-            "and perhaps others; this run goes on there, and windows that may lack them are marked incomplete"
+            f"{asked.topic.name}, partition {partition}: {what}, which this run needs; what was in "
+            "them is lost, and windows that may lack it are marked incomplete"
         )
     run = None if run is None else run.without(new)
-    for partition, (needed, first) in sorted(reached.removed.items()):
-        warn(
-            f"{asked.topic.name}, partition {partition}: retention has removed the messages from offset "
-            f"{needed:,} to {first - 1:,}, which this run needs; what was in them is lost, and windows that "
-            "may lack it are marked incomplete"
-        )
     if reached.others is not None:
         warn(
             f"--group {reached.others}: somebody else has committed offsets of this topic for it; only one "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -176,24 +177,34 @@ def _with_settings(topic: KafkaTopic) -> KafkaTopic:
 def _new(
     brokers: Brokers, ends: Mapping[int, tuple[int, int]], read: Mapping[int, Sequence[Checksum]]
 ) -> dict[int, int]:
-    """By partition that has lost the end of its log, the offset from which messages are new.
+    """By partition that has lost the end of its log, the least offset that may have a new message.
 
     Raises:
-        UserError: if no message that was read is there.
+        UserError: if the topic has no message that was read.
     """
     kept = {
-        partition: [checksum for checksum in checksums if checksum.offset >= ends[partition][0]]
-        for partition, checksums in read.items()
-        if partition in ends
+        each: there
+        for each in read.keys() & ends.keys()
+        if (there := [checksum for checksum in read[each] if checksum.offset >= ends[each][0]])
     }
-    kept = {partition: checksums for partition, checksums in kept.items() if checksums}
-    new = brokers.new_since(kept)
-    if kept and new == dict.fromkeys(kept):
+    if not kept:
+        return {}
+    same = brokers.has({each: there[-1] for each, there in kept.items()})
+    new, known = dict[int, int](), any(same.values())
+    for each in (each for each in kept if not same[each]):
+
+        def differs(checksum: Checksum, partition: int = each) -> bool:
+            return not brokers.has({partition: checksum})[partition]
+
+        count = bisect.bisect_left(kept[each], True, key=differs)
+        new[each] = kept[each][count - 1].offset + 1 if count else ends[each][0]
+        known = known or count > 0
+    if not known:
         raise UserError(
             f"--topic {brokers.topic.name}: it has none of the messages that were read: it was made anew, or "
             "has lost them all; name another folder"
         )
-    return {partition: ends[partition][0] if offset is None else offset for partition, offset in new.items()}
+    return new
 
 
 def _places(brokers: Brokers, ends: Mapping[int, tuple[int, int]], where: str | int) -> dict[int, int]:

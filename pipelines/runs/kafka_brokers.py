@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
 from ldpbeam.pipelines.errors import UserError
-from ldpbeam.transforms.sources.kafka_checksums import Checksum, new_since
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client, identity_of, passes
+from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksums_at
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic, cleanup_policy, client, identity_of, passes
 
 #: Seconds to wait for brokers that do not answer.
 BROKER_SECONDS = 10.0
@@ -69,12 +69,13 @@ class Brokers:
         except self._kafka.KafkaException as error:
             raise UserError(self._sentence(error.args[0], "")) from None
 
-    def new_since(self, read: Mapping[int, Sequence[Checksum]]) -> dict[int, int | None]:
-        """As :func:`~ldpbeam.transforms.sources.kafka_checksums.new_since`."""
+    def has(self, checksums: Mapping[int, Checksum]) -> dict[int, bool]:
+        """By partition, whether a message is still the one that was read."""
         try:
-            return new_since(self.topic, read)
+            there = checksums_at(self.topic, {each: checksum.offset for each, checksum in checksums.items()})
         except self._kafka.KafkaException as error:
             raise UserError(self._sentence(error.args[0], "")) from None
+        return {each: there[each] == checksum for each, checksum in checksums.items()}
 
     def offsets(self, partitions: Iterable[int], where: str | int) -> dict[int, int]:
         """The offset of a place by partition.
@@ -117,12 +118,7 @@ class Brokers:
 
     def cleanup_policy(self) -> str:
         """By what brokers delete messages of the topic; nothing if this user may not know."""
-        of_topic = self._admin.ConfigResource(self._admin.ConfigResource.Type.TOPIC, self.topic.name)
-        try:
-            settings = self._result(self._client.describe_configs([of_topic], **self._waiting)[of_topic])
-        except self._kafka.KafkaException:
-            return ""
-        return str(settings["cleanup.policy"].value)
+        return cleanup_policy(self._client, self.topic.name, BROKER_SECONDS)
 
     def _described(self, **given: Any) -> Future[Any]:
         named = self._kafka.TopicCollection([self.topic.name])

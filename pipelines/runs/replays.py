@@ -195,13 +195,13 @@ def forget(output: str, new: Mapping[int, int]) -> None:
     for pattern in (f"*/{COUNTED}", "*/journal-*.json"):
         for entry in files_in(FileSystems.join(output, RUNS), pattern):
             content = read_json(entry.path)
-            content["positions"] = [
-                (each, min(offset, new.get(each, offset))) for each, offset in content.get("positions", ())
-            ]
-            content["checksums"] = [
-                (each, [checksum for checksum in known if checksum[0] < new.get(each, FAR)])
-                for each, known in content.get("checksums", ())
-            ]
+            positions, checksums = content.get("positions", ()), content.get("checksums", ())
+            content["positions"] = [(each, min(offset, new.get(each, offset))) for each, offset in positions]
+            if checksums:
+                content["checksums"] = [
+                    (each, [checksum for checksum in known if checksum[0] < new.get(each, FAR)])
+                    for each, known in checksums
+                ]
             write_json(entry.path, content)
 
 

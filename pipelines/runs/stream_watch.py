@@ -23,8 +23,10 @@ from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.interrupts import once_per_request
 from ldpbeam.pipelines.log_lines import JsonHandler, lines
 from ldpbeam.pipelines.printing import fail, note
+from ldpbeam.pipelines.runs.checkpoints import remember
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
+from ldpbeam.runners.flink.jobs import StreamResult
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
@@ -70,7 +72,7 @@ def submit(pipeline: beam.Pipeline) -> str | None:
 
 def run_until_stopped(
     pipeline: beam.Pipeline, job: StreamJob, here: bool, watch: Watch | None = None
-) -> None:
+) -> str | None:
     """Run a stream until it ends; print its panes and its rate meanwhile.
 
     The first request (SIGINT or SIGTERM) asks the stream to stop. The second ends this process.
@@ -80,6 +82,9 @@ def run_until_stopped(
         job: the run that the pipeline was built from.
         here: whether the workers are in this process; if not, the output folder shows what they do.
         watch: what is called when the engine has started.
+
+    Returns:
+        The savepoint with which somebody ended the job on Flink; None if it ended otherwise.
 
     Raises:
         UserError: if the engine fails.
@@ -92,19 +97,26 @@ def run_until_stopped(
     _keep_quiet_after(done)
     with _panes_shown(), _engine_quiet(), _stopped_by(ask, _lost(job, here)):
         result = pipeline.run()
+        if isinstance(result, StreamResult):
+            result.on_checkpoint = partial(remember, job)
         if watch is not None:
             watch(job, here, result)
         printer.start()
         try:
             result.wait_until_finish()
+            problem = None
         except (RuntimeError, RpcError) as error:
-            raise UserError(
-                "the engine failed; reports that were not acknowledged are read again: "
-                f"{machine_problem(error) or end_of(error)}"
-            ) from None
+            problem = error
         finally:
             done.set()
             printer.join()
+    savepoint = result.savepoint() if isinstance(result, StreamResult) else None
+    if problem is not None and savepoint is None:
+        raise UserError(
+            "the engine failed; reports that were not acknowledged are read again: "
+            f"{machine_problem(problem) or end_of(problem)}"
+        )
+    return savepoint
 
 
 def _lost(job: StreamJob, here: bool) -> str:

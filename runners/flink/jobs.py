@@ -37,6 +37,8 @@ from ldpbeam.runners.worker_pool import WorkerPool
 PAST_ALL_WINDOWS = (GlobalWindow().max_timestamp() - Duration(3600)).micros // 1000
 #: Seconds between two checks of a job.
 LOOKING_SECONDS = 2.0
+#: Seconds to ask a cluster for a job that has ended.
+ENDED_SECONDS = 5.0
 #: Seconds without a running task after which a message is printed.
 STALLED_SECONDS = 30.0
 
@@ -246,8 +248,26 @@ class ClusterResult(Result):
 class StreamResult(ClusterResult):
     """The result of a stream, which is done when everything from its sources has been processed."""
 
+    #: Called with the folder of the job's checkpoints, in Flink's notation, when there is one.
+    on_checkpoint: Callable[[str], object] | None = None
+    _id: str | None = None
     _drained = False
     _checkpoints: int | None = None
+
+    def savepoint(self) -> str | None:
+        """The savepoint with which the job was ended, in Flink's notation; None if it was not."""
+        # The cluster may not have put away yet what is known of a job that has ended.
+        end = time.monotonic() + ENDED_SECONDS
+        while self._id is not None and time.monotonic() < end:
+            with contextlib.suppress(FlinkError):
+                state = self._rest.job(self._id)["state"]
+                latest = self._rest.checkpoints(self._id)["latest"]
+                saved, completed = latest["savepoint"], latest["completed"]
+                if state in ("CANCELED", "FINISHED"):
+                    last = saved is not None and (completed is None or saved["id"] > completed["id"])
+                    return str(saved["external_path"]) if last else None
+            time.sleep(0.2)
+        return None
 
     def _wait(self, duration: int | None) -> str:
         root = logging.getLogger()
@@ -264,11 +284,17 @@ class StreamResult(ClusterResult):
             root.removeFilter(self._is_news)
 
     def _is_news(self, record: logging.LogRecord) -> bool:
-        """Whether to log a record: False for Beam's error that this class cancelled the job."""
-        return not (self._drained and "JobCancellationException" in record.getMessage())
+        """Whether to log a record: False for Beam's error that the job was cancelled, which it raises."""
+        return "JobCancellationException" not in record.getMessage()
 
     def _look(self, job: dict[str, Any]) -> None:
         super()._look(job)
+        self._id = job["jid"]
+        if self.on_checkpoint is not None:
+            completed = self._rest.checkpoints(job["jid"])["latest"]["completed"]
+            if completed is not None:
+                self.on_checkpoint(completed["external_path"].rpartition("/")[0])
+                self.on_checkpoint = None
         if self._drained or job["state"] != "RUNNING" or not drained(self._rest, job["jid"]):
             return
         checkpoints = self._rest.checkpoints(job["jid"])

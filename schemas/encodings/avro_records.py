@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import decimal
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Context, Decimal
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -301,9 +301,8 @@ _UNITS = {
 }
 
 
-#: Exact for all decimals that Arrow holds.
-_DECIMALS = decimal.Context(prec=100)
-_MOST_DECIMAL_BYTES = 32
+#: The most bytes of a decimal in Arrow, and arithmetic that is exact for them.
+_MOST_DECIMAL_BYTES, _DECIMALS = 32, Context(prec=100)
 
 
 def _as_declared(name: str, values: list[Any], kind: Any) -> list[Any]:
@@ -315,18 +314,16 @@ def _as_declared(name: str, values: list[Any], kind: Any) -> list[Any]:
     if (kind.get("type") if isinstance(kind, dict) else kind) == "float" and name != "payload":
         return [np.float32(value) if isinstance(value, float) else value for value in values]
     if logical == "decimal" and isinstance(scale := kind.get("scale", 0), int):
-        return [_decimal(value, scale) if isinstance(value, bytes) else value for value in values]
+        return [
+            Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _DECIMALS)
+            if isinstance(value, bytes) and len(value) <= _MOST_DECIMAL_BYTES
+            else value
+            for value in values
+        ]
     unit = _UNITS.get(logical) if name == "event_time" else None
     if unit is not None:
         return [(time // unit if unit else None) if isinstance(time, int) else time for time in values]
     return values
-
-
-def _decimal(data: bytes, scale: int) -> decimal.Decimal | None:
-    """The decimal of big-endian bytes; None if it has more than any type of Arrow."""
-    if len(data) > _MOST_DECIMAL_BYTES:
-        return None
-    return decimal.Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _DECIMALS)
 
 
 def _of_width(column: pa.Array, kinds: list[Any]) -> pa.Array:

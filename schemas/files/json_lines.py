@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +37,18 @@ _BLANK = b" \t\r"
 _SPACES = np.frombuffer(_BLANK, dtype=np.uint8)
 _AFTER_BRACE = np.frombuffer(_BLANK + b'"}', dtype=np.uint8)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){4}|(?:\0[^\0]){4}", re.DOTALL)
+#: The start of an array of objects, but for a line with one before other lines.
+_ARRAY = re.compile(rb"\s*\[\s*[{\]](?![^\n]*\]\s*\n\s*\S)")
+
+
+def other_text(start: bytes) -> str | None:
+    """What text is that is neither JSON lines nor CSV, told from its start, in words; None if unknown."""
+    if _UTF_16.match(start):
+        return "text in UTF-16: write it in UTF-8"
+    if _ARRAY.match(start.removeprefix(BYTE_ORDER_MARK)):
+        return "a JSON array: write each object on a line of its own, as `jq -c '.[]'` does"
+    return None
 
 
 @dataclass(frozen=True)

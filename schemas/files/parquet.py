@@ -37,7 +37,7 @@ def row_groups(stream: IO[bytes]) -> list[int]:
     """
     try:
         footer = parquet_pages.read_footer(stream)
-        metadata = _opened(stream).metadata
+        metadata = opened(stream).metadata
     except (MemoryError, per_byte.TooManyError):
         # Arrow's MemoryError is an ArrowException too; lack of memory does not mean that the file is damaged.
         raise
@@ -54,16 +54,19 @@ def row_groups(stream: IO[bytes]) -> list[int]:
 def metadata_of(stream: IO[bytes]) -> dict[str, str]:
     """The metadata of a file for which :func:`row_groups` raises no error, as text."""
     stream.seek(0)
-    return text_of(_opened(stream).schema_arrow.metadata)
+    return text_of(opened(stream).schema_arrow.metadata)
 
 
-def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator[pa.RecordBatch]:
+def decode_row_group(
+    stream: IO[bytes], index: int, wanted: Columns, file: Any = None
+) -> Iterator[pa.RecordBatch]:
     """Decode one row group to batches of reports.
 
     Args:
         stream: a seekable Parquet file.
         index: the row group, from 0.
         wanted: which columns are read.
+        file: the file as :func:`opened` gives it, so that its footer is parsed once for all row groups.
 
     Raises:
         ValueError: if the row group does not decode; possibly after some batches.
@@ -79,11 +82,11 @@ def decode_row_group(stream: IO[bytes], index: int, wanted: Columns) -> Iterator
         packed = sum(chunk.size for chunk in footer.chunks[index])
         per_byte.check(rows * len(names), packed, per_byte.VALUES, "values")
         fields = sorted({leaf.root for leaf in footer.leaves})
-        file = _opened(stream)
+        file = file or opened(stream)
         metadata = text_of(file.schema_arrow.metadata)
         shared, most = _ways(stream, index, read, rows)
         if shared:
-            file = _opened(stream, shared)
+            file = opened(stream, shared)
         permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
         places = [footer.leaves.index(leaf) for leaf, _ in read.values()]
         for batch in _batches(file, index, places, rows, most):
@@ -150,7 +153,9 @@ def _read_columns(
     return columns
 
 
-def _opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
+def opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
+    """A Parquet file as Arrow opens it, after its footer has been checked."""
+    parquet_pages.read_footer(stream)  # Arrow ends the process on some malformed footers
     most = parquet_pages.MOST_FOOTER
     limits = {"thrift_string_size_limit": most, "thrift_container_size_limit": most // 16}
     return pq.ParquetFile(
@@ -187,7 +192,7 @@ def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, in
     large = [name for name, size in sizes.items() if BATCH_REPORTS * size > BATCH_BYTES]
     if large:
         # Reading the first row of a column as a dictionary gives the whole dictionary.
-        batches = _opened(stream, large).iter_batches(1, row_groups=[index], columns=large, use_threads=False)
+        batches = opened(stream, large).iter_batches(1, row_groups=[index], columns=large, use_threads=False)
         first = next(batches, None)
         if first is None:
             raise ValueError("it has no rows")

@@ -129,7 +129,10 @@ def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
 def _no_object(data: bytes) -> str:
     if data.startswith(MAGIC):
         return f"it is an Avro file, which is not read as a message; send an Arrow stream as {ARROW}"
-    return f"it is no Avro single object, which begins with {OBJECT_MAGIC.hex()}"
+    what = f"no Avro single object, which begins with {OBJECT_MAGIC.hex()} and names its schema"
+    if data.startswith(b"\0") and len(data) > 5:
+        return f"it is {what}; Confluent's serializers begin with a zero byte and the id of a schema instead"
+    return f"it is {what}, as raw Avro does not"
 
 
 def decode_stream(message: Message, wanted: Columns) -> Decoded:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines
+from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines, other_text
 from ldpbeam.schemas.messages.binary import (
     ARROW,
     BAD_MESSAGE,
@@ -58,7 +58,10 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
     together: dict[tuple[_Decode, object], list[Message]] = defaultdict(list)
     for message in messages:
         kind, data = _kind(message), message.data
-        if kind == JSON:
+        other = other_text(data) if kind in ("", JSON, LINES) else None
+        if other is not None:
+            yield BadMessage(message, 1, NOT_JSON, f"it is {other}", data, 0)
+        elif kind == JSON:
             together[_decode_reports, _texts_in(data, wanted)].append(message)
         elif kind == LINES:
             together[_decode_lines, _texts_in(data.partition(b"\n")[0], wanted)].append(message)
@@ -80,7 +83,8 @@ def may_expand(message: Message) -> bool:
 
 def _kind(message: Message) -> str:
     given = message.content_type.partition(";")[0].strip().lower()
-    return JSON if not given and message.data.lstrip(_SPACE).startswith(b"{") else given
+    text = message.data.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACE)
+    return JSON if not given and text.startswith(b"{") else given
 
 
 def _unknown(message: Message, kind: str) -> BadMessage:

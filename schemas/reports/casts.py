@@ -22,10 +22,15 @@ _UTF8 = (
     r"^([\x00-\x7f]|[\xc2-\xdf]T|\xe0[\xa0-\xbf]T|[\xe1-\xec\xee\xef]TT|\xed[\x80-\x9f]T|\xf0[\x90-\xbf]TT|"
     r"[\xf1-\xf3]TTT|\xf4[\x80-\x8f]TT)*$"
 ).replace("T", r"[\x80-\xbf]")
-_UUID_DIGITS = "(H{8}(-H{4}){3}-H{12}|H{32})".replace("H", "[0-9a-f]")
-_UUID = rf"(?i)^(urn:uuid:)?{_UUID_DIGITS}$|^\{{{_UUID_DIGITS}\}}$"
-#: The lengths of a UUID in text.
-_UUID_LENGTHS = pa.array([32, 34, 36, 38, 41, 45], pa.int32())
+#: A UUID in text, with x for each digit; each form has its own length.
+_UUID_FORMS = [
+    np.frombuffer(f"{before}{digits}{after}".encode(), np.uint8)
+    for digits in ("x" * 32, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")
+    for before, after in (("", ""), ("{", "}"), ("urn:uuid:", ""))
+]
+#: The number of each hexadecimal digit, by its character; 255 of others.
+_NIBBLES = np.full(256, 255, dtype=np.uint8)
+_NIBBLES[list(b"0123456789abcdef")] = _NIBBLES[list(b"0123456789ABCDEF")] = range(16)
 #: Floats from here on, by their bits, stand for several whole numbers.
 _EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
@@ -79,7 +84,10 @@ def _number_texts(numbers: pa.Array) -> pa.Array:
         wide = pc.if_else(pc.less(pc.abs(wide), _EXACT[numbers.type.bit_width]), wide, None)
     floored = _floored(wide)
     whole = pc.equal(wide, floored)
-    wholes = pc.cast(pc.if_else(whole, floored, None), pa.decimal256(76, 0))
+    wholes = pc.if_else(whole, floored, None)
+    wholes = pc.cast(wholes, pa.decimal256(76, 0) if pa.types.is_decimal(wide.type) else pa.int64())
+    if pc.all(whole).as_py():
+        return pc.cast(wholes, pa.string())
     others = pc.replace_substring_regex(pc.cast(numbers, pa.string()), r"(\.\d*[1-9])0+$", r"\1")
     return pc.if_else(whole, pc.cast(wholes, pa.string()), others)
 
@@ -163,6 +171,12 @@ def binary_of_width(data: np.ndarray) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), rows, buffers)
 
 
+def from_hexadecimal(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes from hexadecimal characters, shape (n, 2 width), and which rows have only digits, shape (n,)."""
+    nibbles = _NIBBLES[digits]
+    return (nibbles[:, 0::2] << 4) | (nibbles[:, 1::2] & 15), (nibbles < 16).all(axis=1)
+
+
 def parts_of(data: bytes, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
     """The parts of some bytes from each start to its end, both of shape (n,), as a binary array."""
     lengths = ends - starts
@@ -193,19 +207,27 @@ def _empty_to_null(array: pa.Array) -> pa.Array:
 
 def _uuids_to_bytes(text: pa.Array) -> pa.Array:
     keys = pc.cast(text, pa.binary())
-    candidates = pc.is_in(pc.binary_length(text), value_set=_UUID_LENGTHS)
-    if not pc.any(candidates).as_py():
-        return keys
-    uuids = pc.and_(candidates, pc.fill_null(pc.match_substring_regex(text, _UUID), False))
-    digits_text = pc.replace_substring_regex(text.filter(uuids), r"^(?i:urn:uuid:)|[{}-]", "")
-    digits = np.frombuffer(pc.cast(digits_text, pa.binary(32)).buffers()[1], dtype=np.uint8)
-    nibbles = np.where(
-        digits >= ord("a"), digits - 87, np.where(digits >= ord("A"), digits - 55, digits - 48)
-    )
-    raw = ((nibbles[0::2] << 4) | nibbles[1::2]).astype(np.uint8).reshape(-1, 16)
-    if len(raw) == len(text):
+    lengths = pc.fill_null(pc.binary_length(keys), 0).to_numpy()
+    raw, uuids = np.zeros((len(keys), 16), np.uint8), np.zeros(len(keys), np.bool_)
+    for form in _UUID_FORMS:
+        rows = np.flatnonzero(lengths == len(form))
+        if len(rows):
+            # Most ids of this length that are no UUID end otherwise.
+            offsets = np.frombuffer(keys.buffers()[1], np.int32)
+            data = np.frombuffer(keys.buffers()[2], np.uint8)
+            last = data[offsets[keys.offset + rows + 1] - 1]
+            rows = rows[_NIBBLES[last] < 16 if form[-1] == ord("x") else last == form[-1]]
+        if not len(rows):
+            continue
+        data = fixed_bytes(pc.cast(keys.take(pa.array(rows)), pa.binary(len(form))))
+        digit = form == ord("x")
+        decoded, legible = from_hexadecimal(data[:, digit])
+        others, upper = form[~digit], np.frombuffer(form.tobytes().upper(), np.uint8)[~digit]
+        fits = legible & ((data[:, ~digit] == others) | (data[:, ~digit] == upper)).all(axis=1)
+        raw[rows[fits]], uuids[rows[fits]] = decoded[fits], True
+    if uuids.all():
         return binary_of_width(raw)
-    return pc.replace_with_mask(keys, uuids, binary_of_width(raw))
+    return pc.replace_with_mask(keys, uuids, binary_of_width(raw[uuids])) if uuids.any() else keys
 
 
 def _event_times(array: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpbeam.schemas.reports.casts import fixed_bytes
+from ldpbeam.schemas.reports.casts import fixed_bytes, from_hexadecimal
 
 
 def payload_column(payloads: np.ndarray) -> pa.Array:
@@ -45,17 +45,8 @@ def bytes_in(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray]:
         chosen = pc.cast(column.filter(pa.array(fits)), pa.binary())
         data = fixed_bytes(pc.cast(chosen, pa.binary(wide)))
         if text:
-            data, legible = _from_hexadecimal(data)
+            data, legible = from_hexadecimal(data)
             fits[np.flatnonzero(fits)[~legible]] = False
             data = data[legible]
         rows[fits] = data
     return rows, fits
-
-
-def _from_hexadecimal(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes from hexadecimal characters, shape (n, 2 width), and which rows have only digits, shape (n,)."""
-    value = np.full(256, 255, dtype=np.uint8)
-    for digit, characters in enumerate(zip(b"0123456789abcdef", b"0123456789ABCDEF", strict=True)):
-        value[list(characters)] = digit
-    nibbles = value[digits]
-    return (nibbles[:, 0::2] << 4) | (nibbles[:, 1::2] & 15), (nibbles < 16).all(axis=1)

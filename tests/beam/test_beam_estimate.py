@@ -297,3 +297,12 @@ def test_an_element_of_another_type_is_named() -> None:
         local() as pipeline,
     ):
         _ = pipeline | beam.Create(["a report"]) | ldp.beam.Estimate(STUDY)
+
+
+def test_a_batch_with_two_columns_of_one_name_is_named() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array(["ann"]), pa.array(["bob"])], names=["user_id", "user_id"])
+    with (
+        pytest.raises(Exception, match="a RecordBatch has several columns 'user_id': leave one"),
+        local() as pipeline,
+    ):
+        _ = pipeline | beam.Create([batch]) | ldp.beam.Estimate(STUDY)

@@ -32,6 +32,16 @@ def make_anew(address: str, topic: str) -> None:
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(PATIENCE)
 
 
+def change(address: str, topic: str, setting: str, value: str) -> None:
+    """Give a setting of a topic another value."""
+    from confluent_kafka import admin
+
+    entry = admin.ConfigEntry(setting, value, incremental_operation=admin.AlterConfigOpType.SET)
+    resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    client = admin.AdminClient({"bootstrap.servers": address})
+    client.incremental_alter_configs([resource])[resource].result(PATIENCE)
+
+
 def add_partitions(address: str, topic: str, partitions: int) -> None:
     """Let a topic have so many partitions."""
     from confluent_kafka.admin import AdminClient, NewPartitions

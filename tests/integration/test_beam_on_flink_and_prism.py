@@ -5,6 +5,9 @@ That ``ldpbeam stream`` gives there what ``ldpbeam estimate`` gives: test_stream
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,8 @@ import apache_beam as beam
 import flink as jobs
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing import test_stream
+from apache_beam.transforms.window import TimestampedValue
 from stream_messages import MINUTE, WEEK_AGO, evenly, reports_of, rides
 from support.beam_reports import records_in, rows_of, shares_of
 from unbounded_reports import Records, place_of, write_both, written
@@ -21,8 +26,11 @@ import ldpbeam as ldp
 from ldpbeam.runners import flink as flink_runner
 from ldpbeam.runners import prism as prism_runner
 from ldpbeam.runners.flink.cluster import Cluster
+from ldpbeam.times import rfc3339
 
 pytestmark = pytest.mark.slow
+
+PAGE = (Path(__file__).parents[2] / "docs" / "beam.md").read_text(encoding="utf-8")
 
 STUDY = rides("size: 10m, allowed_lateness: 10m", intervals=True)
 Make = Callable[[bool], beam.Pipeline]
@@ -83,6 +91,28 @@ def test_a_stream_on_prism_is_that_of_the_command(
         reports = pipeline | beam.io.Read(Records(records_in(files), ends=True))
         write_both(reports | ldp.beam.Estimate(STUDY), tmp_path)
     assert {name: written(tmp_path / name) for name in expected} == expected
+
+
+def test_a_stream_on_prism_writes_files_as_the_page_does(
+    on_prism: Make, files: list[Path], tmp_path: Path
+) -> None:
+    own = [record for record in records_in(files) if record["event_time"] < rfc3339(WEEK_AGO + 10 * MINUTE)]
+    start = WEEK_AGO // 1000
+    source = test_stream.TestStream().advance_watermark_to(start)
+    source.add_elements([TimestampedValue(record, start) for record in own[::2]])
+    source.advance_watermark_to(start + 11 * 60)
+    source.add_elements([TimestampedValue(record, start + 11 * 60) for record in own[1::2]])
+    source.advance_watermark_to_infinity()
+    (block,) = re.findall(r"```python\n(import uuid\n.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {"beam": beam, "json": json}
+    exec(block, names)
+    with on_prism(True) as pipeline:
+        found = pipeline | source | ldp.beam.Estimate(STUDY, partitions=2)
+        names["write_estimates"](found, str(tmp_path / "files"))
+    lines = [line for path in (tmp_path / "files").glob("*.jsonl") for line in path.read_text().splitlines()]
+    panes = [(row["window_start"], row["pane_timing"], row["reports"]) for row in map(json.loads, lines)]
+    on_time, late = ("on_time", len(own[::2])), ("late", len(own))
+    assert Counter(panes) == {(rfc3339(WEEK_AGO), *on_time): 2, (rfc3339(WEEK_AGO), *late): 2}
 
 
 def test_a_stream_on_flink_is_that_of_the_command(

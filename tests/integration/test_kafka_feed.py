@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_messages import add_partitions, make_anew, new_topic, produce, remove_before
+from kafka_messages import add_partitions, change, make_anew, new_topic, produce, remove_before
 from stream_messages import WEEK_AGO, client, evenly, one_by_one, reports_of, rides
 from support.waiting import wait_until
 
@@ -115,7 +115,20 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
         take(reading, 10)
         make_anew(kafka.address, topic)
         # Whichever is seen first: its id, or that it has no message at this offset.
-        with pytest.raises(OSError, match=r"another topic has this name now|partition 0: .* at offset 10 "):
+        with pytest.raises(OSError, match=r"another topic has this name now|the message before offset 10 is"):
+            wait_until(lambda: reading.take() is not None)
+
+
+def test_a_topic_that_compacts_while_it_is_read_ends_the_run(
+    kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_of_kafka, "FINDING_SECONDS", 0.2)
+    topic = new_topic(kafka.address, 1)
+    produce(kafka.address, topic, messages(10))
+    with opened(kafka.address, topic, tmp_path) as reading:
+        take(reading, 10)
+        change(kafka.address, topic, "cleanup.policy", "compact")
+        with pytest.raises(OSError, match=r"only the last message of each key now .cleanup.policy=compact"):
             wait_until(lambda: reading.take() is not None)
 
 

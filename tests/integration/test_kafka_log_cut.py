@@ -79,10 +79,7 @@ def test_what_came_at_the_offsets_of_lost_messages_is_read(
     with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
         assert stream.wait() == 3, stream.said
         left, said = stream.left, " ".join(stream.said.split())
-    assert (
-        "partition 0: the broker has lost the end of the log: 200 messages that were read, from offset 100"
-        in said
-    )
+    assert "partition 0: the broker has lost 200 messages that were read, from offset 100 on" in said
     assert "200 reports that were read are in no estimate" in said
     assert left.statistics == statistics_of(batch_of([*first, *new]).snapshots)
     # The first window had settled with all of its reports.

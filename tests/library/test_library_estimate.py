@@ -449,6 +449,10 @@ def test_a_column_that_is_there_twice_is_refused_where_it_is_read() -> None:
     columns, names = [pa.array(values) for values in TWO.values()], list(TWO)
     with pytest.raises(ValueError, match="several columns 'payload': leave one"):
         ldp.estimate(MAPS, pa.table([*columns, columns[2]], names=[*names, "payload"]))
+    with pytest.raises(ValueError, match="several columns 'report_id': leave one"):
+        ldp.estimate(
+            MAPS, pa.table([*columns, columns[0], columns[0]], names=[*names, "report_id", "report_id"])
+        )
     more = pa.table([*columns, columns[2], columns[2]], names=[*names, "x", "x"])
     assert ldp.estimate(MAPS, more).counts["used"] == 2
 

@@ -204,6 +204,21 @@ def test_a_header_that_is_not_utf_8_is_one_sentence(tmp_path: Path) -> None:
         columns_of(str(tmp_path / "old.csv"))
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"price;who\n1,5;ann\n", "it is a table with semicolons between its columns: save it with commas"),
+        (b"price;who\n1;ann\n", "it is a table with semicolons"),
+        ("price,who\n1,ann\n".encode("utf-16"), "it is text in UTF-16"),
+        (b"price,who,price\n1,ann,2\n", "several columns are called 'price'"),
+    ],
+)
+def test_a_table_that_is_none_of_ours_is_named(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        proposal(str(tmp_path / "a.csv"), "price")
+
+
 def test_decimals_are_numbers(tmp_path: Path) -> None:
     path = str(tmp_path / "people.parquet")
     decimals = pa.array([Decimal("0.25"), Decimal("99.50")], pa.decimal128(6, 2))

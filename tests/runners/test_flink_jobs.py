@@ -71,6 +71,32 @@ def test_a_stream_is_done_when_a_checkpoint_has_begun_after_its_end(monkeypatch:
     assert result.metrics() == "metrics"
 
 
+@pytest.mark.parametrize(
+    ("state", "saved", "found"),
+    [("CANCELED", 6, "file:/s/6"), ("FINISHED", 6, "file:/s/6"), ("CANCELED", 4, None), ("FAILED", 6, None)],
+)
+def test_a_job_that_ends_with_a_savepoint_says_which(
+    state: str, saved: int, found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "ENDED_SECONDS", 0.5)
+    latest = {
+        "savepoint": {"id": saved, "external_path": f"file:/s/{saved}"},
+        "completed": {"id": 5, "external_path": "file:/c/j/chk-5"},
+    }
+    states = iter(["CANCELLING"])
+    rest: Any = SimpleNamespace(
+        job=lambda _: {"state": next(states, state)},
+        checkpoints=lambda _: {"latest": latest},
+    )
+    result = jobs.StreamResult(FakeResult(threading.Event()), None, rest, "n")  # type: ignore[arg-type]
+    folders: list[str] = []
+    result.on_checkpoint = folders.append
+    result._drained = True
+    result._look({"jid": "j", "name": "n", "state": "RUNNING", "tasks": {"running": 1}})
+    assert folders == ["file:/c/j"]
+    assert result.savepoint() == found
+
+
 def test_a_stream_that_somebody_else_cancelled_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
     rest = FakeRest([(0, 4)] * 10_000)

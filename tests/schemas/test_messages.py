@@ -176,7 +176,6 @@ def test_a_content_type_is_known_whatever_its_case_and_parameters(content_type: 
         ("text/plain", b'{"user_id": "ann"}'),
         ("application/jsonx", b'{"user_id": "ann"}'),
         ("json", b"{}"),
-        ("", b'[{"user_id": "ann"}]'),
         ("", container(TEN)),
         ("", b""),
         (";", b"\0"),
@@ -189,6 +188,37 @@ def test_other_content_types_are_named_with_those_that_are_known(content_type: s
     assert (bad.message, bad.reports, bad.reason, bad.data) == (message, 1, "unknown_content_type", data)
     assert all(known in bad.problem for known in (*KNOWN, content_type.strip(";")))
     assert found.column("position") == [2]
+
+
+@pytest.mark.parametrize("content_type", ["", JSON, LINES])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"[" + ANN + b"]", "it is a JSON array"),
+        (b'[\n {"user_id": "ann"},\n {"user_id": "bob"}\n]\n', "it is a JSON array"),
+        (ANN.decode().encode("utf-16"), "it is text in UTF-16"),
+        (ANN.decode().encode("utf-16-le"), "it is text in UTF-16"),
+        (ANN.decode().encode("utf-16-be"), "it is text in UTF-16"),
+    ],
+)
+def test_text_that_is_none_of_ours_is_named(content_type: str, data: bytes, said: str) -> None:
+    message = Message("1", data, content_type)
+    found = read(message, Message("2", ANN, JSON))
+    (bad,) = found.bad
+    assert (bad.message, bad.reports, bad.reason, bad.data) == (message, 1, "not_json", data)
+    assert bad.problem.startswith(said)
+    assert found.column("position") == [2]
+
+
+def test_a_line_with_an_array_costs_no_other_line() -> None:
+    found = read(Message("1", b"[" + ANN + b"]\n" + ANN + b"\n" + ANN, LINES))
+    assert ([bad.row for bad in found.bad], len(found.rows)) == ([0], 2)
+
+
+@pytest.mark.parametrize("content_type", ["", JSON, LINES])
+def test_a_byte_order_mark_is_no_part_of_a_report(content_type: str) -> None:
+    found = read(Message("1", b"\xef\xbb\xbf" + ANN, content_type))
+    assert (found.bad, len(found.rows)) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -342,6 +372,7 @@ BAD_MESSAGES = {
     "object and more": (OBJECT + b"\0", AVRO, "bytes are left"),
     "object of an unknown branch": (OBJECT[:10] + b"\x08", AVRO, "IndexError"),
     "bare record": (OBJECT[10:], AVRO, "no Avro single object, which begins with c301"),
+    "framed as by Confluent": (b"\0\0\0\0\x2a" + OBJECT[10:], AVRO, "Confluent's serializers begin with"),
     "empty": (b"", AVRO, "no Avro single object"),
     "json": (ANN, AVRO, "no Avro single object"),
     "Avro file": (

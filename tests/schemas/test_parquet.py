@@ -181,6 +181,6 @@ def test_a_machine_without_memory_is_no_damage(read: Any, monkeypatch: pytest.Mo
     def refuse(*_: Any, **__: Any) -> Any:
         raise pa.ArrowMemoryError("malloc of size 17 failed")
 
-    monkeypatch.setattr(parquet, "_opened", refuse)
+    monkeypatch.setattr(parquet, "opened", refuse)
     with pytest.raises(MemoryError):
         read(stream)

@@ -137,11 +137,8 @@ def avro_faces(name: str, kind: Any, values: Sequence[Any], folder: Path) -> dic
     stream = io.BytesIO()
     records = [{name: value, ORDER: float(row)} for row, value in enumerate(values)]
     fastavro.writer(stream, schema, records)
-    fastavro.writer(blocks := io.BytesIO(), schema, records, sync_interval=1)
-    faces = {
-        "avro": read_file(stream.getvalue(), folder),
-        "avro in blocks of a record": read_file(blocks.getvalue(), folder),
-    }
+    data = stream.getvalue()
+    faces = {"avro": read_file(data, folder)}
     dtype = avro.fixed_dtype({"type": "record", "fields": [{"name": name, "type": kind}]})
     if dtype is not None and None not in values:
         fixed = {**schema, "fields": [{"name": name, "type": kind}, fields[1]]}

@@ -186,6 +186,13 @@ def test_dead_letters_come_back_as_they_were(batch: pa.RecordBatch) -> None:
     assert BatchCoder().decode(BatchCoder().encode(batch)).equals(batch, check_metadata=True)
 
 
+def test_a_batch_keeps_columns_of_one_name() -> None:
+    columns = [pa.array([b"ann"]), pa.array([b"bob"]), pa.array([7])]
+    batch = pa.RecordBatch.from_arrays(columns, names=["user", "user", "event_time"])
+    back = BatchCoder().decode(BatchCoder().encode(batch))
+    assert (back.schema, back.columns) == (batch.schema, batch.columns)
+
+
 def test_an_encoded_dead_letter_has_few_bytes() -> None:
     """A hash, four numbers, and the places of its texts: a client that sends a million fills little."""
     assert len(BatchCoder().encode(LETTERS)) < 80 * LETTERS.num_rows

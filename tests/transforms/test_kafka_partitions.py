@@ -14,6 +14,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.feeds import WHOLE, Share
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.kafka_checksums import checksum_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Arrivals, Replay
 from ldpbeam.windows import Windows
@@ -47,9 +48,11 @@ class Topic:
         self.leaderless: set[int] = set()
         self.error: Any = None
         self.on_commit: Any = None
+        self.on_error: Any = None
 
     def client(self, kind: Any, topic: KafkaTopic, settings: dict[str, Any]) -> Any:
         self.on_commit = settings.get("on_commit", self.on_commit)
+        self.on_error = settings["error_cb"]
         return self
 
     def consume(self, most: int, seconds: float) -> Sequence[Any]:
@@ -83,6 +86,7 @@ class Topic:
 def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """Opens a feed of partition 0 on a topic; the test looks at ends in place of its thread."""
     monkeypatch.setattr(feed_of_kafka, "LOOKING_SECONDS", 3600.0)
+    monkeypatch.setattr(feed_of_kafka, "cleanup_policy", lambda *_: "delete")
     readings: list[Any] = []
 
     def open_on(
@@ -189,6 +193,15 @@ def test_nothing_is_taken_once_another_topic_has_the_name(
         reading.take()
 
 
+def test_nothing_is_taken_once_the_topic_compacts(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = opened(Topic([[message(0)]], 1))
+    monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "id")
+    monkeypatch.setattr(feed_of_kafka, "cleanup_policy", lambda *_: "compact,delete")
+    reading._find()
+    with pytest.raises(OSError, match="it keeps only the last message of each key now"):
+        reading.take()
+
+
 @pytest.mark.parametrize("code", [kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE])
 def test_a_mark_before_what_retention_left_goes_on_with_the_first_message(code: int, opened: Any) -> None:
     topic = Topic([[message(5, code)]], 20)
@@ -201,6 +214,51 @@ def test_a_mark_before_what_retention_left_goes_on_with_the_first_message(code: 
     topic.calls = [[message(9)]]
     # The counts of batches join over what is gone.
     assert reading.take().offsets == (0, 5, 10)
+
+
+def test_the_last_message_is_compared_before_others_are_read_after_an_error_of_a_broker(opened: Any) -> None:
+    topic = Topic([[message(0), message(1), message(2)]], 3)
+    reading = opened(topic)
+    assert reading.take().offsets == (0, 0, 3)
+    topic.on_error(kafka.KafkaError(kafka.KafkaError._TRANSPORT))
+    # What comes before the reader has gone back to the message at 2 may be new.
+    topic.calls = [[message(3)], [message(2), message(3)]]
+    assert reading.take() is None
+    assert topic.assigned == {0: 2}
+    assert reading.take().offsets == (0, 3, 4)
+    topic.on_error(kafka.KafkaError(kafka.KafkaError._TRANSPORT))
+    other = message(3)
+    other.timestamp = lambda: (kafka.TIMESTAMP_CREATE_TIME, 1)
+    topic.calls = [[], [other, message(4)]]
+    assert reading.take() is None
+    with pytest.raises(OSError, match="the message before offset 4 is not the one that was read"):
+        reading.take()
+
+
+@pytest.mark.parametrize("end", [message(2, END), message(3, kafka.KafkaError._AUTO_OFFSET_RESET)])
+def test_a_log_that_ends_before_the_last_message_after_an_error_ends_the_run(end: Any, opened: Any) -> None:
+    topic = Topic([[message(0), message(1), message(2)]], 3)
+    reading = opened(topic)
+    assert reading.take().offsets == (0, 0, 3)
+    topic.on_error(kafka.KafkaError(kafka.KafkaError._TRANSPORT))
+    topic.calls, topic.end = [[], [end]], 2
+    assert reading.take() is None
+
+    def go_on() -> None:
+        reading.take()
+        reading._look(0)
+        reading.take()
+
+    with pytest.raises(OSError, match="the message before offset 3 is not the one that was read"):
+        go_on()
+
+
+def test_a_reader_that_is_made_again_compares_the_last_message_that_was_committed(opened: Any) -> None:
+    topic = Topic([[message(4), message(5), message(6)]], 7)
+    known = checksum_of(message(4))
+    reading = opened(topic, Share(0, 1, {0: 6}, {0: known}))
+    assert topic.assigned == {0: 4}
+    assert reading.take().offsets == (0, 6, 7)
 
 
 def test_an_offset_past_the_end_of_a_partition_ends_the_run(opened: Any) -> None:
@@ -231,7 +289,10 @@ def test_offsets_that_a_broker_refuses_to_commit_hold_up_no_stream_and_are_warne
     for code in ("GROUP_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_WAIT_COORD"):
         topic.refusal = kafka.KafkaError(getattr(kafka.KafkaError, code))
         reading.acknowledge(["0:2"])
-    assert len(warnings) == 2
+    topic.refusal = kafka.KafkaError(kafka.KafkaError.UNKNOWN_MEMBER_ID)
+    reading.acknowledge(["0:3"])
+    assert len(warnings) == 3
+    assert "other consumers are in it, and share the topic; end them, or give --group" in warnings[-1]
     assert all("offsets are not committed for group watched: " in warning for warning in warnings)
 
 

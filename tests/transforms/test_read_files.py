@@ -160,12 +160,27 @@ def test_empty_files_and_lines_after_blanks_are_json_lines(data: bytes, tmp_path
     assert sniffed(path, len(data)) == files.ReportFile(str(path), len(data), "jsonl")
 
 
-@pytest.mark.parametrize("data", [b"# How to\n", b"a,b\n1,2\n", b'[{"user_id": "u"}]', b"\x89PNG\r\n"])
-def test_other_files_are_no_files_of_reports(data: bytes, tmp_path: Path) -> None:
+UNKNOWN = "it starts neither like Avro or Parquet, nor (gzipped or not) with JSON objects"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"# How to\n", UNKNOWN),
+        (b"a,b\n1,2\n", UNKNOWN),
+        (b"\x89PNG\r\n", UNKNOWN),
+        (b'[{"user_id": "u"}]', "it is a JSON array"),
+        (json.dumps(RECORDS, indent=1).encode(), "it is a JSON array"),
+        (gzip.compress(json.dumps(RECORDS).encode()), "it is a JSON array"),
+        (lines().decode().encode("utf-16"), "it is text in UTF-16"),
+        (lines().decode().encode("utf-16-le"), "it is text in UTF-16"),
+    ],
+)
+def test_other_files_are_no_files_of_reports(data: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / "README").write_bytes(data)
     file = files.sniff(str(tmp_path / "README"), len(data))
     assert isinstance(file, files.BadFile)
-    assert "neither like Avro or Parquet, nor (gzipped or not) with JSON objects" in file.problem
+    assert file.problem.startswith(said)
 
 
 def test_a_damaged_first_line_does_not_make_a_file_none(tmp_path: Path) -> None:

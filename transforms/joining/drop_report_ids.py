@@ -10,7 +10,8 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.report_ids import by_report_id, without_duplicate_ids
+from ldpbeam.transforms.joining.kept import in_parts
+from ldpbeam.transforms.joining.report_ids import IDENTIFIED, by_report_id, without_duplicate_ids
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows.cut import Pieces
@@ -49,16 +50,12 @@ class DropDuplicateIds(beam.PTransform):
         parted = reports | "ByReportId" >> beam.FlatMap(_by_having_an_id).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
-        by_id = Pieces(None, self.partitions, column="report_id")
-        first = (
-            (parted[_IDENTIFIED],)
-            | "GroupReportIds" >> GroupPieces(by_id, self.spill)
-            | "FirstOfReportIds"
-            >> beam.FlatMap(_first_of_report_ids, self.study)
-            .with_outputs(COUNTS, main="first")
-            .with_output_types(pa.RecordBatch)
-        )
-        return parted.plain, first.first, first[COUNTS]
+        by_id = Pieces(None, self.partitions, column="report_id", alike=IDENTIFIED)
+        grouped, counts = (parted[_IDENTIFIED],) | "GroupReportIds" >> GroupPieces(by_id, self.spill)
+        first = grouped | "FirstOfReportIds" >> beam.FlatMap(_first_of_report_ids, self.study).with_outputs(
+            COUNTS, main="first"
+        ).with_output_types(pa.RecordBatch)
+        return parted.plain, first.first, [*counts, first[COUNTS]] | "Counts" >> beam.Flatten()
 
 
 def _by_having_an_id(batch: pa.RecordBatch) -> Iterable[Any]:
@@ -71,8 +68,9 @@ def _by_having_an_id(batch: pa.RecordBatch) -> Iterable[Any]:
 
 
 def _first_of_report_ids(element: tuple[PieceKey, Iterable[pa.RecordBatch]], study: Study) -> Iterable[Any]:
-    key, batches = element
-    first, duplicates = without_duplicate_ids(study.attribute(key.attribute), list(batches))
-    yield from first
-    if duplicates:
-        yield count(DUPLICATES, duplicates)
+    key, pieces = element
+    for batches, left_out in in_parts(pieces, IDENTIFIED):
+        first, duplicates = without_duplicate_ids(study.attribute(key.attribute), batches)
+        yield from first
+        if left_out + duplicates:
+            yield count(DUPLICATES, left_out + duplicates)

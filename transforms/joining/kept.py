@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,6 +144,124 @@ def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
     follows = np.concatenate(([False], ordered[1:] == ordered[:-1]))
     first[repeated[order[follows]]] = False
     return first
+
+
+#: Of the reports of a user that come first together, so many are looked at.
+MOST_TIED = 1_024
+#: Batches of fewer reports are left as they are, and so many reports of another are looked at.
+_FEW, _SAMPLE = 4_096, 512
+
+
+class Alike(NamedTuple):
+    """Of which reports of a channel one is kept, at most.
+
+    Attributes:
+        columns: they have equal values here, all of which are binary.
+        step: they lie in the same step of this many milliseconds; None for any times.
+    """
+
+    columns: tuple[str, ...] = ("user",)
+    step: int | None = None
+
+
+def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
+    """The reports of a channel without those that :func:`kept` never keeps, whatever other reports there are.
+
+    So a user with millions of reports takes the memory of :data:`MOST_TIED`. Of more reports that come first
+    together, those with the smallest hashes are looked at; no other choice differs from that of :func:`kept`.
+    The result does not depend on how reports are divided into batches. A batch in which few
+    reports are alike is returned as it is, since looking for them takes longer.
+    """
+    rows = batch.num_rows
+    if rows < _FEW:
+        return batch
+    some = batch.take(pa.array(np.random.default_rng().integers(0, rows, _SAMPLE)))
+    if _codes_of_alike(some, alike).max() > _SAMPLE // 2:
+        return batch
+    same = _codes_of_alike(batch, alike)
+    every = np.arange(rows)
+    columns = {name: column_or_nulls([batch], name, pa.binary()) for name in ("report_id", DELIVERY, "group")}
+    ids = pc.rank(_bytes(columns["report_id"], every), tiebreaker="dense").to_numpy().astype(np.int64)
+    times = batch.column("event_time").to_numpy()
+    payload = batch.column("payload")
+    if not pa.types.is_fixed_size_binary(payload.type):
+        payload = binary_of_width(np.ascontiguousarray(payload.to_numpy()).view(np.uint8).reshape(rows, -1))
+    numbers = _hashes((batch.column("user"), payload, columns["group"], columns[DELIVERY]))
+    order = np.lexsort((numbers, ids, times, same))
+    begins = np.concatenate(([True], np.diff(same[order]) != 0))
+    starts = np.maximum.accumulate(np.where(begins, every, 0))
+    first = order[starts]
+    tied = (times[order] == times[first]) & (ids[order] == ids[first]) & (every - starts < MOST_TIED)
+    chosen = np.zeros(rows, dtype=np.bool_)
+    chosen[order[tied]] = True
+    return batch.filter(pa.array(chosen))
+
+
+#: A partition with more reports than this is compared in parts.
+PART_REPORTS = 2**21
+
+
+def in_parts(pieces: Iterable[pa.RecordBatch], alike: Alike) -> Iterator[tuple[list[pa.RecordBatch], int]]:
+    """(some of the reports, how many were left out as :func:`can_be_kept` does) until there are no more.
+
+    Reports with equal values in the columns of ``alike`` are in one part. So the memory of a partition grows
+    neither with its reports nor with those of one user.
+
+    Args:
+        pieces: the reports of a partition; they are read once for each part.
+        alike: which reports are compared.
+    """
+    pieces = pieces if hasattr(pieces, "reports") else list(pieces)
+    parts = 1 + _reports_in(pieces) // PART_REPORTS
+    for number in range(parts):
+        part: list[pa.RecordBatch] = []
+        size = left_out = 0
+        most = PART_REPORTS
+        for piece in pieces:
+            if parts > 1:
+                columns = [column_or_nulls([piece], name, pa.binary()) for name in alike.columns]
+                piece = piece.filter(pa.array(_hashes(columns) % np.uint64(parts) == number))
+            part.append(piece)
+            size += piece.num_rows
+            if size > most:
+                part = [can_be_kept(batch, alike) for batch in concatenated(part)]
+                left_out += size
+                size = sum(batch.num_rows for batch in part)
+                left_out -= size
+                most = max(most, 2 * size)
+        yield part, left_out
+
+
+def _reports_in(pieces: Iterable[pa.RecordBatch]) -> int:
+    """How many reports pieces have; about how many, if they are not in memory."""
+    about: int | None = getattr(pieces, "reports", None)
+    return sum(piece.num_rows for piece in pieces) if about is None else about
+
+
+def concatenated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Concatenate the batches that have the same channel and schema.
+
+    The batches are pieces, one per bundle and partition. Cut further as they are, each would fall apart into
+    single reports.
+    """
+    alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}
+    for batch in batches:
+        alike.setdefault((version_index(batch), batch.schema), []).append(batch)
+    return map(pa.concat_batches, alike.values())
+
+
+def _hashes(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
+    """A hash of each row of some columns, shape (n,)."""
+    every = np.arange(len(columns[0]))
+    return functools.reduce(_mixed_in, [mixed(_bytes(column, every)) for column in columns])
+
+
+def _codes_of_alike(batch: pa.RecordBatch, alike: Alike) -> NDArray[np.int64]:
+    """A number for each report, shape (n,), equal for reports that are alike."""
+    codes = [codes_of(column_or_nulls([batch], name, pa.binary()))[0] for name in alike.columns]
+    if alike.step is not None:
+        codes.append(codes_of(pa.array(batch.column("event_time").to_numpy() // alike.step))[0])
+    return functools.reduce(pairs_of, codes)
 
 
 def _bytes(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:

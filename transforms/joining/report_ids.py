@@ -9,7 +9,7 @@ users and one window, when it folds the partition. Pure functions over batches.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,19 @@ import pyarrow.compute as pc
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports.columns import DELIVERY
-from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
+from ldpbeam.transforms.joining.kept import (
+    Alike,
+    codes_of,
+    concatenated,
+    gathered,
+    kept,
+    pairs_of,
+    per_service,
+)
 from ldpbeam.transforms.reports.batches import version_index
+
+#: Of the reports of a user with the same id one is kept.
+IDENTIFIED = Alike(("user", "report_id", DELIVERY))
 
 
 def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -56,15 +67,3 @@ def without_duplicate_ids(
         if rows.any()
     ]
     return [*concatenated(first), *plain], int(len(chosen) - chosen.sum())
-
-
-def concatenated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Concatenate the batches that have the same channel and schema.
-
-    The batches are pieces, one per bundle and partition. Cut further as they are, each would fall apart into
-    single reports.
-    """
-    alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}
-    for batch in batches:
-        alike.setdefault((version_index(batch), batch.schema), []).append(batch)
-    return map(pa.concat_batches, alike.values())

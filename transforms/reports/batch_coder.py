@@ -22,7 +22,7 @@ class BatchCoder(beam.coders.Coder):
 
     def encode(self, value: pa.RecordBatch) -> bytes:
         """The bytes of the IPC stream."""
-        narrow = _narrow(value)
+        narrow = value if _has_twins(value) else _narrow(value)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, narrow.schema) as writer:
             writer.write_batch(narrow)
@@ -32,7 +32,8 @@ class BatchCoder(beam.coders.Coder):
     def decode(self, encoded: bytes) -> pa.RecordBatch:
         """The batch, with the columns that were encoded."""
         with pa.ipc.open_stream(encoded) as reader:
-            return _widened(reader.read_next_batch())
+            batch = reader.read_next_batch()
+            return batch if _has_twins(batch) else _widened(batch)
 
     def estimate_size(self, value: pa.RecordBatch) -> int:
         """The bytes in memory. Beam asks at each step, and by default encodes the batch to answer."""
@@ -50,6 +51,11 @@ _WITHOUT_OFFSETS = pa.binary(16)
 _HASH = pa.binary(32)
 #: The columns of dead letters with few different texts.
 _REPEATED = ("file", "reason", "detail")
+
+
+def _has_twins(batch: pa.RecordBatch) -> bool:
+    """Whether columns of a batch have the same name, as none of ldpbeam's own have."""
+    return bool(len(set(batch.schema.names)) < batch.num_columns)
 
 
 def _narrow(batch: pa.RecordBatch) -> pa.RecordBatch:

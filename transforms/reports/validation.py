@@ -283,12 +283,9 @@ class Validation:
         users = column("user_id")
         if self.key is not None:
             users = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
-        times = pc.fill_null(column("event_time"), 0)
         columns = {
             "user": users,
-            "event_time": times
-            if self.needs_time
-            else pc.if_else(pc.equal(times, event_times.COARSE), 0, times),
+            "event_time": pc.fill_null(column("event_time"), 0),
             "payload": payload_column(payloads),
         }
         for name in ("report_id", DELIVERY):

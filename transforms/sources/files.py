@@ -29,6 +29,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 _NEVER_EMPTY = (".avro", ".parquet", ".gz")
 #: Files are read in ranges of about this many bytes.
 RANGE_BYTES = 16 * 2**20
+#: Row groups of Parquet are read in ranges of about this many rows: each range parses the footer again.
+RANGE_ROWS = 2**18
 
 
 #: This many bytes at the start and at the end of a file that may grow are compared with those read before.
@@ -209,6 +211,8 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
         kind = "jsonl.gz"
         with contextlib.suppress(zlib.error):
             start = zlib.decompressobj(31).decompress(start, 4096)
+    if (other := json_lines.other_text(start)) is not None:
+        return BadFile(path, f"it is {other}")
     lines = start.removeprefix(json_lines.BYTE_ORDER_MARK).split(b"\n")
     if not start.strip() or any(line.lstrip().startswith(b"{") for line in lines):
         return ReportFile(path, size, kind, identity=identity)
@@ -291,9 +295,13 @@ def split(file: ReportFile, length: int | None = None) -> Iterator[FileRange]:
     if file.format == "parquet":
         with open_raw(file.path) as stream:
             check_unchanged(stream, file, read=False)
-            groups = len(parquet.row_groups(stream))
-        for index in range(groups):
-            yield FileRange(file.path, file.format, index, index + 1, file.size, file.identity)
+            groups = parquet.row_groups(stream)
+        start = rows = 0
+        for index, of_group in enumerate(groups, 1):
+            rows += of_group
+            if rows >= RANGE_ROWS or index == len(groups):
+                yield FileRange(file.path, file.format, start, index, file.size, file.identity)
+                start, rows = index, 0
         return
     length = length or RANGE_BYTES
     for start in range(0, file.size, length):

@@ -26,7 +26,14 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksum_of, thinned
-from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, identity_of, passes
+from ldpbeam.transforms.sources.kafka_client import (
+    NO_GROUP,
+    KafkaTopic,
+    cleanup_policy,
+    client,
+    identity_of,
+    passes,
+)
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.windows import FAR
@@ -44,6 +51,10 @@ LOOKING_SECONDS, FINDING_SECONDS = 0.5, 5.0
 ANSWER_SECONDS = 10.0
 #: Seconds without an answer of the brokers after which a warning is logged.
 QUIET_SECONDS = 60.0
+
+
+#: Why a broker calls the stream, which is no member of the group, an unknown one.
+_OF_OTHERS = "other consumers are in it, and share the topic; end them, or give --group a name of its own"
 
 
 @dataclass(frozen=True)
@@ -193,12 +204,13 @@ class _Consumed(OpenFeed):
         self._doubtful = True
 
     def take(self) -> FeedBatch | None:
-        if self._problem is not None:
-            raise OSError(f"{self.feed.name}: {self._problem}")
         partition, waiting = self._longest()
         if not waiting:
             self._fetch()
             partition, waiting = self._longest()
+        # What was fetched behind a message that is not the one that was read must not be taken.
+        if self._problem is not None:
+            raise OSError(f"{self.feed.name}: {self._problem}")
         if not waiting:
             return None
         received: list[Received] = []
@@ -260,7 +272,7 @@ class _Consumed(OpenFeed):
                     self._pass_end(partition)
             elif message.topic() is None:
                 # An error of the group, to which the user may have no right. Nothing is read from the group.
-                self._remember_error(error)
+                self._error = error.str()
             elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
                 self._out_of_range.add(partition)
             elif not passes(error):
@@ -347,15 +359,20 @@ class _Consumed(OpenFeed):
     def _find(self) -> None:
         name = self.feed.topic.name
         listed = self._consumer.list_topics(name, timeout=ANSWER_SECONDS).topics[name]
-        if listed.error is None and identity_of(self._admin, name, ANSWER_SECONDS) != self.feed.identity:
+        if listed.error is not None:
+            self._problem = self._problem if passes(listed.error) else listed.error.str()
+        elif identity_of(self._admin, name, ANSWER_SECONDS) != self.feed.identity:
             self._problem = (
                 "another topic has this name now, as the first was deleted; "
                 "read the new one into another folder"
             )
-        elif listed.error is None:
+        elif "compact" in (policy := cleanup_policy(self._admin, name, ANSWER_SECONDS)):
+            self._problem = (
+                f"it keeps only the last message of each key now (cleanup.policy={policy}), so that reports "
+                "may be missing which nobody can count; give it cleanup.policy=delete"
+            )
+        else:
             self._assign(set(listed.partitions))
-        elif not passes(listed.error):
-            self._problem = listed.error.str()
 
     @property
     def silent(self) -> int | None:
@@ -403,11 +420,12 @@ class _Consumed(OpenFeed):
         refusal = next((each for each in (error, *(at.error for at in offsets)) if each is not None), None)
         if refusal is not None and refusal.str() != self._refusal:
             self._refusal = refusal.str()
+            of_others = refusal.code() == self._errors.UNKNOWN_MEMBER_ID
             FEEDS.warning(
                 "%s: offsets are not committed for group %s: %s",
                 self.feed.name,
                 self.feed.group,
-                self._refusal,
+                _OF_OTHERS if of_others else self._refusal,
             )
 
     def close(self) -> None:

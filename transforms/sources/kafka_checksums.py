@@ -6,8 +6,8 @@ offsets of what is lost to new messages. One that has no replicas does not even 
 
 from __future__ import annotations
 
-import bisect
 import contextlib
+import math
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 
-#: The most checksums of a partition that are kept.
-MOST = 500
+#: Checksums of so many last messages are kept, and one for each tenth of an octave of the distance before.
+LATEST, OF_OCTAVE = 250, 10
 #: Seconds to wait for messages.
 ANSWER_SECONDS = 10.0
 
@@ -35,42 +35,20 @@ def checksum_of(delivered: Any) -> Checksum:
 
 
 def thinned(checksums: Sequence[Checksum]) -> list[Checksum]:
-    """The first checksum, the last 250, and the fewer the earlier, in the order of offsets."""
-    kept = list(checksums)
-    while len(kept) > MOST:
-        del kept[1 : len(kept) // 2 : 2]
-    return kept
+    """The first checksum, those of the last messages, and ever fewer of those between, in their order."""
+    if len(checksums) <= LATEST:
+        return list(checksums)
+    end = checksums[-1].offset + 1
+    spaced = {int(OF_OCTAVE * math.log2(end - each.offset)): each for each in checksums[1:-LATEST]}
+    return [checksums[0], *spaced.values(), *checksums[-LATEST:]]
 
 
-def new_since(topic: KafkaTopic, read: Mapping[int, Sequence[Checksum]]) -> dict[int, int | None]:
-    """By partition that lost the end of its log, the offset from which messages are new; None if all are.
-
-    Between two checksums that are kept, the least offset is given that may have a new message.
-
-    Args:
-        topic: the topic.
-        read: by partition, checksums of messages that were read, none of which retention has removed.
+def checksums_at(topic: KafkaTopic, offsets: Mapping[int, int]) -> dict[int, Checksum | None]:
+    """By partition, the checksum of the first message from an offset on; None if there is none.
 
     Raises:
         KafkaException: if the brokers do not answer.
     """
-    last = _checksums_at(
-        topic, {partition: of_partition[-1].offset for partition, of_partition in read.items()}
-    )
-    new: dict[int, int | None] = {}
-    for partition, of_partition in read.items():
-        if last[partition] != of_partition[-1]:
-
-            def differs(checksum: Checksum, partition: int = partition) -> bool:
-                return _checksums_at(topic, {partition: checksum.offset})[partition] != checksum
-
-            same = bisect.bisect_left(of_partition, True, hi=len(of_partition) - 1, key=differs)
-            new[partition] = of_partition[same - 1].offset + 1 if same else None
-    return new
-
-
-def _checksums_at(topic: KafkaTopic, offsets: Mapping[int, int]) -> dict[int, Checksum | None]:
-    """By partition, the checksum of the first message from an offset on; None if there is none."""
     # Imported here because a stream of another feed does not need it.
     import confluent_kafka
 

@@ -145,6 +145,19 @@ def identity_of(admin: Any, topic: str, seconds: float) -> str:
     return f"{cluster.result().cluster_id}/{described.result().topic_id}"
 
 
+def cleanup_policy(admin: Any, topic: str, seconds: float) -> str:
+    """By what brokers delete messages of a topic; nothing if this user may not know."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource
+
+    of_topic = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        settings = admin.describe_configs([of_topic], request_timeout=seconds)[of_topic].result()
+    except KafkaException:
+        return ""
+    return str(settings["cleanup.policy"].value)
+
+
 def passes(error: Any) -> bool:
     """Whether an error of librdkafka passes by itself.
 

@@ -149,10 +149,11 @@ def _read_avro(stream: IO[bytes], part: FileRange, columns: Columns) -> Iterator
 def _read_parquet(
     stream: IO[bytes], part: FileRange, columns: Columns
 ) -> Iterator[pa.RecordBatch | DeadLetter]:
+    file = parquet.opened(stream)
     for index in range(part.start, part.stop):
         reports = 0
         try:
-            for batch in parquet.decode_row_group(stream, index, columns):
+            for batch in parquet.decode_row_group(stream, index, columns, file):
                 reports += batch.num_rows
                 yield batch
         except ValueError as error:

@@ -51,13 +51,15 @@ class FoldBatch(beam.PTransform):
                 _beside([folded.statistics for folded in alone], "Statistics"),
                 _beside([folded[COUNTS] for folded in alone], "Counts"),
             )
-        by_user = reports | "GroupPartitions" >> GroupPieces(Pieces(None, self.partitions), self.spill)
+        cut = Pieces(None, self.partitions, alike=fold.alike)
+        by_user, counts = reports | "GroupPartitions" >> GroupPieces(cut, self.spill)
         folded = by_user | "JoinUsers" >> _folding(fold)
+        counts = [*counts, folded[COUNTS]] | "Counts" >> beam.Flatten()
         if fold.study.windows_joined == 1:
-            return folded.statistics, folded[COUNTS]
+            return folded.statistics, counts
         # The windows inside count the reports.
         longer = by_user | "JoinWindows" >> _folding(JoinedFold(fold.study, span))
-        return (folded.statistics, longer.statistics) | "BesideLonger" >> beam.Flatten(), folded[COUNTS]
+        return (folded.statistics, longer.statistics) | "BesideLonger" >> beam.Flatten(), counts
 
 
 def _beside(collections: Sequence[beam.PCollection], label: str) -> beam.PCollection:

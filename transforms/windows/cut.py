@@ -27,6 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.times import format_duration
+from ldpbeam.transforms.joining.kept import Alike
 from ldpbeam.transforms.reports.batches import (
     ARRIVAL,
     WATERMARK,
@@ -118,6 +119,7 @@ class Pieces:
         runs: gives the runs of the windows that hold a report; see above.
         column: the column whose partition is in the key: ``user`` or ``report_id``.
         span: windows that do not lie inside the span are left out.
+        alike: of which reports one is kept, so that pieces are cut without most others; None if none is.
     """
 
     def __init__(
@@ -128,7 +130,9 @@ class Pieces:
         *,
         column: str = "user",
         span: Span = EVERYTHING,
+        alike: Alike | None = None,
     ) -> None:
+        self.alike = alike
         self.windows = windows
         self.partitions = partitions
         self.runs = runs

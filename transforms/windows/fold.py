@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
-from ldpbeam.transforms.joining.report_ids import concatenated, without_duplicate_ids
+from ldpbeam.transforms.joining.kept import Alike, concatenated
+from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
@@ -71,6 +72,12 @@ class Fold:
     def compares(self) -> bool:
         """Whether reports are compared with each other, so that the fold needs all reports of a window."""
         return self.study.group_users or self.report_ids
+
+    @property
+    def alike(self) -> Alike:
+        """Of which reports one is kept, whatever the window."""
+        windows = self.study.windows
+        return Alike(step=None if windows is None else windows.step) if self.study.group_users else IDENTIFIED
 
     @property
     def most_groups(self) -> int:

@@ -68,12 +68,12 @@ class GroupPieces(beam.PTransform):
 
     def expand(
         self, branches: tuple[beam.PCollection[pa.RecordBatch], ...]
-    ) -> beam.PCollection[tuple[PieceKey, Iterable[pa.RecordBatch]]]:
-        """Cut each collection by itself, and group the pieces of all of them."""
-        pieces = [
-            (reports | f"Cut{number}" >> Cut(self.pieces))[0] for number, reports in enumerate(branches, 1)
-        ]
-        return brought_together(pieces, self.spill)
+    ) -> tuple[
+        beam.PCollection[tuple[PieceKey, Iterable[pa.RecordBatch]]], list[beam.PCollection[tuple[str, int]]]
+    ]:
+        """Cut each collection by itself, and group the pieces of all; give the counts of each cut, too."""
+        cuts = [reports | f"Cut{number}" >> Cut(self.pieces) for number, reports in enumerate(branches, 1)]
+        return brought_together([pieces for pieces, _ in cuts], self.spill), [counts for _, counts in cuts]
 
 
 def brought_together(
@@ -124,11 +124,29 @@ class Spill(beam.DoFn):
                 self.file.close()
 
 
-def _read_back(
-    element: tuple[PieceKey, Iterable[Place]], folder: str
-) -> tuple[PieceKey, list[pa.RecordBatch]]:
+#: About the fewest bytes of a report in a spilled piece.
+_REPORT_BYTES = 20
+
+
+@dataclass(frozen=True)
+class Spilled:
+    """The pieces at some places, which are read whenever they are iterated over."""
+
+    folder: str
+    places: tuple[Place, ...]
+
+    @property
+    def reports(self) -> int:
+        """About how many reports there are, or more."""
+        return sum(place.length for place in self.places) // _REPORT_BYTES
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return read_pieces(self.folder, self.places)
+
+
+def _read_back(element: tuple[PieceKey, Iterable[Place]], folder: str) -> tuple[PieceKey, Spilled]:
     key, places = element
-    return key, list(read_pieces(folder, places))
+    return key, Spilled(folder, tuple(places))
 
 
 def read_pieces(folder: str, places: Iterable[Place]) -> Iterator[pa.RecordBatch]:

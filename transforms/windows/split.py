@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -14,9 +14,18 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.study import Study
+from ldpbeam.transforms.joining.kept import can_be_kept, in_parts
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.batches import Arrival, arrival_of, out_of_range
-from ldpbeam.transforms.reports.counts import COUNTS, ENTERED, LATE, OUT_OF_RANGE, TOO_FAR, of_window
+from ldpbeam.transforms.reports.counts import (
+    COUNTS,
+    DUPLICATES,
+    ENTERED,
+    LATE,
+    OUT_OF_RANGE,
+    TOO_FAR,
+    of_window,
+)
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
@@ -64,10 +73,12 @@ class Split(beam.DoFn):
 
     pieces: Pieces
     clock: bool = False
+    left_out: int = field(default=0, init=False)
 
     def start_bundle(self) -> None:
         """Forget what a bundle that failed has gathered."""
         list(self.pieces.taken())
+        self.left_out = 0
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
@@ -94,15 +105,23 @@ class Split(beam.DoFn):
             for at, key, piece in self._taken():
                 yield window.TimestampedValue((key, piece), at)
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        """Emit the pieces that are left."""
+    def finish_bundle(self) -> Iterator[Any]:
+        """Emit the pieces that are left, and how many reports no fold can keep."""
         for at, key, piece in self._taken():
             yield WindowedValue((key, piece), at, [window.GlobalWindow()])
+        if self.left_out:
+            counted = count(DUPLICATES, self.left_out)
+            everywhere = WindowedValue(counted.value, timestamp(0), [window.GlobalWindow()])
+            yield beam.pvalue.TaggedOutput(counted.tag, everywhere)
 
     def _taken(self) -> Iterator[tuple[Timestamp, PieceKey, pa.RecordBatch]]:
         watermark = self.pieces.watermark
         for key, parts in self.pieces.taken():
             piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+            if self.pieces.alike is not None:
+                self.left_out += piece.num_rows
+                piece = can_be_kept(piece, self.pieces.alike)
+                self.left_out -= piece.num_rows
             # The timestamp holds the watermark, so that no window of the piece expires before the piece is
             # processed: it is the earliest event time, or the watermark at which no report of the piece was
             # late, if that is later. Without windows event times are not checked.
@@ -156,9 +175,14 @@ class FoldPieces(beam.DoFn):
         """Emit the statistics of each window of the key's run, and counts."""
         key, pieces = element
         started = time.monotonic()
-        batches = [pieces] if isinstance(pieces, pa.RecordBatch) else list(pieces)
-        for bounds, folded in self.fold.fold(key, batches):
-            yield from outputs(self.fold.study, bounds, folded, traced=self.traced)
+        parts: Iterable[tuple[list[pa.RecordBatch], int]] = [([pieces], 0)]
+        if not isinstance(pieces, pa.RecordBatch):
+            parts = in_parts(pieces, self.fold.alike)
+        for batches, left_out in parts:
+            for bounds, folded in self.fold.fold(key, batches):
+                yield from outputs(self.fold.study, bounds, folded, traced=self.traced)
+            if left_out:
+                yield count(DUPLICATES, left_out)
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
 
 

@@ -23,6 +23,7 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.study import Study
+from ldpbeam.transforms.joining.kept import can_be_kept, concatenated
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, of_window
 from ldpbeam.transforms.reports.emitted import count
@@ -36,6 +37,9 @@ from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, outputs
 from ldpbeam.transforms.windows.waiting import timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
+
+#: The state of a partition and window is looked through when it has this many reports, and twice as many.
+HELD_REPORTS = 2**18
 
 
 class FoldStream(beam.PTransform):
@@ -94,6 +98,7 @@ class _Progress(NamedTuple):
         duplicates: ``duplicates`` of the same.
         in_window: ``in_window`` of the same.
         closed: 1 once all further reports are late.
+        left_out: how many reports counted in this window left the state, since the fold never keeps them.
     """
 
     waiting: int = 0
@@ -101,6 +106,7 @@ class _Progress(NamedTuple):
     duplicates: int = 0
     in_window: int = 0
     closed: int = 0
+    left_out: int = 0
 
 
 class FoldWindow(beam.DoFn):
@@ -138,6 +144,10 @@ class FoldWindow(beam.DoFn):
         self.early = None if often is None else -(-often // partitions)
         # Before anything is emitted, the number that waits is written only where early panes need it.
         self.first = _Progress(waiting=int(self.early is None))
+        #: Of each key how many reports its state has, and how many it had at the last look for repeated ones.
+        self.held: dict[PieceKey, tuple[int, int]] = {}
+        #: The keys whose state was made smaller.
+        self.smaller: set[PieceKey] = set()
 
     def process(
         self,
@@ -159,7 +169,12 @@ class FoldWindow(beam.DoFn):
         if self.stop is not None:
             timer_is_set(self.stop.run, key.attribute, window, key.partition)
         now = before._replace(waiting=before.waiting + batch.num_rows)
-        if self.early is not None or not before.waiting:
+        size, looked = self.held.get(key, (0, 0))
+        self.held[key] = size + batch.num_rows, looked
+        if size + batch.num_rows >= max(HELD_REPORTS, 2 * looked):
+            now = self._without_repeats(key, now, reports)
+            progress.write(now)
+        elif self.early is not None or not before.waiting:
             progress.write(now)
         if self.early is not None and now.waiting >= self.early:
             yield from self._emit(key, now, reports, emitted, progress)
@@ -180,7 +195,7 @@ class FoldWindow(beam.DoFn):
         if self.stop is not None:
             timer_fired(self.stop.run, key.attribute, window, key.partition)
         if self.stop is not None and self.stop.is_before(time):
-            nothing = self.early is None and time == timestamp(end)
+            nothing = self.early is None and time == timestamp(end) and key not in self.smaller
             before = self.first if nothing else self._before(progress)
             yield from self._emit(key, before, reports, emitted)
             return
@@ -194,6 +209,8 @@ class FoldWindow(beam.DoFn):
             due.set(expired)
             return
         reports.clear()
+        self.held.pop(key, None)
+        self.smaller.discard(key)
         emitted.clear()
         progress.write(_Progress(closed=1))
         due.set(forgotten)
@@ -223,14 +240,32 @@ class FoldWindow(beam.DoFn):
                 Folded(
                     gains(self.fold.study, folded.statistics, statistics),
                     folded.used - before.used,
-                    folded.duplicates - before.duplicates,
+                    folded.duplicates + before.left_out - before.duplicates,
                     folded.in_window - before.in_window,
                 ),
                 traced=self.traced,
             )
             if progress is not None:
                 emitted.write(folded.statistics)
-                progress.write(_Progress(0, folded.used, folded.duplicates, folded.in_window))
+                duplicates = folded.duplicates + before.left_out
+                progress.write(
+                    _Progress(0, folded.used, duplicates, folded.in_window, left_out=before.left_out)
+                )
+
+    def _without_repeats(self, key: PieceKey, now: _Progress, reports: Any) -> _Progress:
+        """Make the state smaller, if many of its reports can never be kept."""
+        held = list(concatenated(reports.read()))
+        few = [can_be_kept(batch, self.fold.alike) for batch in held]
+        size = sum(batch.num_rows for batch in few)
+        self.held[key] = size, size
+        if all(one is other for one, other in zip(few, held, strict=True)):
+            return now
+        reports.clear()
+        for batch in few:
+            reports.add(batch)
+        self.smaller.add(key)
+        before, after = (counted(self.windows, batches, self._window(key)) for batches in (held, few))
+        return now._replace(left_out=now.left_out + before - after)
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:
         origin = of_window(window) if self.traced else ""

@@ -1,0 +1,176 @@
+"""One user with many reports: what no fold can keep is left out early, and the same report is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.keyed_state import Key, main_and_counts
+
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.joining import kept as kept_module
+from ldpbeam.transforms.joining.join import join
+from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept, in_parts
+from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.windows import unbounded
+from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.unbounded import FoldStream
+
+STUDY = parse_study(
+    """
+study: repeated
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services: {app: {mechanism: laplace, epsilon: 1.0}, web: {mechanism: laplace, epsilon: 1.0}}
+"""
+)
+X = STUDY.attribute("x")
+STEP = 1_000
+
+
+def batch(
+    rng: np.random.Generator,
+    rows: int,
+    *,
+    users: int,
+    times: int,
+    version: int = 0,
+    values: int = 5,
+    ids: int = 0,
+) -> pa.RecordBatch:
+    """Reports of a channel, drawn from so many users, times, payloads and report ids."""
+    columns: dict[str, Any] = {
+        "user": pa.array([b"u%d" % user for user in rng.integers(0, users, rows).tolist()], pa.binary()),
+        "event_time": pa.array(rng.integers(0, times, rows)),
+        "payload": pa.array(rng.integers(0, values, rows).astype(np.float64)),
+    }
+    if ids:
+        columns["report_id"] = pa.array(
+            [b"r%d" % one for one in rng.integers(0, ids, rows).tolist()], pa.binary()
+        )
+    return tagged(pa.RecordBatch.from_pydict(columns), "x", version)
+
+
+def joined(batches: list[pa.RecordBatch]) -> list[tuple[int, list[float]]]:
+    """The payloads that a join keeps, by channel, in each step by itself."""
+    found = []
+    for step in range(3):
+        inside = [
+            one.filter(pa.array(one.column("event_time").to_numpy() // STEP == step)) for one in batches
+        ]
+        (users,), _ = join(X, inside)
+        found += [(answer.version, sorted(answer.payloads.tolist())) for answer in users.answers]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fold_of_what_can_be_kept_keeps_the_same_reports(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    alike = Alike(step=STEP)
+    batches = [
+        batch(rng, 6_000, users=40, times=3 * STEP, version=version, ids=ids)
+        for version in (0, 1)
+        for ids in (0, 0, 30)
+    ]
+    fewer = [can_be_kept(one, alike) for one in batches]
+    assert sum(one.num_rows for one in fewer) < sum(one.num_rows for one in batches) // 10
+    assert joined(fewer) == joined(batches)
+    # What is left out of each batch and of all together leads to the same.
+    again = [can_be_kept(pa.concat_batches(fewer[:2]), alike), *fewer[2:]]
+    assert joined(again) == joined(batches)
+
+
+def test_reports_that_come_first_together_are_all_looked_at_up_to_a_number() -> None:
+    rng = np.random.default_rng(1)
+    tied = batch(rng, 9_000, users=9, times=1, values=3)
+    assert np.unique(tied.column("user").to_pylist(), return_counts=True)[1].max() < MOST_TIED + 100
+    assert can_be_kept(batch(rng, 9_000, users=18, times=1, values=3), Alike(step=STEP)).num_rows == 9_000
+    one = batch(rng, 50_000, users=1, times=1, values=40_000)
+    few = can_be_kept(one, Alike(step=STEP))
+    assert few.num_rows == MOST_TIED
+    # Whichever order and batches the reports come in, the same ones are left.
+    parts = [one.slice(start, 10_000) for start in range(0, 50_000, 10_000)]
+    apart = can_be_kept(
+        pa.concat_batches([can_be_kept(part, Alike(step=STEP)) for part in parts[::-1]]), Alike(step=STEP)
+    )
+    assert sorted(apart.column("payload").to_pylist()) == sorted(few.column("payload").to_pylist())
+
+
+def test_reports_of_different_users_are_left_as_they_are() -> None:
+    rng = np.random.default_rng(1)
+    some = batch(rng, 20_000, users=10**9, times=10)
+    assert can_be_kept(some, Alike(step=STEP)) is some
+
+
+def test_ids_that_repeat_are_left_out_and_the_same_one_is_kept() -> None:
+    rng = np.random.default_rng(1)
+    repeated = batch(rng, 30_000, users=2, times=50, ids=20)
+    few = can_be_kept(repeated, IDENTIFIED)
+    assert few.num_rows < 3_000
+    (first,), _ = without_duplicate_ids(X, [repeated])
+    (of_few,), _ = without_duplicate_ids(X, [few])
+    assert sorted(map(str, of_few.to_pylist())) == sorted(map(str, first.to_pylist()))
+
+
+def test_a_large_partition_is_compared_in_parts_of_whole_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_module, "PART_REPORTS", 10_000)
+    rng = np.random.default_rng(1)
+    pieces = [batch(rng, 5_000, users=300, times=STEP) for _ in range(12)]
+    pieces += [batch(rng, 5_000, users=1, times=STEP) for _ in range(20)]
+    rows, users, left_out = [], [], 0
+    for part, dropped in in_parts(pieces, Alike(step=STEP)):
+        rows.append(sum(one.num_rows for one in part))
+        users.append({user for one in part for user in one.column("user").to_pylist()})
+        left_out += dropped
+    assert sum(rows) + left_out == 160_000
+    assert len(rows) == 17 and max(rows) < 20_000
+    assert sum(map(len, users)) == len(set.union(*users)) == 300
+    assert PART_REPORTS > 10_000
+
+
+STREAM = parse_study(
+    """
+study: repeated
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services: {app: {mechanism: laplace, epsilon: 1.0}}
+windows: {size: 1s, allowed_lateness: 1s}
+"""
+)
+
+
+def streamed(batches: list[pa.RecordBatch]) -> tuple[list[Any], dict[str, int], int]:
+    """What a window gives by its expiry, the counts, and the most reports in its state."""
+    key = Key(FoldStream(STREAM, 1).function, PieceKey("x", 0, (0, 0)))
+    most, given = 0, []
+    for one in batches:
+        given += key.come(one)
+        most = max(most, sum(held.num_rows for held in key._cells["reports"].read()))
+    main, counts = main_and_counts(given + key.advance(2 * STEP))
+    return main, dict(counts), most
+
+
+def test_the_state_of_a_stream_grows_with_users_and_not_with_reports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    batches = [batch(rng, 1_000, users=3, times=STEP) for _ in range(100)]
+    expected, counts, most = streamed(batches)
+    assert (most, counts) == (100_000, {"used": 3, "duplicates": 99_997})
+    monkeypatch.setattr(unbounded, "HELD_REPORTS", 8_000)
+    gains, same, most = streamed(batches)
+    assert (gains, same) == (expected, counts)
+    assert most <= 8_000
+
+
+def test_a_stream_leaves_the_reports_of_many_users_in_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unbounded, "HELD_REPORTS", 8_000)
+    rng = np.random.default_rng(1)
+    batches = [batch(rng, 1_000, users=10**9, times=STEP) for _ in range(20)]
+    _, counts, most = streamed(batches)
+    assert (most, counts) == (20_000, {"used": 20_000})
