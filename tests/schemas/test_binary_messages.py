@@ -186,8 +186,8 @@ def test_no_message_has_more_reports_than_bits() -> None:
     found = read(Message("1", crafted(empty, (10, b""), (60_000, b""), (10, b"")), AVRO))
     assert len(found.rows) == 20
     assert [(bad.reason, bad.reports, bad.row) for bad in found.bad] == [("too_many_reports", 1, 10)]
-    found = read(Message("1", crafted(empty, *[(64, b"")] * 30), AVRO))
-    assert len(found.rows) == 30 * 64
+    found = read(Message("1", crafted(empty, *[(48, b"")] * 30), AVRO))
+    assert len(found.rows) == 30 * 48
     broken = crafted(empty, (10, b"")) + b"\x80\x80\x7f" + b"\x04ab" + bytes(16)
     (bad,) = read(Message("1", broken, AVRO)).bad
     assert (bad.reports, "the file ends inside a block" in bad.problem) == (1, True)
