@@ -170,7 +170,9 @@ def test_an_arrow_message_has_no_more_reports_than_fit_into_memory() -> None:
 @pytest.mark.parametrize("kind", ["avro", "parquet", "arrow"])
 def test_a_byte_makes_one_dead_letter_and_all_reports_are_counted(kind: str, tmp_path: Path) -> None:
     assert number(TABLE["dead letters of reports that decode"][0]) == 1
-    make, most = {"avro": (avro_blocks, 4), "parquet": (parquet, 8), "arrow": (arrow, 8)}[kind]
+    make, most = {"avro": (avro_blocks, per_byte.OF_RECORDS), "parquet": (parquet, 8), "arrow": (arrow, 8)}[
+        kind
+    ]
     of, bound = make(tmp_path, most)
     kept = of(bound)
     letters = [part for batch in kept for part in Validation(STUDY).validate(batch).letters]
