@@ -40,8 +40,8 @@ from ldpbeam.windows import Bounds
 
 #: The state of a partition and window is looked through when it has this many reports, and twice as many.
 HELD_REPORTS = 2**18
-#: The keys of each run in this process whose state was made smaller: an engine has several copies of a DoFn, and
-#: a timer may fire in another one.
+#: The keys of each run in this process whose state was made smaller: an engine has several copies of a DoFn,
+#: and a timer may fire in another one.
 _smaller: set[tuple[str, PieceKey]] = set()
 
 
