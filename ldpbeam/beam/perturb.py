@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,15 +10,13 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.beam.elements import fields_of, milliseconds_of
-from ldpbeam.clients.client import Client
+from ldpbeam.clients.client import Client, records_of
 from ldpbeam.library.study import study_of
 from ldpbeam.study import Study
-from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.validation import columns_or_only
 
 #: Values are gathered until there are this many, or the bundle ends.
@@ -141,14 +138,8 @@ class _Perturb(beam.DoFn):
             groups=_needed(records, groups.field) if groups else None,
             report_ids=_column(records, "report_id"),
         )
-        if "event_time" in table.column_names:
-            index = table.column_names.index("event_time")
-            times = table.column(index).cast(pa.int64()).to_pylist()
-            table = table.set_column(index, "event_time", pa.array(map(rfc3339, times)))
-        if users is None:
-            users = [str(uuid.UUID(bytes=user)) for user in table.column("user_id").to_pylist()]
-        for report, user, (_, time, window) in zip(table.to_pylist(), users, waiting, strict=True):
-            yield WindowedValue({**report, "user_id": user}, time, [window])
+        for report, (_, time, window) in zip(records_of(table, users), waiting, strict=True):
+            yield WindowedValue(report, time, [window])
 
     def _in_turn(
         self, waiting: list[tuple[Mapping[str, Any], Timestamp, Any]]

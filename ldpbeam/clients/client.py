@@ -132,10 +132,7 @@ class Client:
             groups=None if group is None else [group],
             report_ids=None if report_id is None else [report_id],
         )
-        (record,) = table.to_pylist()
-        record["user_id"] = str(uuid.UUID(bytes=record["user_id"])) if user_id is None else user_id
-        if "event_time" in record:
-            record["event_time"] = rfc3339(table.column("event_time").cast(pa.int64())[0].as_py())
+        (record,) = records_of(table, None if user_id is None else [user_id])
         return {name: own for name, own in record.items() if own is not None}
 
     def reports(
@@ -365,6 +362,22 @@ def versions_of_clients(
     named = None if described.version_field is None else version or next(iter(described.versions))
     versions = {index: attribute.versions[index] for index in attribute.versions_of([service])}
     return {index: known for index, known in versions.items() if named in (None, known.version)}
+
+
+def records_of(table: pa.Table, users: Sequence[Any] | None = None) -> list[Report]:
+    """Reports as records of JSON lines; payloads are numbers or bytes.
+
+    Args:
+        table: the reports; event times are milliseconds since 1970, or have that type.
+        users: the user ids as they were given; None for those of the table, with 16 bytes as a UUID.
+    """
+    columns = table.to_pydict()
+    columns["user_id"] = users or [
+        str(uuid.UUID(bytes=user)) if isinstance(user, bytes) else user for user in columns["user_id"]
+    ]
+    if "event_time" in columns:
+        columns["event_time"] = list(map(rfc3339, table.column("event_time").cast(pa.int64()).to_pylist()))
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def random_ids(people: int, uniforms: Uniforms) -> NDArray[Any]:

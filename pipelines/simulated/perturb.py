@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.client import Client, random_ids, versions_of_clients
@@ -25,6 +25,7 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.stamps import stamp_of
 from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.study import Study
+from ldpbeam.transforms.reports.validation import LONGEST_USER_ID
 
 
 def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
@@ -35,37 +36,22 @@ def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
     return cast(Uniforms, np.random.default_rng([seed, *words.tolist()]))
 
 
-def user_keys(people: People, seed: int | None) -> NDArray[np.bytes_]:
-    """User keys of fixed width, shape (people,): the file's ids, or 16 random bytes per person."""
-    if people.users is None:
-        return random_ids(people.count, uniforms_for(seed, "users"))
-    return padded(people.users, "user ids")
-
-
-def device_keys(key: bytes, users: NDArray[np.bytes_]) -> list[bytes]:
+def device_keys(key: bytes, users: pa.Array) -> list[bytes]:
     """The device key of each simulated user: HMAC-SHA256 of the user id under the key of them all."""
     purpose = fields_of("ldpbeam simulated device 1")
-    ids = [user.tobytes().rstrip(b"\0") if users.dtype.kind == "S" else user.tobytes() for user in users]
+    ids = pc.cast(users, pa.binary()).to_pylist()
     return [hmac.digest(key, purpose + user, hashlib.sha256) for user in ids]
 
 
-def _ids(users: NDArray[np.bytes_]) -> pa.Array:
-    """User keys as readers of reports see them: bytes, those of a UUID in text."""
-    column = payload_column(users) if users.dtype.kind == "V" else pa.array(np.char.decode(users, "utf-8"))
-    return cast_column("user_id", column)
-
-
-def padded(text: pa.Array, what: str) -> NDArray[np.bytes_]:
-    """Text as UTF-8, padded with zero bytes to one width, never 16: a key of 16 bytes is a raw one.
+def _checked(texts: pa.Array, what: str) -> pa.Array:
+    """The texts.
 
     Raises:
         UserError: if a text is longer than 256 bytes; ``what`` names the texts.
     """
-    encoded = np.array([value.encode() for value in text.to_pylist()])
-    if len(encoded) and encoded.dtype.itemsize > 256:
-        raise UserError(f"{what} are longer than 256 bytes")
-    width = encoded.dtype.itemsize + (encoded.dtype.itemsize == 16)
-    return encoded.astype(f"S{max(width, 1)}")
+    if (pc.max(pc.binary_length(texts)).as_py() or 0) > LONGEST_USER_ID:
+        raise UserError(f"{what} are longer than {LONGEST_USER_ID} bytes")
+    return texts
 
 
 def simulate(
@@ -103,21 +89,24 @@ def simulate(
         UserError: if an id is too long.
         ValueError: as :class:`~ldpbeam.clients.client.Client`, for what the command checks before.
     """
-    users = user_keys(people, seed)
+    if people.users is None:
+        users = payload_column(random_ids(people.count, uniforms_for(seed, "users")))
+    else:
+        users = _checked(people.users, "user ids")
     values = scaled(attribute.domain, people.values)
-    extras: dict[str, NDArray[np.bytes_]] = {}
+    extras: dict[str, pa.Array] = {}
     if study.groups is not None and people.groups is not None:
-        extras[study.groups.field] = padded(people.groups.fill_null(""), "groups")
+        extras[study.groups.field] = _checked(people.groups.fill_null(""), "groups")
     times = people.times
     if times is None:
         # A person answers all services at one time, so that reports to be joined fall into the same window.
         draws = uniforms_for(seed, f"{attribute.name}/times").random(people.count)
         times = start + np.floor(draws * spread).astype(np.int64)
     if study.panel is not None:
-        turn = np.flatnonzero(in_turn(study.panel, attribute.name, _ids(users), times))
-        users, times = users[turn], times[turn]
+        turn = np.flatnonzero(in_turn(study.panel, attribute.name, cast_column("user_id", users), times))
+        users, times = users.take(turn), times[turn]
         values = values.chosen(turn) if isinstance(values, KeyValuePairs) else values[turn]
-        extras = {name: column[turn] for name, column in extras.items()}
+        extras = {name: column.take(turn) for name, column in extras.items()}
     keys = [] if device_key is None else device_keys(device_key, users)
     for service in services:
         known = versions_of_clients(study, attribute, service, versions.get(service)).values()
@@ -131,17 +120,17 @@ def simulate(
             device_key=device_key if any(version.lifetime is not None for version in known) else None,
         )
         named = {
-            field: np.repeat(padded(pa.array([value]), "values of versions"), len(times))
+            field: pa.repeat(_checked(pa.array([value]), "values of versions")[0], len(times))
             for field, value in client.version_field.items()
         }
         for part, (indexes, rows, payloads) in enumerate(client.payloads(values, times, keys)):
             yield SentReports(
                 attribute.name,
                 service,
-                users[rows],
+                users.take(rows),
                 times[rows],
                 payloads,
-                {name: column[rows] for name, column in (extras | named).items()},
+                {name: column.take(rows) for name, column in (extras | named).items()},
                 part,
                 # A file may have several versions that event times tell apart, and its metadata states one.
                 stamp_of(attribute, indexes[0]) if len(indexes) == 1 else {},
