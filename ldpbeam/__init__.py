@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     __version__: str
     from ldpbeam import beam as beam
     from ldpbeam.attributes import Attribute, ServiceVersion
+    from ldpbeam.clients.client import Client
     from ldpbeam.domains import Categories, Numeric
     from ldpbeam.estimators import Estimate, registered_estimators
     from ldpbeam.library.by_user import difference
-    from ldpbeam.library.client import Client
     from ldpbeam.library.differences import Differences
     from ldpbeam.library.estimate import estimate
     from ldpbeam.library.result import Estimates
@@ -67,7 +67,7 @@ _MODULES = {
     "Answers": "ldpbeam.statistics",
     "Attribute": "ldpbeam.attributes",
     "Categories": "ldpbeam.domains",
-    "Client": "ldpbeam.library.client",
+    "Client": "ldpbeam.clients.client",
     "Differences": "ldpbeam.library.differences",
     "Estimate": "ldpbeam.estimators",
     "Estimates": "ldpbeam.library.result",

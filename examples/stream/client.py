@@ -45,7 +45,7 @@ def in_batches(sent: SentReports, size: int) -> Iterator[Outgoing]:
     metadata = {ATTRIBUTE_KEY: sent.attribute, SERVICE_KEY: sent.service}
     table = pa.RecordBatch.from_pydict(
         {
-            "user_id": _user_ids(sent),
+            "user_id": sent.users.cast(pa.binary()),
             "event_time": pa.array(sent.times),
             "payload": payload_column(sent.payloads),
         }
@@ -60,8 +60,7 @@ def in_batches(sent: SentReports, size: int) -> Iterator[Outgoing]:
 
 def one_by_one(sent: SentReports) -> Iterator[Outgoing]:
     """A message a report, in JSON, with a report id of the client's own."""
-    users = _user_ids(sent).cast(pa.string()).to_pylist()
-    columns = zip(users, sent.times.tolist(), sent.payloads.tolist(), strict=True)
+    columns = zip(sent.users.to_pylist(), sent.times.tolist(), sent.payloads.tolist(), strict=True)
     for number, (user, time, payload) in enumerate(columns):
         record: dict[str, Any] = {
             "user_id": user,
@@ -72,10 +71,6 @@ def one_by_one(sent: SentReports) -> Iterator[Outgoing]:
             "payload": payload,
         }
         yield Outgoing(json.dumps(record).encode(), "application/json", 1)
-
-
-def _user_ids(sent: SentReports) -> pa.Array:
-    return pa.array([user.rstrip(b"\0") for user in sent.users.tolist()], pa.binary())
 
 
 def publish(publisher: Any, topic: str, messages: Sequence[Outgoing]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,15 +10,13 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.beam.elements import fields_of, milliseconds_of
-from ldpbeam.library.client import Client
+from ldpbeam.clients.client import Client, records_of
 from ldpbeam.library.study import study_of
 from ldpbeam.study import Study
-from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.validation import columns_or_only
 
 #: Values are gathered until there are this many, or the bundle ends.
@@ -29,9 +26,10 @@ GATHERED_VALUES = 10_000
 class Perturb(beam.PTransform):
     """Perturb true values into reports, as :class:`ldpbeam.Client` does.
 
-    The elements are dicts or Beam Rows. Where the study has groups, they have its group field; they may have
-    a ``report_id``. The reports are dicts with the fields of a file of reports; each has the timestamp and
-    the window of its value. If the study has a panel, values out of their users' turn become no reports.
+    The elements are dicts or Beam Rows. Where the study has groups, each has its group field, which is empty
+    or None for no group. They may have a ``report_id``. The reports are dicts with the fields of a file of
+    reports; each has the timestamp and the window of its value. If the study has a panel, values out of their
+    users' turn become no reports.
 
     The draws come from the operating system's secure source, so a pipeline that runs again draws again. Write
     the reports once and estimate from what was written: a person's values must not be perturbed twice.
@@ -134,20 +132,14 @@ class _Perturb(beam.DoFn):
         groups = self._client.study.groups
         users = _column(records, self.user_id)
         table = self._client.reports(
-            [record[self.value] for record in records],
+            _needed(records, self.value),
             users,
             event_times=self._times(waiting),
-            groups=_column(records, groups.field) if groups else None,
+            groups=_needed(records, groups.field) if groups else None,
             report_ids=_column(records, "report_id"),
         )
-        if "event_time" in table.column_names:
-            index = table.column_names.index("event_time")
-            times = table.column(index).cast(pa.int64()).to_pylist()
-            table = table.set_column(index, "event_time", pa.array(map(rfc3339, times)))
-        if users is None:
-            users = [str(uuid.UUID(bytes=user)) for user in table.column("user_id").to_pylist()]
-        for report, user, (_, time, window) in zip(table.to_pylist(), users, waiting, strict=True):
-            yield WindowedValue({**report, "user_id": user}, time, [window])
+        for report, (_, time, window) in zip(records_of(table, users), waiting, strict=True):
+            yield WindowedValue(report, time, [window])
 
     def _in_turn(
         self, waiting: list[tuple[Mapping[str, Any], Timestamp, Any]]
@@ -164,6 +156,17 @@ class _Perturb(beam.DoFn):
             return [milliseconds_of(time) for _, time, _ in waiting]
         given = _column([record for record, _, _ in waiting], self.event_time)
         return given and [milliseconds_of(time) if isinstance(time, Timestamp) else time for time in given]
+
+
+def _needed(records: list[Mapping[str, Any]], name: str) -> list[Any]:
+    """A field that all records have.
+
+    Raises:
+        ValueError: if one has not.
+    """
+    if not all(name in record for record in records):
+        raise ValueError(f"an element has no field {name!r}: give it to all of them")
+    return [record[name] for record in records]
 
 
 def _column(records: list[Mapping[str, Any]], name: str) -> list[Any] | None:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.channel_means import least_noise, scores_of
 from ldpbeam.joined_windows import difference_of_windows
 from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, usable
-from ldpbeam.library.times import milliseconds_of
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.pipelines.estimates.child import one_blas_thread
 from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Difference

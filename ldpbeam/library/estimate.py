@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.library.result import Estimates
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, tally_of
-from ldpbeam.library.times import milliseconds_of
 from ldpbeam.pipelines.estimates import ledger, periods
 from ldpbeam.pipelines.estimates.child import one_blas_thread
 from ldpbeam.pipelines.estimates.published import (

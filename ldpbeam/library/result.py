@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.library.differences import Differences, not_compared
 from ldpbeam.library.needed import needed
 from ldpbeam.library.page import as_html
-from ldpbeam.library.times import milliseconds_of
 from ldpbeam.pipelines.estimates.between import between_groups, between_windows
 from ldpbeam.pipelines.estimates.tables import summary_text
 from ldpbeam.schemas.outputs.estimates import json_fields

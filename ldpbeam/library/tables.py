@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.library.arrays import OBJECT, array_of
-from ldpbeam.library.times import WRITE
+from ldpbeam.clients.arrays import OBJECT, array_of
+from ldpbeam.clients.times import WRITE
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.reports.casts import is_without_zone, unwrapped
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, text_of

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Floats, KeyValues
+from ldpbeam.clients.client import versions_of_clients
+from ldpbeam.domains import KeyValues
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.options import (
     duration_of,
@@ -52,7 +53,22 @@ def perturb_command(options: argparse.Namespace) -> int:
         known = study.attributes[options.attribute].services.get(service)
         if known is None or not known.version_field:
             raise UserError(f"--versions {service}: no field tells versions of this service apart")
-    remembering = [service for service in services if _remembers(attribute, service, versions)]
+        if versions[service] not in known.versions:
+            raise UserError(
+                f"--versions {service}={versions[service]}: there are {', '.join(known.versions)}"
+            )
+    asked = [
+        version
+        for service in services
+        for version in versions_of_clients(study, attribute, service, versions.get(service)).values()
+    ]
+    later = [version.mechanism for version in asked if version.mechanism.round > 1]
+    if later and options.means is None:
+        raise UserError(
+            f"round {later[0].round} of {later[0].name} needs the means of the round before: estimate "
+            "it, and give its estimates.jsonl with --means"
+        )
+    remembering = [version.service for version in asked if version.lifetime is not None]
     if remembering and options.device_key_file is None:
         raise UserError(
             f"--services {remembering[0]}: its clients remember their noise (lifetime_epsilon): add "
@@ -125,9 +141,13 @@ def perturb_command(options: argparse.Namespace) -> int:
             print(f"{len(sent.payloads):,} reports to {sent.service}: {paths[0]}"
                   + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
     document({"reports": written, "rows_left_out": people.skipped, "values_clipped": people.clipped})
-    if study.panel is not None:
-        in_turn = f"{max(sent_to.values()):,} of {people.count:,} values"
-        note(f"{in_turn} come in their users' turn (panel); the others are not sent")
+    for service, count in sent_to.items():
+        by_time = study.attributes[options.attribute].services[service].by_time
+        why = ["not in their users' turn (panel)"] * (study.panel is not None)
+        why += ["of a time that no version of the service has"] * by_time
+        if count < people.count:
+            others = f"{count:,} of {people.count:,} values are sent; the others are {' or '.join(why)}"
+            note(f"{service}: {others}")
     if people.users is not None and columns.time is None:
         repeated = people.count - len(people.users.unique())
         if repeated:
@@ -137,13 +157,6 @@ def perturb_command(options: argparse.Namespace) -> int:
             )
     warn_of_rows(people)
     return DONE
-
-
-def _remembers(attribute: Attribute, service: str, versions: Mapping[str, str]) -> bool:
-    """Whether clients of a service, of the version that they have if that is given, remember their noise."""
-    known = [attribute.versions[index] for index in attribute.versions_of([service])]
-    wanted = versions.get(service)
-    return any(version.lifetime is not None for version in known if wanted in (None, version.version))
 
 
 @contextlib.contextmanager
@@ -173,8 +186,8 @@ def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ..
     return tuple(dict.fromkeys(services))
 
 
-def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
-    """Each key's mean, scaled to [0, 1], shape (keys,), from a file of estimates (``estimates.jsonl``).
+def read_means(path: str, study: Study, attribute: Attribute) -> dict[str, float]:
+    """Each key's mean, from a file of estimates (``estimates.jsonl``).
 
     Exactly one estimate in the file must have means of the attribute's keys in this study.
 
@@ -200,4 +213,4 @@ def read_means(path: str, study: Study, attribute: Attribute) -> Floats:
     slack = 1e-9 * domain.values.width
     if not ((means >= domain.values.low - slack) & (means <= domain.values.high + slack)).all():
         raise UserError(f"--means {path}: key_means must be numbers in {domain.values.ends}")
-    return domain.values.to_unit(means)
+    return dict(zip(domain.keys, np.clip(means, domain.values.low, domain.values.high).tolist(), strict=True))

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.clients.values import scaled
 from ldpbeam.domains import KeyValuePairs
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.child import limit_blas
 from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.processes import results_of
-from ldpbeam.pipelines.simulated.perturb import scaled
 from ldpbeam.pipelines.simulated.trial import Draw, of_population, trial
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ldpbeam.clients.client import records_of
 from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE
+from ldpbeam.schemas.reports.casts import fixed_bytes
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.reports.payloads import payload_column
-from ldpbeam.times import rfc3339
 
 #: A file has at most this many reports.
 FILE_REPORTS = 2**22
@@ -34,20 +34,20 @@ class SentReports:
     Attributes:
         attribute: the attribute's name.
         service: the service's name.
-        users: user keys, ``fixed`` bytes: 16 raw ones, or text padded with zeros; shape (n,).
+        users: user ids, texts or 16 bytes, n values.
         times: epoch milliseconds, shape (n,).
         payloads: the mechanism's outputs, shape (n,).
-        extras: the study's group and version fields, padded text, shape (n,) each.
+        extras: the study's group and version fields, n texts each.
         part: counts the payload types of a service from 0, where its versions have several.
         stamp: how the reports were made, for the file's metadata; empty if they are of several versions.
     """
 
     attribute: str
     service: str
-    users: NDArray[np.bytes_]
+    users: pa.Array
     times: NDArray[np.int64]
     payloads: NDArray[Any]
-    extras: Mapping[str, NDArray[np.bytes_]]
+    extras: Mapping[str, pa.Array]
     part: int = 0
     stamp: Mapping[str, str] = field(default_factory=dict)
 
@@ -110,58 +110,59 @@ def _metadata(sent: SentReports) -> dict[str, str]:
     return {ATTRIBUTE_KEY: sent.attribute, SERVICE_KEY: sent.service, **sent.stamp}
 
 
+def _columns(sent: SentReports) -> dict[str, Any]:
+    """The columns that all formats have."""
+    return {"user_id": sent.users, "event_time": sent.times, "payload": sent.payloads, **sent.extras}
+
+
+def _padded(texts: pa.Array) -> NDArray[Any]:
+    """Texts as UTF-8, padded with zero bytes to one width, never 16: a key of 16 bytes is a raw one."""
+    encoded = np.array([text.encode() for text in texts.to_pylist()])
+    width = encoded.dtype.itemsize + (encoded.dtype.itemsize == 16)
+    return encoded.astype(f"S{max(width, 1)}")
+
+
 def _write_avro(stream: IO[bytes], sent: SentReports) -> None:
-    widths = {"user_id": sent.users.dtype.itemsize}
-    if sent.payloads.dtype != np.float64:
-        widths["payload"] = sent.payloads.dtype.itemsize
-    widths |= {name: column.dtype.itemsize for name, column in sent.extras.items()}
+    columns = _columns(sent)
+    for name in ("user_id", *sent.extras):
+        raw = columns[name].type == pa.binary(16)
+        columns[name] = fixed_bytes(columns[name]).view("V16").ravel() if raw else _padded(columns[name])
+    widths = {
+        name: column.dtype.itemsize
+        for name, column in columns.items()
+        if name != "event_time" and column.dtype != np.float64
+    }
     schema = avro.fixed_report_schema(widths)
     dtype = avro.fixed_dtype(schema)
     assert dtype is not None
     records = np.zeros(len(sent.payloads), dtype=dtype)
-    columns = {"user_id": sent.users, "event_time": sent.times, "payload": sent.payloads}
-    for name, column in {**columns, **sent.extras}.items():
+    for name, column in columns.items():
         target = dtype[name]
-        raw = column if target.kind == "f" else np.ascontiguousarray(column).view(target)
-        records[name] = raw
+        records[name] = column if target.kind == "f" else np.ascontiguousarray(column).view(target)
     # A sync marker only has to be unlikely in the data; a hash of the reports makes the file reproducible.
     sync = hashlib.sha256(records.tobytes()[: 2**20]).digest()[:SYNC_SIZE]
     avro.write_fixed(stream, records, schema, _metadata(sent), sync)
 
 
 def _write_parquet(stream: IO[bytes], sent: SentReports) -> None:
-    users: Any = sent.users
-    if users.dtype.kind == "V":
-        ids = pa.array(users.tolist(), type=pa.binary(16))
-    else:
-        ids = pa.array(np.char.decode(users, "utf-8"), type=pa.string())
-    columns = {
-        "user_id": ids,
-        "event_time": pa.array(sent.times).cast(pa.timestamp("ms", "UTC")),
-        "payload": payload_column(sent.payloads),
-        **{name: pa.array(np.char.decode(column, "utf-8")) for name, column in sent.extras.items()},
-    }
-    table = pa.table(columns).replace_schema_metadata(_metadata(sent))
+    times = pa.array(sent.times, pa.timestamp("ms", "UTC"))
+    table = pa.table(_columns(sent) | {"event_time": times, "payload": payload_column(sent.payloads)})
+    table = table.replace_schema_metadata(_metadata(sent))
     pq.write_table(table, stream, row_group_size=2**18, write_page_checksum=True)
 
 
 def _write_json_lines(stream: IO[bytes], sent: SentReports) -> None:
-    if sent.users.dtype.kind == "V":
-        users = [str(uuid.UUID(bytes=raw.tobytes())) for raw in sent.users]
-    else:
-        users = np.char.decode(sent.users, "utf-8").tolist()
-    extras = {name: np.char.decode(column, "utf-8").tolist() for name, column in sent.extras.items()}
-    payloads = sent.payloads
-    plain = [p.tobytes().hex() for p in payloads] if payloads.dtype.kind == "V" else payloads.tolist()
-    for row, (user, time, payload) in enumerate(zip(users, sent.times.tolist(), plain, strict=True)):
-        record = {
-            "user_id": user,
-            "attribute": sent.attribute,
-            "service": sent.service,
-            "event_time": rfc3339(time),
-            "payload": payload,
-            **{name: column[row] for name, column in extras.items()},
-        }
+    columns = {
+        "user_id": sent.users,
+        "attribute": pa.repeat(sent.attribute, len(sent.payloads)),
+        "service": pa.repeat(sent.service, len(sent.payloads)),
+        "event_time": pa.array(sent.times),
+        "payload": payload_column(sent.payloads),
+        **sent.extras,
+    }
+    for record in records_of(pa.table(columns)):
+        if isinstance(record["payload"], bytes):
+            record["payload"] = record["payload"].hex()
         stream.write(json.dumps(record).encode() + b"\n")
 
 

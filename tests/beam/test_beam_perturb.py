@@ -65,11 +65,22 @@ def test_times_are_those_of_elements_and_ids_are_drawn(monkeypatch: pytest.Monke
         assert {time for _, time in reports} == {1_795_168_800}
 
     with beam.Pipeline(runner=direct.runner()) as pipeline:
-        values = pipeline | beam.Create([{"value": drink} for drink in DRINKS])
+        values = pipeline | beam.Create([{"value": drink, "town": None} for drink in DRINKS])
         timed = values | beam.Map(lambda value: TimestampedValue(value, 1_795_168_800))
         reports = timed | ldp.beam.Perturb(STUDY, event_time=None)
         stamped = reports | beam.Map(lambda report, time=beam.DoFn.TimestampParam: (report, float(time)))
         assert_that(stamped, check)
+
+
+@pytest.mark.parametrize("missing", ["value", "town"])
+def test_an_element_without_a_value_or_without_the_group_field_ends_the_pipeline(missing: str) -> None:
+    whole = {"value": DRINKS[0], "town": "here", "event_time": TEN}
+    part = {name: whole[name] for name in whole if name != missing}
+    with (
+        pytest.raises(Exception, match=f"an element has no field '{missing}': give it to all of them"),
+        beam.Pipeline(runner=direct.runner()) as pipeline,
+    ):
+        _ = pipeline | beam.Create([whole, part]) | ldp.beam.Perturb(STUDY)
 
 
 def test_mistakes_are_told(small_text: str) -> None:

@@ -17,8 +17,8 @@ from support.given_draws import Given, domain_of, mechanism_of, sent
 
 import ldpbeam
 from ldpbeam import build_mechanism, registered_mechanisms
+from ldpbeam.clients.values import scaled_means
 from ldpbeam.domains import Categories, KeyValues, Vector
-from ldpbeam.library.values import scaled_means
 from ldpbeam.mechanisms import PrivKVM
 from ldpbeam.mechanisms.options import options_of
 from ldpbeam.schemas.files.json_lines import decode_lines

@@ -15,7 +15,7 @@ import pytest
 import ldpbeam as ldp
 from ldpbeam.domains import KeyValuePairs
 
-STUDY = ldp.Study.from_yaml("""\
+TEXT = """\
 study: mixed
 attributes:
   minutes:
@@ -37,8 +37,9 @@ attributes:
     domain: {coordinates: [day, night], values: [40, 180]}
     services: {watch: {mechanism: piecewise, epsilon: 1.0}}
     estimates: {mean: {estimator: ivw}}
-groups: {field: region}
-""")
+"""
+STUDY = ldp.Study.from_yaml(TEXT)
+GROUPED = ldp.Study.from_yaml(f"{TEXT}groups: {{field: region}}\n")
 TIMED = ldp.Study.from_yaml("""\
 study: timed
 attributes:
@@ -115,6 +116,13 @@ def test_natural_values_are_perturbed_as_the_mechanism_does(
     assert set(table.column("service").to_pylist()) == {service}
 
 
+class Never:
+    """Numbers that are never drawn."""
+
+    def random(self, size: int) -> Any:
+        raise AssertionError("drawn")
+
+
 @pytest.mark.parametrize(
     ("attribute", "service", "value", "sentence"),
     [
@@ -138,10 +146,6 @@ def test_natural_values_are_perturbed_as_the_mechanism_does(
 def test_nonsense_is_refused_with_a_sentence_before_anything_is_drawn(
     attribute: str, service: str, value: Any, sentence: str
 ) -> None:
-    class Never:
-        def random(self, size: int) -> Any:
-            raise AssertionError("drawn")
-
     with pytest.raises(ValueError, match=sentence):
         ldp.Client(STUDY, attribute, service, rng=Never()).report(value, "u")
 
@@ -200,10 +204,20 @@ def test_values_of_another_shape_or_type_are_refused(attribute: str, values: Any
 
 @pytest.mark.parametrize("group", [["north"], {"north": 1}, b"\xff"])
 def test_a_group_that_is_no_text_is_refused_and_an_empty_one_is_none(group: Any) -> None:
-    client = ldp.Client(STUDY, "minutes", "maps")
-    with pytest.raises(ValueError, match=r"group 0 is .*: give a text, or None for no group"):
+    client = ldp.Client(GROUPED, "minutes", "maps")
+    with pytest.raises(ValueError, match=r"group 0 is .*: give a text, which is empty for no group"):
         client.report(1, "u", group=group)
     assert client.reports([1, 2], groups=["", None]).column("region").null_count == 2
+    assert "region" not in client.report(1, "u", group="")
+
+
+def test_a_study_with_groups_needs_them_and_another_refuses_them() -> None:
+    client = ldp.Client(GROUPED, "minutes", "maps", rng=Never())
+    for reports in (lambda: client.report(1, "u"), lambda: client.reports([1, 2], ["u", "v"])):
+        with pytest.raises(ValueError, match="has groups, by the field 'region' of reports: give each"):
+            reports()
+    with pytest.raises(ValueError, match="the study has no groups: leave groups out"):
+        ldp.Client(STUDY, "minutes", "maps", rng=Never()).report(1, "u", group="north")
 
 
 def test_values_outside_are_moved_to_the_ends_if_asked() -> None:
@@ -214,7 +228,7 @@ def test_values_outside_are_moved_to_the_ends_if_asked() -> None:
 
 
 def test_a_report_is_a_record_of_json_lines() -> None:
-    report = ldp.Client(STUDY, "minutes", "maps").report(45, "ann", group="north", report_id="r1")
+    report = ldp.Client(GROUPED, "minutes", "maps").report(45, "ann", group="north", report_id="r1")
     assert list(report) == ["user_id", "attribute", "service", "region", "report_id", "payload"]
     assert json.loads(json.dumps(report)) == report
     assert isinstance(report["payload"], float)
@@ -359,7 +373,7 @@ def test_columns_of_other_lengths_are_refused() -> None:
     ],
 )
 def test_texts_that_readers_refuse_are_refused(given: dict[str, str], what: str) -> None:
-    client = ldp.Client(STUDY, "minutes", "maps")
+    client = ldp.Client(GROUPED if "group" in given else STUDY, "minutes", "maps")
     client.report(1, **{name: text.encode()[:256].decode("utf-8", "ignore") for name, text in given.items()})
     with pytest.raises(ValueError, match=what):
         client.report(1, **given)
@@ -424,11 +438,11 @@ def test_no_error_repeats_a_value(attribute: str) -> None:
 
 
 def test_no_error_repeats_a_user_id_a_group_or_a_report_id() -> None:
-    client = ldp.Client(STUDY, "drink", "grr")
+    client = ldp.Client(GROUPED, "drink", "grr")
     for form in FORMS:
         for name in ("user_ids", "groups", "report_ids"):
             try:
-                client.reports(["tea"], **{name: [form]})
+                client.reports(["tea"], **{"groups": ["north"], name: [form]})
             except (ValueError, TypeError) as error:
                 assert "4242" not in str(error)
 

@@ -214,3 +214,19 @@ def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], co
     assert np.mean(early) > 0.3
     assert not any(late)
     assert len(early) + len(late) == 2000
+
+
+def test_values_of_a_time_between_versions_are_not_sent_and_are_counted(
+    perturb: Callable[..., Any], commute_text: str
+) -> None:
+    text = commute_text.replace(
+        "maps:   {mechanism: square_wave, epsilon: 1.0}",
+        "maps: {mechanism: piecewise, versions: {old: {epsilon: 0.5, until: '2026-11-20T11:00:00Z'}, "
+        "new: {epsilon: 4.0, since: '2026-11-20T12:00:00Z'}}}",
+    )
+    times = START + 3_600_000 // 4 * np.arange(10)
+    ran, found = perturb(text, "minutes", [90] * 10, "--time-column", "time", time=times)
+    assert [row["event_time"] for row in found["maps"]] == times[[0, 1, 2, 3, 8, 9]].tolist()
+    assert "maps: 6 of 10 values are sent; the others are of a time that no version of the service" in ran.err
+    assert "taxi: " not in ran.err
+    assert len(found["taxi"]) == 10

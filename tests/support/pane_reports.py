@@ -114,10 +114,10 @@ def reports_of(
     for part in sent:
         rows = pa.array(range(len(part.payloads)))
         given = {
-            "user_id": pa.array(np.char.decode(part.users, "utf-8")),
+            "user_id": part.users,
             "event_time": pa.array(part.times),
             "payload": payload_column(part.payloads),
-            **{name: pa.array(np.char.decode(column, "utf-8")) for name, column in part.extras.items()},
+            **part.extras,
         }
         if ids:
             given["report_id"] = pa.array(ids, pa.string())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ from benchmarks.scale.setting import DAY, KEY_WIDTH
 from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import SentReports
+from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
@@ -38,19 +38,16 @@ def channel_batches(study: Study, reports: int, rows: int, ids: bool = False) ->
     rng, found = np.random.default_rng(0), []
     users = reports // len(study.attribute("minutes").services)
 
-    def keys(raw: Any) -> pa.Array:
-        data = [None, pa.py_buffer(np.ascontiguousarray(raw))]
-        return pa.Array.from_buffers(pa.binary(KEY_WIDTH), users, data).cast(pa.binary())
-
     for version, part in enumerate(sent(study, users)):
         order = rng.permutation(users)
         columns = {
-            "user": keys(part.users[order]),
+            "user": part.users.take(order).cast(pa.binary()),
             "event_time": pa.array(part.times[order]),
             "payload": pa.array(part.payloads[order]),
         }
         if ids:
-            columns["report_id"] = keys(np.frombuffer(rng.bytes(KEY_WIDTH * users), dtype="V16"))
+            drawn = np.frombuffer(rng.bytes(KEY_WIDTH * users), f"V{KEY_WIDTH}")
+            columns["report_id"] = payload_column(drawn).cast(pa.binary())
         whole = tagged(pa.RecordBatch.from_pydict(columns), "minutes", version)
         found += [BatchCoder().encode(whole.slice(at, rows)) for at in range(0, users, rows)]
     return [BatchCoder().decode(encoded) for encoded in found]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 
@@ -40,8 +39,8 @@ def measure(folder: Path) -> dict[str, Any]:
         found: list[client.Outgoing] = []
         for part in sent(study, users, time.time_ns() // 1_000_000 // HOUR * HOUR, HOUR):
             if alone:
-                names = np.array([user.hex().encode() for user in part.users.tolist()])
-                found += client.one_by_one(replace(part, users=names.astype("S33")))
+                names = pa.array([user.hex() for user in part.users.to_pylist()])
+                found += client.one_by_one(replace(part, users=names))
             else:
                 found += client.in_batches(part, MESSAGE_REPORTS)
         # Ids of messages have so many digits.

@@ -5,17 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.clients.arrays import array_of
+from ldpbeam.clients.times import event_times_of
+from ldpbeam.clients.values import scaled_means, scaled_values
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
-from ldpbeam.library.arrays import array_of
-from ldpbeam.library.times import event_times_of
-from ldpbeam.library.values import scaled_means, scaled_values
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
 from ldpbeam.memoised import check_device_key
 from ldpbeam.schemas.reports.casts import as_text, cast_column
@@ -28,6 +29,20 @@ from ldpbeam.transforms.reports.validation import LONGEST_GROUP, LONGEST_REPORT_
 
 #: A report in the form of a file's record.
 Report = dict[str, Any]
+
+
+class Payloads(NamedTuple):
+    """Reports of one payload type.
+
+    Attributes:
+        versions: the indexes of the service's versions that some of the people report to.
+        rows: the people who report, ascending, shape (n,).
+        payloads: what they report, shape (n,).
+    """
+
+    versions: list[int]
+    rows: NDArray[np.int64]
+    payloads: NDArray[Any]
 
 
 class Client:
@@ -74,9 +89,12 @@ class Client:
         self.service = service
         self.clip = clip
         self._described = study.attributes[attribute].services[service]
-        self._indexes = self.attribute.versions_of([service])
+        if version is not None:
+            if self._described.version_field is None:
+                raise ValueError(f"version={version!r}: no field tells versions of {service!r} apart")
+            _check_known("version", version, self._described.versions)
+        self._versions = versions_of_clients(study, self.attribute, service, version)
         self._uniforms = SecureUniforms() if rng is None else rng
-        self._version = self._own_version(version)
         self._device_key = self._checked_key(device_key)
         self._means = self._round_means(means)
 
@@ -96,7 +114,8 @@ class Client:
             user_id: who reports; None for a random id that nobody else has.
             event_time: when the value was observed; a study with windows, versions by time or a ledger
                 needs it.
-            group: the value of the study's group field.
+            group: the value of the study's group field, which a study with groups needs; an empty text is no
+                group.
             report_id: an id by which copies of the report are recognised.
 
         Returns:
@@ -113,10 +132,7 @@ class Client:
             groups=None if group is None else [group],
             report_ids=None if report_id is None else [report_id],
         )
-        (record,) = table.to_pylist()
-        record["user_id"] = str(uuid.UUID(bytes=record["user_id"])) if user_id is None else user_id
-        if "event_time" in record:
-            record["event_time"] = rfc3339(table.column("event_time").cast(pa.int64())[0].as_py())
+        (record,) = records_of(table, None if user_id is None else [user_id])
         return {name: own for name, own in record.items() if own is not None}
 
     def reports(
@@ -138,7 +154,8 @@ class Client:
                 every service's client the same ids.
             event_times: when the values were observed, one time each or one for all: with a zone, RFC 3339
                 text, or milliseconds since 1970.
-            groups: n values of the study's group field; None and an empty text are no group.
+            groups: n values of the study's group field, which a study with groups needs; a missing one and an
+                empty text are no group.
             report_ids: n ids by which copies of a report are recognised.
 
         Returns:
@@ -165,18 +182,85 @@ class Client:
         }
         if times is not None:
             columns["event_time"] = pa.array(times, pa.timestamp("ms", "UTC"))
-        if self._version is not None and self._described.version_field:
-            named = self._described.versions[self._version].values[0]
-            columns[self._described.version_field] = pa.repeat(named, people)
-        if groups is not None:
-            if self.study.groups is None:
-                raise ValueError("the study has no groups: leave groups out")
+        for field, named in self.version_field.items():
+            columns[field] = pa.repeat(named, people)
+        if self.study.groups is None and groups is not None:
+            raise ValueError("the study has no groups: leave groups out")
+        if self.study.groups is not None:
+            if groups is None:
+                raise ValueError(
+                    f"the study has groups, by the field {self.study.groups.field!r} of reports: give each "
+                    "report's group, an empty text for none"
+                )
             columns[self.study.groups.field] = _groups(_column(groups, people, "groups"))
         if report_ids is not None:
             columns["report_id"] = _column(report_ids, people, "report_ids")
             _check_longest("a report id", cast_column("report_id", columns["report_id"]), LONGEST_REPORT_ID)
-        columns["payload"] = payload_column(self._payloads(scaled, people, times))
+        perturbed = self.payloads(scaled, times, [self._device_key] * people)
+        used = [part for part in perturbed if len(part.rows)] or perturbed[:1]
+        if len(used) > 1:
+            raise ValueError(
+                f"these event times are of versions of {self.service!r} whose reports have different types: "
+                "ask for the reports of one version at a time"
+            )
+        if len(used[0].rows) < people:
+            row = int(np.setdiff1d(np.arange(people), used[0].rows)[0])
+            raise ValueError(f"no version of {self.service!r} has event time {row}")
+        columns["payload"] = payload_column(used[0].payloads)
         return pa.table(columns)
+
+    @property
+    def version_field(self) -> dict[str, str]:
+        """The field that names the client's version, and its value; empty if there is no such field."""
+        if self._described.version_field is None:
+            return {}
+        (version,) = self._versions.values()
+        return {self._described.version_field: self._described.versions[version.version].values[0]}
+
+    def payloads(
+        self,
+        scaled: NDArray[Any] | KeyValuePairs,
+        times: NDArray[np.int64] | None,
+        device_keys: Sequence[bytes | None],
+    ) -> list[Payloads]:
+        """Perturb values that are checked and scaled already, each for the version that its time has.
+
+        Args:
+            scaled: the values of n people as mechanisms take them.
+            times: event times in epoch milliseconds, shape (n,); None if the study needs none.
+            device_keys: the key of each person's device, where clients remember their noise.
+
+        Returns:
+            The reports of each payload type that the service has, without those of times of no version.
+        """
+        by_type: dict[np.dtype[Any], list[tuple[int, NDArray[np.int64], NDArray[Any]]]] = {}
+        people = scaled.people if isinstance(scaled, KeyValuePairs) else len(scaled)
+        for index, rows in self._rows(people, times):
+            version = self._versions[index]
+            values = scaled.chosen(rows) if isinstance(scaled, KeyValuePairs) else scaled[rows]
+            if version.lifetime is None:
+                payloads = version.mechanism.perturb_with(values, self._means, self._uniforms)
+            else:
+                assert not isinstance(values, KeyValuePairs)
+                keys = [device_keys[row] for row in rows.tolist()]
+                payloads = memo_of(self.study, self.attribute, index).perturb(keys, values, self._uniforms)
+            by_type.setdefault(payloads.dtype, []).append((index, rows, payloads))
+        parts = []
+        for alike in by_type.values():
+            rows = np.concatenate([rows for _, rows, _ in alike])
+            order = np.argsort(rows)
+            versions = [index for index, rows, _ in alike if len(rows)]
+            parts.append(Payloads(versions, rows[order], np.concatenate([p for _, _, p in alike])[order]))
+        return parts
+
+    def _rows(self, people: int, times: NDArray[np.int64] | None) -> list[tuple[int, NDArray[np.int64]]]:
+        """(index of a version, the people who report to it) for each version."""
+        if not self._described.by_time:
+            (index,) = self._versions
+            return [(index, np.arange(people))]
+        assert times is not None
+        spans = {index: self._described.versions[v.version].span for index, v in self._versions.items()}
+        return [(index, np.flatnonzero(~span.outside(times))) for index, span in spans.items()]
 
     def in_turn(self, user_ids: Any, event_times: Any) -> NDArray[np.bool_]:
         """Which users answer at a time; everybody does if the study has no panel.
@@ -212,23 +296,9 @@ class Client:
             "you report"
         )
 
-    def _own_version(self, version: str | None) -> str | None:
-        """The version that every report is of; None if there are none, or time tells."""
-        described = self._described
-        if described.version_field is None:
-            if version is not None:
-                raise ValueError(f"version={version!r}: no field tells versions of {self.service!r} apart")
-            return None
-        if version is not None:
-            _check_known("version", version, described.versions)
-        return version or next(iter(described.versions))
-
     def _checked_key(self, device_key: bytes | None) -> bytes | None:
         """The device key; None if no version that the client reports to needs one."""
-        versions = [self.attribute.versions[index] for index in self._indexes]
-        remembers = any(
-            known.lifetime is not None for known in versions if self._version in (None, known.version)
-        )
+        remembers = any(version.lifetime is not None for version in self._versions.values())
         if remembers and device_key is None:
             raise ValueError(
                 f"service {self.service!r}: its clients remember their noise (lifetime_epsilon): give "
@@ -241,8 +311,7 @@ class Client:
         return check_device_key(device_key) if remembers else None
 
     def _round_means(self, means: Mapping[str, float] | None) -> Floats | None:
-        mechanisms = [self.attribute.versions[index].mechanism for index in self._indexes]
-        later = [mechanism for mechanism in mechanisms if mechanism.round > 1]
+        later = [v.mechanism for v in self._versions.values() if v.mechanism.round > 1]
         if later and means is None:
             raise ValueError(
                 f"round {later[0].round} of {later[0].name} needs the means of the round before: estimate "
@@ -255,52 +324,6 @@ class Client:
         assert isinstance(self.attribute.domain, KeyValues)
         return scaled_means(self.attribute.domain, means)
 
-    def _payloads(
-        self, scaled: NDArray[Any] | KeyValuePairs, people: int, times: NDArray[np.int64] | None
-    ) -> NDArray[Any]:
-        """The perturbed values, shape (people,)."""
-        parts = self._versions(people, times)
-        kinds = {self.attribute.versions[index].mechanism.payload_dtype for index, _ in parts}
-        if len(kinds) > 1:
-            raise ValueError(
-                f"these event times are of versions of {self.service!r} whose reports have different types: "
-                "ask for the reports of one version at a time"
-            )
-        payloads = np.zeros(people, dtype=next(iter(kinds)))
-        for index, rows in parts:
-            of_rows = scaled.chosen(rows) if isinstance(scaled, KeyValuePairs) else scaled[rows]
-            if self.attribute.versions[index].lifetime is not None:
-                assert self._device_key is not None and not isinstance(of_rows, KeyValuePairs)
-                memo = memo_of(self.study, self.attribute, index)
-                payloads[rows] = memo.perturb([self._device_key] * len(rows), of_rows, self._uniforms)
-                continue
-            mechanism = self.attribute.versions[index].mechanism
-            payloads[rows] = mechanism.perturb_with(of_rows, self._means, self._uniforms)
-        return payloads
-
-    def _versions(self, people: int, times: NDArray[np.int64] | None) -> list[tuple[int, NDArray[np.int64]]]:
-        """(index of a version, the people who report to it) for each version in use.
-
-        Raises:
-            ValueError: if a time is of no version.
-        """
-        everyone = np.arange(people)
-        if not self._described.by_time:
-            named = [i for i in self._indexes if self.attribute.versions[i].version == (self._version or "")]
-            return [(named[0], everyone)]
-        assert times is not None
-        spans = {
-            index: self._described.versions[self.attribute.versions[index].version].span
-            for index in self._indexes
-        }
-        parts = [(index, np.flatnonzero(~span.outside(times))) for index, span in spans.items()]
-        claimed = np.zeros(people, dtype=np.bool_)
-        for _, rows in parts:
-            claimed[rows] = True
-        if not claimed.all():
-            raise ValueError(f"no version of {self.service!r} has event time {np.argmin(claimed)}")
-        return [(index, rows) for index, rows in parts if len(rows)] or [(self._indexes[0], everyone)]
-
     def _user_ids(self, given: Any, people: int) -> pa.Array:
         """User ids as bytes, n values.
 
@@ -310,10 +333,7 @@ class Client:
         if given is None:
             if self._device_key is not None and people > 1:
                 raise ValueError("a device key is of one user: give user_ids, the same id for each report")
-            # One draw gives 48 random bits and more: three draws fill 16 bytes.
-            draws = self._uniforms.random(3 * people).reshape(-1, 3)
-            words = (draws * 2**48).astype("<u8").view("<u2").reshape(-1, 12)[:, [0, 1, 2, 4, 5, 6, 8, 9]]
-            return payload_column(np.ascontiguousarray(words).view("V16").ravel()).cast(pa.binary())
+            return payload_column(random_ids(people, self._uniforms)).cast(pa.binary())
         ids = cast_column("user_id", _column(given, people, "user_ids"))
         if self._device_key is not None and people > 1 and len(ids.unique()) > 1:
             raise ValueError(
@@ -325,6 +345,46 @@ class Client:
             )
         _check_longest("a user id", ids, LONGEST_USER_ID)
         return ids
+
+
+def versions_of_clients(
+    study: Study, attribute: Attribute, service: str, version: str | None = None
+) -> dict[int, ServiceVersion]:
+    """The versions of a service that its clients report to, by index: the one that a field names, or all.
+
+    Args:
+        study: the study.
+        attribute: the attribute.
+        service: one of its services.
+        version: a version, where a field tells versions apart; None for the first.
+    """
+    described = study.attributes[attribute.name].services[service]
+    named = None if described.version_field is None else version or next(iter(described.versions))
+    versions = {index: attribute.versions[index] for index in attribute.versions_of([service])}
+    return {index: known for index, known in versions.items() if named in (None, known.version)}
+
+
+def records_of(table: pa.Table, users: Sequence[Any] | None = None) -> list[Report]:
+    """Reports as records of JSON lines; payloads are numbers or bytes.
+
+    Args:
+        table: the reports; event times are milliseconds since 1970, or have that type.
+        users: the user ids as they were given; None for those of the table, with 16 bytes as a UUID.
+    """
+    columns = table.to_pydict()
+    columns["user_id"] = users or [
+        str(uuid.UUID(bytes=user)) if isinstance(user, bytes) else user for user in columns["user_id"]
+    ]
+    if "event_time" in columns:
+        columns["event_time"] = list(map(rfc3339, table.column("event_time").cast(pa.int64()).to_pylist()))
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def random_ids(people: int, uniforms: Uniforms) -> NDArray[Any]:
+    """Random user ids of 16 bytes, shape (people,)."""
+    # One draw gives 48 random bits and more: three draws fill 16 bytes.
+    words = (uniforms.random(3 * people).reshape(-1, 3) * 2**48).astype("<u8").view("<u2").reshape(-1, 12)
+    return np.ascontiguousarray(words[:, [0, 1, 2, 4, 5, 6, 8, 9]]).view("V16").ravel()
 
 
 def _column(values: Any, people: int, name: str) -> pa.Array:
@@ -356,7 +416,7 @@ def _groups(given: pa.Array) -> pa.Array:
     row = pc.and_(groups.is_null(), given.is_valid()).index(True).as_py()
     if row >= 0:
         raise ValueError(
-            f"group {row} is {type(given[row].as_py()).__name__}: give a text, or None for no group"
+            f"group {row} is {type(given[row].as_py()).__name__}: give a text, which is empty for no group"
         )
     _check_longest("a group", groups, LONGEST_GROUP)
     return cast_column("group", groups)

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Floats, Integers, KeyValuePairs, KeyValues, Numeric, Vector
-from ldpbeam.library.arrays import array_of
+from ldpbeam.clients.arrays import array_of
+from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.schemas.reports.casts import cast_column
 
 
@@ -30,16 +30,24 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
     """
     domain, name = attribute.domain, attribute.name
     if isinstance(domain, Vector):
-        return domain.values.to_unit(_inside(_coordinates(values, domain, name), domain.values, name, clip))
+        return scaled(domain, _inside(_coordinates(values, domain, name), domain.values, name, clip))
     one = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
     if one or not isinstance(values, Iterable):
         raise ValueError(f"values of {name!r} are of type {type(values).__name__}: give a list with one each")
     values = list(values) if isinstance(values, Iterator) else values
     if isinstance(domain, Numeric):
-        return domain.to_unit(_inside(_one_each(values, name), domain, name, clip))
+        return scaled(domain, _inside(_one_each(values, name), domain, name, clip))
     if isinstance(domain, Categories):
         return _indexes(values, domain.names, name, "category", "categories")
     return _pairs(values, domain, name, clip)
+
+
+def scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
+    """The values as mechanisms take them: numbers scaled to [0, 1], all others as they are."""
+    numbers = domain.values if isinstance(domain, Vector) else domain
+    if isinstance(numbers, Numeric) and not isinstance(values, KeyValuePairs):
+        return numbers.to_unit(values)
+    return values
 
 
 def scaled_means(domain: KeyValues, means: Mapping[str, float]) -> Floats:

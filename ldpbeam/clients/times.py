@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.library.arrays import array_of
+from ldpbeam.clients.arrays import array_of
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.windows import FAR
