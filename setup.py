@@ -59,7 +59,7 @@ setup(
     package_data={
         "ldpbeam": ["py.typed"],
         "ldpbeam.beam": ["providers.yaml"],
-        "ldpbeam.pipelines.pages": ["assets/*"],
+        "ldpbeam.pages": ["assets/*"],
         "ldpbeam.schemas": ["*.avsc", "test_vectors.json", "memo_vectors.json", "bigquery/*.json"],
         "ldpbeam.runners.prism": ["closed_doors.patch"],
         "ldpbeam.runners.flink": ["pom.xml", "java/*.java"],

@@ -12,13 +12,13 @@ import apache_beam as beam
 import numpy as np
 from rich.console import Console
 
+from ldpbeam.answers.people import People
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
+from ldpbeam.inputs import files as inputs
 from ldpbeam.mechanisms import NumericMechanism
-from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.graphs import batch, engines
 from ldpbeam.pipelines.graphs import run as graph
-from ldpbeam.pipelines.runs import inputs
 from ldpbeam.pipelines.runs import output as output_of
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import write_reports

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from benchmarks import inputs
 from benchmarks.pages import show
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.estimates.rolled_up import read_all
 from ldpbeam.schemas.messages.binary import ARROW, BadMessage, Message
 from ldpbeam.schemas.messages.decode import decode_messages

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from ldpbeam.pipelines.errors import (
+from ldpbeam.errors import (
     BUG,
     DONE,
     INTERRUPTED,
@@ -19,13 +19,13 @@ from ldpbeam.pipelines.errors import (
     machine_problem,
     meant_or_known,
 )
+from ldpbeam.log_lines import lines, traceback_text
 from ldpbeam.pipelines.interrupts import interrupted_once
-from ldpbeam.pipelines.log_lines import lines, traceback_text
 from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS
 from ldpbeam.pipelines.options.stream import LOG_JSON
-from ldpbeam.pipelines.printing import fail
 from ldpbeam.pipelines.standard_streams import standard_streams
 from ldpbeam.plugins import BrokenPlugin
+from ldpbeam.printing import fail
 
 _PYTHONS_OWN = warnings.formatwarning
 #: The characters that an error message keeps as they are: it may have several lines.
@@ -33,7 +33,7 @@ _LINES = "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.pipelines.errors`)."""
+    """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.errors`)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Before the options are parsed, whose mistakes are lines of the log as well.
     log_json = any(argument.replace("_", "-") == LOG_JSON for argument in given)

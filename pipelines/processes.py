@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, TypeVar
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.interrupts import sigterm_is_ctrl_c
 from ldpbeam.plugins import BrokenPlugin
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ldpbeam.pipelines.log_lines import JsonHandler, JsonLines
+from ldpbeam.log_lines import JsonHandler, JsonLines
 
 
 class _Output:

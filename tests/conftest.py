@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.studies import SMALL
 
-from ldpbeam.pipelines.estimates.people import People
+from ldpbeam.answers.people import People
 from ldpbeam.pipelines.main import main
 from ldpbeam.pipelines.simulated import perturb, report_files
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots

@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.solvers.measure import medians, pairs, table
 from ldpbeam import tally
+from ldpbeam.answers.child import compute, limit_blas
+from ldpbeam.answers.solve import answers
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.estimates.child import compute, limit_blas
-from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers

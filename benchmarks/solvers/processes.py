@@ -21,8 +21,8 @@ import numpy as np
 
 from benchmarks.solvers.measure import REPEATS, table
 from ldpbeam import tally
+from ldpbeam.answers.solve import solve
 from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.pipelines.processes import cores
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot

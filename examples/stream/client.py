@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpbeam.pipelines.estimates.people import People
+from ldpbeam.answers.people import People
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY

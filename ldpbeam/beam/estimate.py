@@ -12,10 +12,9 @@ import apache_beam as beam
 from ldpbeam.beam import rows
 from ldpbeam.beam.elements import DecodeElements
 from ldpbeam.beam.read import ReportsRead
+from ldpbeam.beam.solve_windows import Solve
+from ldpbeam.inputs.costs import endless_parts
 from ldpbeam.library.study import study_of
-from ldpbeam.pipelines.estimates.solve_windows import Solve
-from ldpbeam.pipelines.options.stream import PARTITIONS as STREAM_PARTITIONS
-from ldpbeam.pipelines.runs.costs import endless_parts
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import LARGEST_NUMBER
@@ -23,6 +22,7 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
+from ldpbeam.transforms.windows import PARTITIONS as STREAM_PARTITIONS
 from ldpbeam.transforms.windows.cut import check_overlap, explain
 from ldpbeam.transforms.windows.panes import EARLY
 

@@ -16,8 +16,8 @@ import apache_beam as beam
 from ldpbeam.beam.estimate import Estimate, Statistics
 from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.keys import read_key
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.keys import read_key
 from ldpbeam.study import Study
 
 #: The file that a pipeline in YAML includes among its providers.

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.files import check_stamps, find_input
+from ldpbeam.inputs.kafka import SCHEME, span_of, topic_at
+from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
+from ldpbeam.inputs.times import offset_of
 from ldpbeam.library.study import study_of
-from ldpbeam.pipelines.commands.kafka_options import offset_of
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
-from ldpbeam.pipelines.runs.kafka import SCHEME, span_of, topic_at
-from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure

@@ -12,6 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ldpbeam.answers.child import one_blas_thread
+from ldpbeam.answers.difference import FALSE_ALARMS, Difference
+from ldpbeam.answers.numbers import WITHOUT_INTERVALS
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
@@ -21,9 +24,6 @@ from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, usable
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
-from ldpbeam.pipelines.estimates.child import one_blas_thread
-from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Difference
-from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339

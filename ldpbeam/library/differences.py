@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ldpbeam.answers.difference import Comparison, Difference
 from ldpbeam.library.needed import needed
-from ldpbeam.pipelines.estimates.difference import Comparison, Difference
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.statistics import counted
 from ldpbeam.untrusted import shown
@@ -45,7 +45,7 @@ _COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Difference], Any]]] = {
 class Differences:
     """The numbers of two windows or groups, and the second minus the first.
 
-    Iterating gives one :class:`~ldpbeam.pipelines.estimates.difference.Difference` after the other:
+    Iterating gives one :class:`~ldpbeam.answers.difference.Difference` after the other:
     ``number``, ``first``, ``second``, the ends ``low`` and ``high`` of the interval of their difference, and
     its standard error ``error``.
 

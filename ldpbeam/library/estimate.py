@@ -7,13 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ldpbeam.clients.times import milliseconds_of
-from ldpbeam.library.result import Estimates
-from ldpbeam.library.tables import decoded_batches
-from ldpbeam.library.tally import Tally, tally_of
-from ldpbeam.pipelines.estimates import ledger, periods
-from ldpbeam.pipelines.estimates.child import one_blas_thread
-from ldpbeam.pipelines.estimates.published import (
+from ldpbeam.answers import ledger, periods
+from ldpbeam.answers.child import one_blas_thread
+from ldpbeam.answers.published import (
     Size,
     chosen,
     cut_windows,
@@ -22,7 +18,11 @@ from ldpbeam.pipelines.estimates.published import (
     warnings_of,
     without_groups,
 )
-from ldpbeam.pipelines.estimates.solve import solve, sort_key
+from ldpbeam.answers.solve import solve, sort_key
+from ldpbeam.clients.times import milliseconds_of
+from ldpbeam.library.result import Estimates
+from ldpbeam.library.tables import decoded_batches
+from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.received import Received, counted, distinct
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot

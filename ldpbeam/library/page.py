@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ldpbeam.pipelines.estimates.tables import MOST_ROWS, accounting_line, estimate_rows
+from ldpbeam.answers.tables import MOST_ROWS, accounting_line, estimate_rows
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: Columns of text; numbers stand at the right.

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from ldpbeam.answers.between import between_groups, between_windows
+from ldpbeam.answers.tables import summary_text
 from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.library.differences import Differences, not_compared
 from ldpbeam.library.needed import needed
 from ldpbeam.library.page import as_html
-from ldpbeam.pipelines.estimates.between import between_groups, between_windows
-from ldpbeam.pipelines.estimates.tables import summary_text
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.schemas.outputs.tables import estimate_rows, share_rows

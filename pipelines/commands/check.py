@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from rich.console import Console
 
+from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.answers.numbers import Numbers, by_key, numbers_of
+from ldpbeam.answers.results import Results
 from ldpbeam.domains import digits_of
+from ldpbeam.errors import BEYOND, DONE, UserError, meant_or_known
 from ldpbeam.pipelines.commands.diff import as_json, as_texts
-from ldpbeam.pipelines.errors import BEYOND, DONE, UserError, meant_or_known
-from ldpbeam.pipelines.estimates.numbers import Numbers, by_key, numbers_of
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.estimates.results import Results
-from ldpbeam.pipelines.fitting import print_fitting
-from ldpbeam.pipelines.printing import document
+from ldpbeam.printing import document
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 from ldpbeam.statistics import counted
 

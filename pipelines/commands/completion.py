@@ -7,9 +7,9 @@ from typing import Any
 
 import shtab
 
+from ldpbeam.errors import DONE
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import registered_mechanisms
-from ldpbeam.pipelines.errors import DONE
 from ldpbeam.pipelines.options.catalogue import COMMANDS
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import DONE, UserError, meant_or_known, naming
+from ldpbeam.answers.results import Results
+from ldpbeam.errors import DONE, UserError, meant_or_known, naming
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.estimates.results import Results
-from ldpbeam.pipelines.printing import document
 from ldpbeam.pipelines.runs.output import DEAD_LETTERS, names_in
+from ldpbeam.printing import document
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
 from ldpbeam.transforms.storage import open_raw

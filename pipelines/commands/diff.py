@@ -8,13 +8,13 @@ from typing import Any
 
 from rich.console import Console
 
+from ldpbeam.answers.between import Between, between_groups, between_windows
+from ldpbeam.answers.difference import FALSE_ALARMS, Comparison, Difference, compared
+from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.domains import digits_of
-from ldpbeam.pipelines.errors import DIFFERS, DONE, UserError, naming
-from ldpbeam.pipelines.estimates.between import Between, between_groups, between_windows
-from ldpbeam.pipelines.estimates.difference import FALSE_ALARMS, Comparison, Difference, compared
+from ldpbeam.errors import DIFFERS, DONE, UserError, naming
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.fitting import print_fitting
-from ldpbeam.pipelines.printing import document, note
+from ldpbeam.printing import document, note
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.statistics import counted
 from ldpbeam.times import format_duration, window_fields

@@ -16,10 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from ldpbeam.errors import DONE, WRONG
 from ldpbeam.pipelines.commands.options import engine_request
-from ldpbeam.pipelines.errors import DONE, WRONG
 from ldpbeam.pipelines.graphs.engines import only_for_flink
-from ldpbeam.pipelines.printing import document
+from ldpbeam.printing import document
 from ldpbeam.runners import dataflow, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest

@@ -14,9 +14,13 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
+from ldpbeam.answers import tables
+from ldpbeam.answers.published import cut_windows, warnings_of, without_groups
+from ldpbeam.answers.truth import errors_of
+from ldpbeam.errors import DONE, WITH_CARE, UserError
+from ldpbeam.inputs.costs import slow_parts
+from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
-from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
-from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.ledger_files import (
     print_periods,
@@ -24,15 +28,10 @@ from ldpbeam.pipelines.estimates.ledger_files import (
     write_periods,
     write_periods_after,
 )
-from ldpbeam.pipelines.estimates.published import cut_windows, warnings_of, without_groups
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
-from ldpbeam.pipelines.estimates.truth import errors_of
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import engine_of
 from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
-from ldpbeam.pipelines.printing import document, note, progress_console, step, warn
-from ldpbeam.pipelines.runs.costs import slow_parts
-from ldpbeam.pipelines.runs.inputs import NOT_SHOWN
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
@@ -50,6 +49,7 @@ from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.pipelines.runs.temporary import folder_of_run
+from ldpbeam.printing import document, note, progress_console, step, warn
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters

@@ -6,7 +6,15 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ldpbeam.pipelines.commands.kafka_options import kafka_topic, offset_of
+from ldpbeam.answers.people import People, read_people
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.costs import refuse_endless
+from ldpbeam.inputs.files import check_stamps, find_input
+from ldpbeam.inputs.kafka import span_of
+from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
+from ldpbeam.inputs.keys import disclosure_of
+from ldpbeam.inputs.times import offset_of, time_of
+from ldpbeam.pipelines.commands.kafka_options import kafka_topic
 from ldpbeam.pipelines.commands.options import (
     check_number,
     check_partitions,
@@ -19,18 +27,10 @@ from ldpbeam.pipelines.commands.options import (
     refuse_all_outside,
     renamed_of,
     study_of,
-    time_of,
     warn_of_rows,
 )
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.people import People, read_people
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import EngineRequest
-from ldpbeam.pipelines.runs.costs import refuse_endless
-from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
-from ldpbeam.pipelines.runs.kafka import span_of
-from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST
-from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.received import ledger_key

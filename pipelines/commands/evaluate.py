@@ -11,6 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
+from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.answers.people import People, read_people
+from ldpbeam.errors import DONE, UserError, check_charts
 from ldpbeam.estimators.solving import check
 from ldpbeam.pipelines.commands.options import (
     check_attribute,
@@ -22,15 +25,12 @@ from ldpbeam.pipelines.commands.options import (
     refuse_all_outside,
     warn_of_rows,
 )
-from ldpbeam.pipelines.errors import DONE, UserError, check_charts
-from ldpbeam.pipelines.estimates.people import People, read_people
-from ldpbeam.pipelines.fitting import print_fitting
-from ldpbeam.pipelines.printing import document, progress_bar
 from ldpbeam.pipelines.processes import cores
 from ldpbeam.pipelines.simulated.evaluation import evaluation, run, summarised, with_estimators
 from ldpbeam.pipelines.simulated.planned import MOST_SIMULATED
 from ldpbeam.pipelines.simulated.trial import untried
 from ldpbeam.populations import names_for
+from ldpbeam.printing import document, progress_bar
 from ldpbeam.schemas.study.yaml_file import parse_study, study_text
 from ldpbeam.study import Study
 from ldpbeam.untrusted import shown

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from ldpbeam.answers.people import CSV, check_once, other_table, start_of
+from ldpbeam.errors import UserError, naming
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.pipelines.errors import UserError, naming
-from ldpbeam.pipelines.estimates.people import CSV, check_once, other_table, start_of
 from ldpbeam.schemas.files.local_files import refuse_special
 
 #: A column with more different texts is taken for one of ids, not of categories.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ldpbeam.pipelines.commands.options import time_of
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.kafka import topic_of
 from ldpbeam.pipelines.graphs.engines import EngineRequest
-from ldpbeam.pipelines.runs.kafka import topic_of
-from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 
 
@@ -39,16 +37,3 @@ def kafka_topic(
 def kafka_config(options: argparse.Namespace, engine: EngineRequest) -> str | None:
     """The path of the file of settings for clients of Kafka, as workers reach it; None for none."""
     return None if options.kafka_config is None else engine.reachable(options.kafka_config)
-
-
-def offset_of(option: str, text: str | None, default: str) -> str | int:
-    """An option's place in a topic of Kafka: a word, or a time in epoch milliseconds.
-
-    Raises:
-        UserError: if the text is neither.
-    """
-    if text is None or text in (EARLIEST, LATEST):
-        return text or default
-    time = time_of(option, text, f", or {EARLIEST}, or {LATEST}")
-    assert time is not None
-    return time

@@ -7,20 +7,20 @@ from typing import Any
 
 from rich.console import Console
 
+from ldpbeam.answers import tables
+from ldpbeam.errors import DONE, WITH_CARE, UserError
+from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.pipelines.commands.options import check_reachable, check_service, renamed_of, study_of
-from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
-from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.ledger_files import print_periods, write_periods
 from ldpbeam.pipelines.estimates.read import read_study
 from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
 from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.graphs.run import run_pipeline
 from ldpbeam.pipelines.options.estimate import MAX_BAD_FRACTION
-from ldpbeam.pipelines.printing import document, progress_console, step, warn
-from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.pipelines.runs.output import Output, read_accounting
 from ldpbeam.pipelines.runs.received import bring_together, ledger_key
 from ldpbeam.pipelines.runs.temporary import folder_of_run
+from ldpbeam.printing import document, progress_console, step, warn
 from ldpbeam.runners.names import DIRECT
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry

@@ -6,12 +6,12 @@ import argparse
 import json
 from importlib.resources import files
 
+from ldpbeam.errors import DONE, UserError, meant_or_known
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import KINDS, registered_mechanisms
 from ldpbeam.pipelines.commands.options import study_of
-from ldpbeam.pipelines.errors import DONE, UserError, meant_or_known
 from ldpbeam.pipelines.estimates.explain import explain
-from ldpbeam.pipelines.printing import document
+from ldpbeam.printing import document
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.untrusted import shown
 

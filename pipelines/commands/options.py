@@ -10,19 +10,17 @@ import dataclasses
 import math
 from pathlib import Path
 
-import numpy as np
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from pydantic import TypeAdapter, ValidationError
 
+from ldpbeam.answers.people import People, PeopleColumns
 from ldpbeam.domains import Domain, KeyValues, Vector
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.people import People, PeopleColumns
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.graphs.engines import EngineRequest
-from ldpbeam.pipelines.printing import warn
-from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.study.times import Duration, Time
+from ldpbeam.printing import warn
+from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
 from ldpbeam.statistics import counted
 from ldpbeam.study import Study
@@ -125,31 +123,6 @@ def renamed_of(options: argparse.Namespace, study: Study) -> dict[str, str]:
     except ValueError as error:
         raise UserError(f"--column: {error}") from None
     return renamed
-
-
-def time_of(option: str, text: str | None, words: str = "") -> int | None:
-    """An option's time in epoch milliseconds; None if the option is not given.
-
-    Args:
-        option: its name.
-        text: what was given.
-        words: what else the option takes, as the end of a sentence.
-
-    Raises:
-        UserError: if the text is neither RFC 3339 nor epoch milliseconds, or the time is out of range.
-    """
-    if text is None:
-        return None
-    try:
-        time = int(text) if text.isascii() and text.isdigit() else TypeAdapter(Time).validate_python(text)
-    except ValueError:
-        raise UserError(
-            f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z{words}"
-        ) from None
-    problem = int(event_times.problems(np.array([time]))[0])
-    if problem > event_times.BEFORE_1990:
-        raise UserError(f"{option} {text}: {event_times.PROBLEMS[problem - 1][1]}")
-    return int(time)
 
 
 def duration_of(option: str, text: str) -> int:

@@ -10,9 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ldpbeam.answers.people import read_people
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.client import versions_of_clients
 from ldpbeam.domains import KeyValues
+from ldpbeam.errors import DONE, UserError, naming
+from ldpbeam.inputs.keys import read_key
+from ldpbeam.inputs.times import time_of
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.options import (
     duration_of,
@@ -20,15 +24,11 @@ from ldpbeam.pipelines.commands.options import (
     people_columns,
     refuse_all_outside,
     study_of,
-    time_of,
     warn_of_rows,
 )
-from ldpbeam.pipelines.errors import DONE, UserError, naming
-from ldpbeam.pipelines.estimates.people import read_people
-from ldpbeam.pipelines.printing import document, note, progress_bar, warn
-from ldpbeam.pipelines.runs.keys import read_key
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
+from ldpbeam.printing import document, note, progress_bar, warn
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.estimates import read_estimates

@@ -9,16 +9,16 @@ from dataclasses import asdict, replace
 
 from rich.console import Console
 
+from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.answers.readers import everybody, of_plan, plan_sentences
+from ldpbeam.errors import DONE, UserError
 from ldpbeam.pipelines.commands.options import check_number, study_of
-from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.estimates.readers import everybody, of_plan, plan_sentences
-from ldpbeam.pipelines.fitting import print_fitting
-from ldpbeam.pipelines.printing import document, progress_bar
 from ldpbeam.pipelines.simulated.designs import MONTH, designs
 from ldpbeam.pipelines.simulated.planned import FIRST, LAST, MOST_SIMULATED, Planned, computed, simulated
 from ldpbeam.pipelines.simulated.trial import untried
 from ldpbeam.populations import names_for
 from ldpbeam.precision import MOST_USERS
+from ldpbeam.printing import document, progress_bar
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.untrusted import shown
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from ldpbeam.answers.people import People
+from ldpbeam.answers.results import Results
+from ldpbeam.errors import DONE, UserError, check_charts
 from ldpbeam.pipelines.commands.estimate_options import truth_of
 from ldpbeam.pipelines.commands.options import check_attribute, check_people
-from ldpbeam.pipelines.errors import DONE, UserError, check_charts
-from ldpbeam.pipelines.estimates.people import People
+from ldpbeam.pipelines.estimates.page import write_images, write_page
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.estimates.results import Results
-from ldpbeam.pipelines.pages.write import write_images, write_page
-from ldpbeam.pipelines.printing import document, step
+from ldpbeam.printing import document, step
 from ldpbeam.untrusted import shown
 
 

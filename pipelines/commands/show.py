@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.csv
 from rich.console import Console
 
+from ldpbeam.answers import periods, tables
+from ldpbeam.answers.results import Results, RunResults
+from ldpbeam.errors import DONE, UserError
 from ldpbeam.fit.words import tally
-from ldpbeam.pipelines.errors import DONE, UserError
-from ldpbeam.pipelines.estimates import periods, tables
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.estimates.results import Results, RunResults
-from ldpbeam.pipelines.printing import document, note
 from ldpbeam.pipelines.runs.output import FIT, FIT_FOLDER, LEDGER_PERIODS
+from ldpbeam.printing import document, note
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.tables import ESTIMATES_AT_ONCE, estimate_rows, share_rows

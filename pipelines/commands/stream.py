@@ -12,18 +12,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ldpbeam.answers import tables
+from ldpbeam.answers.published import warnings_of
+from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.fit.words import tally
 from ldpbeam.pipelines.commands.stream_options import Request, request_of
-from ldpbeam.pipelines.errors import DONE, WITH_CARE, UserError
-from ldpbeam.pipelines.estimates import tables
 from ldpbeam.pipelines.estimates.ledger_files import print_periods
-from ldpbeam.pipelines.estimates.published import warnings_of
+from ldpbeam.pipelines.estimates.page import kept_current
 from ldpbeam.pipelines.estimates.read import fit_of_panes
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.graphs.engines import Engine, engine_of
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
-from ldpbeam.pipelines.pages.write import kept_current
-from ldpbeam.pipelines.printing import document, note, warn
 from ldpbeam.pipelines.runs.checkpoints import lost_run
 from ldpbeam.pipelines.runs.feed import open_feed
 from ldpbeam.pipelines.runs.output import (
@@ -46,6 +45,7 @@ from ldpbeam.pipelines.runs.stream_runs import (
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
 from ldpbeam.pipelines.runs.temporary import folder_of_run
+from ldpbeam.printing import document, note, warn
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339

@@ -6,7 +6,13 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ldpbeam.pipelines.commands.kafka_options import kafka_config, kafka_topic, offset_of
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.costs import refuse_endless
+from ldpbeam.inputs.kafka import SCHEME, KafkaRequest, topic_at
+from ldpbeam.inputs.kafka_brokers import EARLIEST
+from ldpbeam.inputs.keys import disclosure_of
+from ldpbeam.inputs.times import offset_of
+from ldpbeam.pipelines.commands.kafka_options import kafka_config, kafka_topic
 from ldpbeam.pipelines.commands.options import (
     check_partitions,
     check_reachable,
@@ -16,14 +22,9 @@ from ldpbeam.pipelines.commands.options import (
     renamed_of,
     study_of,
 )
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
-from ldpbeam.pipelines.runs.costs import refuse_endless
 from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.kafka import SCHEME, KafkaRequest, topic_at
-from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST
-from ldpbeam.pipelines.runs.keys import disclosure_of
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.schemas.reports.columns import Columns

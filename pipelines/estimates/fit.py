@@ -6,11 +6,11 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from ldpbeam.answers.child import limit_blas
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged, not_tested
 from ldpbeam.fit.words import impossible_line, misfit, tally
-from ldpbeam.pipelines.estimates.child import limit_blas
-from ldpbeam.pipelines.printing import warn
 from ldpbeam.pipelines.runs.output import FIT, Output, windows_of
+from ldpbeam.printing import warn
 from ldpbeam.schemas.outputs.records import FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import MOST_ROWS, merge

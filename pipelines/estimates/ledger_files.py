@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates import ledger, periods
+from ldpbeam.answers import ledger, periods
+from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.estimates.read import read_ledgers
-from ldpbeam.pipelines.fitting import print_fitting
 from ldpbeam.pipelines.runs.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
 from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.scheduled import Scheduled

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.answers.child import limit_blas
 from ldpbeam.fit import flagged
 from ldpbeam.fit.spending import Spending
-from ldpbeam.pipelines.estimates.child import limit_blas
 from ldpbeam.pipelines.estimates.fit import (
     misfit_sentence,
     tests_of_window,

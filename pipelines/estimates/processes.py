@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from ldpbeam.answers import child
 from ldpbeam.estimators import Progress
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.estimates import child
-from ldpbeam.pipelines.printing import Show
 from ldpbeam.pipelines.processes import cores, results_of
+from ldpbeam.printing import Show
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
 def wanted_of(study: Study, snapshots: Iterable[Snapshot]) -> Iterator[Wanted]:
     """Every estimate that the study asks for, in the order of the snapshots and of the study.
 
-    The snapshots are those that :mod:`ldpbeam.pipelines.estimates.published` chose.
+    The snapshots are those that :mod:`ldpbeam.answers.published` chose.
     """
     for snapshot in snapshots:
         attribute = study.attribute(snapshot.attribute)

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError, naming
-from ldpbeam.pipelines.estimates.results import FolderKind, Results, RunResults
+from ldpbeam.answers.results import FolderKind, Results, RunResults
+from ldpbeam.errors import UserError, naming
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     ESTIMATES,

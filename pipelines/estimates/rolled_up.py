@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs.output import STATISTICS, Output, snapshots_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge

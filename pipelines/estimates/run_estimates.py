@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.answers.published import Size, chosen, size_of, smallest
+from ldpbeam.answers.solve import sort_key
 from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.estimates.published import Size, chosen, size_of, smallest
-from ldpbeam.pipelines.estimates.solve import sort_key
-from ldpbeam.pipelines.printing import progress_bar
 from ldpbeam.pipelines.runs.output import (
     ESTIMATES,
     STATISTICS,
@@ -22,6 +21,7 @@ from ldpbeam.pipelines.runs.output import (
     snapshot_counts,
     windows_of,
 )
+from ldpbeam.printing import progress_bar
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot

@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Iterator
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.answers.periods import sentences
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.estimates.ledger_files import write_periods
-from ldpbeam.pipelines.estimates.periods import sentences
 from ldpbeam.pipelines.estimates.read import read_periods
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.printing import note, warn
 from ldpbeam.pipelines.runs.received import files_of
+from ldpbeam.printing import note, warn
 from ldpbeam.schemas.outputs.records import PeriodEntry
 
 #: Seconds between two sums at least, and the share of the time that making them takes at most.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import apache_beam as beam
 
-from ldpbeam.pipelines.estimates.solve import sort_key
-from ldpbeam.pipelines.estimates.solve_windows import Solve
+from ldpbeam.answers.solve import sort_key
+from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,

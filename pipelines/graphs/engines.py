@@ -14,7 +14,7 @@ from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, PRISM

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import apache_beam as beam
 from rich.console import Console
 
-from ldpbeam.pipelines.errors import UserError, end_of, machine_problem
+from ldpbeam.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.graphs.batch import BatchJob, build
 from ldpbeam.pipelines.graphs.engines import Engine
 from ldpbeam.runners.flink.parts import FlinkError

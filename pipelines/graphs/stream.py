@@ -10,9 +10,9 @@ from functools import partial
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
-from ldpbeam.pipelines.estimates.solve_windows import Solve
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     COUNTED,

@@ -21,7 +21,7 @@ from typing import Any
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.operating.metrics import exposition
 from ldpbeam.pipelines.operating.state import Watched
 

@@ -9,7 +9,7 @@ import psutil
 from apache_beam.runners.runner import PipelineState
 from grpc import RpcError
 
-from ldpbeam.pipelines.estimates.solve_windows import Solves, solved_here
+from ldpbeam.beam.solve_windows import Solves, solved_here
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import FIT_FOLDER, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting

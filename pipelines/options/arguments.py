@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
+from ldpbeam.errors import UserError
 from ldpbeam.nearest import nearest
-from ldpbeam.pipelines.errors import UserError
 
 #: The program name of the parser of Beam's options. Its errors do not point to --help, which Beam lacks.
 _BEAM = "beam"

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.options import estimate, machine, results, stream, studies
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_printing_options
-from ldpbeam.pipelines.printing import printing
+from ldpbeam.printing import printing
 
 #: The printing of a command that takes a while.
 _ALL = ("json", "quiet", "verbose")

@@ -11,6 +11,7 @@ from ldpbeam.pipelines.options.shared import (
     add_study_option,
     add_unnamed_options,
 )
+from ldpbeam.transforms.windows import PARTITIONS
 
 #: The default of --max-disorder.
 DISORDER = "1m"
@@ -18,8 +19,6 @@ DISORDER = "1m"
 LOG_JSON = "--log-json"
 #: The default of --metrics-host: only this machine reaches it.
 METRICS_HOST = "127.0.0.1"
-#: The default of --partitions: a few per core of one machine.
-PARTITIONS = 8
 
 
 def add_options(parser: Parser) -> None:

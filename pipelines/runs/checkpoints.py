@@ -6,7 +6,7 @@ import contextlib
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import files_in, folder_of, named_in_errors, write_json
 from ldpbeam.pipelines.runs.stream_runs import runs_in

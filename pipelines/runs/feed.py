@@ -13,13 +13,13 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError, without_number
-from ldpbeam.pipelines.printing import note, warn
-from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination
+from ldpbeam.errors import UserError, without_number
+from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination
 from ldpbeam.pipelines.runs.output import named_in_errors
 from ldpbeam.pipelines.runs.ownership import held
 from ldpbeam.pipelines.runs.replays import Continued, check_topic
 from ldpbeam.pipelines.runs.stream_runs import runs_in
+from ldpbeam.printing import note, warn
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed

@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.printing import warn
+from ldpbeam.errors import UserError
+from ldpbeam.printing import warn
 from ldpbeam.transforms.storage import make_folder
 
 LOCK = ".lock"

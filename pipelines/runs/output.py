@@ -13,7 +13,7 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError, naming, without_number
+from ldpbeam.errors import UserError, naming, without_number
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import ATTRIBUTE, SNAPSHOTS, Snapshot, read_snapshots
 from ldpbeam.schemas.outputs.tables import SCHEMAS

@@ -14,7 +14,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs.locks import LOCK, locked
 from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError, naming
+from ldpbeam.errors import UserError, naming
 from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output, delete, files_in
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.received import Received, distinct

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     COUNTED,

@@ -11,7 +11,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, run_name
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,

@@ -18,14 +18,14 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from grpc import RpcError
 
-from ldpbeam.pipelines.errors import INTERRUPTED, UserError, end_of, machine_problem
+from ldpbeam.errors import INTERRUPTED, UserError, end_of, machine_problem
+from ldpbeam.log_lines import JsonHandler, lines
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.interrupts import once_per_request
-from ldpbeam.pipelines.log_lines import JsonHandler, lines
-from ldpbeam.pipelines.printing import fail, note
 from ldpbeam.pipelines.runs.checkpoints import remember
 from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
+from ldpbeam.printing import fail, note
 from ldpbeam.runners.flink.jobs import StreamResult
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import counted

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ldpbeam.pipelines.errors import naming
+from ldpbeam.errors import naming
 from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output, files_in
 from ldpbeam.pipelines.runs.received import ReceivedFile, bits_at_once, shares_windows, users_in_turn
 from ldpbeam.received import UserReports, counted, negative, summed

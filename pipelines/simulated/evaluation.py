@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.answers.child import limit_blas
+from ldpbeam.answers.people import People
 from ldpbeam.clients.values import scaled
 from ldpbeam.domains import KeyValuePairs
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.child import limit_blas
-from ldpbeam.pipelines.estimates.people import People
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.processes import results_of
 from ldpbeam.pipelines.simulated.trial import Draw, of_population, trial
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpbeam.answers.people import People
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.client import Client, random_ids, versions_of_clients
 from ldpbeam.clients.values import scaled
 from ldpbeam.domains import KeyValuePairs
+from ldpbeam.errors import UserError
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
 from ldpbeam.memoised.memos import fields_of
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.payloads import payload_column

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ldpbeam.clients.client import records_of
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE
 from ldpbeam.schemas.reports.casts import fixed_bytes

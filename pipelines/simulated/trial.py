@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.answers.people import People
+from ldpbeam.answers.solve import answers
+from ldpbeam.answers.truth import errors_of, errors_of_papers, truth_of
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import KeyValuePairs, Numeric, Vector
-from ldpbeam.pipelines.estimates.people import People
-from ldpbeam.pipelines.estimates.solve import answers
-from ldpbeam.pipelines.estimates.truth import errors_of, errors_of_papers, truth_of
 from ldpbeam.populations import drawn
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -56,8 +56,8 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
         seed: the seed of people and reports.
 
     Returns:
-        Errors as of :func:`~ldpbeam.pipelines.estimates.truth.errors_of` and
-        :func:`~ldpbeam.pipelines.estimates.truth.errors_of_papers`.
+        Errors as of :func:`~ldpbeam.answers.truth.errors_of` and
+        :func:`~ldpbeam.answers.truth.errors_of_papers`.
     """
     attribute = study.attribute(name)
     rng = np.random.default_rng(seed)

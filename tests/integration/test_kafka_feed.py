@@ -13,9 +13,9 @@ from kafka_messages import add_partitions, change, make_anew, new_topic, produce
 from stream_messages import WEEK_AGO, client, evenly, one_by_one, reports_of, rides
 from support.waiting import wait_until
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination, span_of
-from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, span_of
+from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share

@@ -14,9 +14,9 @@ from kafka_messages import allow, consumed, new_topic, produce
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, reports_of, rides
 from stream_runs import statistics_of, streaming
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs import kafka_brokers
-from ldpbeam.pipelines.runs.kafka import KafkaRequest, reach, reach_destination, topic_of
+from ldpbeam.errors import UserError
+from ldpbeam.inputs import kafka_brokers
+from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_of
 from ldpbeam.runners.flink import keys
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")

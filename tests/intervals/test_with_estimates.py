@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import ldpbeam.intervals.computing
+from ldpbeam.answers import child
+from ldpbeam.answers.child import compute
+from ldpbeam.answers.solve import Solver
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
@@ -19,10 +22,7 @@ from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.pipelines.estimates import child
-from ldpbeam.pipelines.estimates.child import compute
 from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.estimates.solve import Solver
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot

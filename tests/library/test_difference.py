@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ldpbeam as ldp
+from ldpbeam.answers.difference import Comparison
 from ldpbeam.library.differences import not_compared
-from ldpbeam.pipelines.estimates.difference import Comparison
 from ldpbeam.schemas.outputs.records import EstimateKey
 
 TEN, ELEVEN = "2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"

@@ -12,12 +12,12 @@ from support.memoised_reports import FLEETS, HOUR, START
 from support.tallied import tallied
 
 from ldpbeam import Answers, empty, merge, tally
+from ldpbeam.answers.solve import answers
+from ldpbeam.errors import UserError
 from ldpbeam.estimators.channel_means import least_noise
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.joined_windows import JoinedCells, JoinedSupports, Table
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
-from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot, decode_statistic, encode_statistic
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -14,6 +14,7 @@ import pytest
 from support.memoised_reports import FLEETS, HOUR
 
 from ldpbeam import Answers, Attribute, merge, tally
+from ldpbeam.answers.solve import answers
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
@@ -21,7 +22,6 @@ from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
-from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 

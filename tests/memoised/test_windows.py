@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support.memoised_reports import FLEETS
 
+from ldpbeam.answers.solve import answers
 from ldpbeam.fit import fit_tests
-from ldpbeam.pipelines.estimates.solve import answers
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 PEOPLE = 4_000

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from support.estimate_records import paid, price
 
-from ldpbeam.pipelines.estimates.between import between_windows
-from ldpbeam.pipelines.pages.changes import MOST_ROWS, changes_of
-from ldpbeam.pipelines.pages.page import Part
-from ldpbeam.pipelines.pages.subject import Subject
+from ldpbeam.answers.between import between_windows
+from ldpbeam.pages.changes import MOST_ROWS, changes_of
+from ldpbeam.pages.page import Part
+from ldpbeam.pages.subject import Subject
 from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
 
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]

@@ -11,13 +11,13 @@ from support.estimate_records import results
 from support.studies import SMALL
 
 import ldpbeam as ldp
-from ldpbeam.pipelines.estimates.people import People
-from ldpbeam.pipelines.estimates.results import RunResults
-from ldpbeam.pipelines.pages.alone import alone, images
-from ldpbeam.pipelines.pages.contents import content_of
-from ldpbeam.pipelines.pages.figures import Figure
-from ldpbeam.pipelines.pages.numbers import distributions
-from ldpbeam.pipelines.pages.subject import Subject
+from ldpbeam.answers.people import People
+from ldpbeam.answers.results import RunResults
+from ldpbeam.pages.alone import alone, images
+from ldpbeam.pages.contents import content_of
+from ldpbeam.pages.figures import Figure
+from ldpbeam.pages.numbers import distributions
+from ldpbeam.pages.subject import Subject
 from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord, IntervalsRecord, ManyEnds
 
 SHARES = (0.123456789, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1, 0.176543211)

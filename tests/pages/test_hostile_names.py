@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines.estimates.results import Results, RunResults
-from ldpbeam.pipelines.pages.contents import content_of
-from ldpbeam.pipelines.pages.page import page
+from ldpbeam.answers.results import Results, RunResults
+from ldpbeam.pages.contents import content_of
+from ldpbeam.pages.page import page
 from ldpbeam.schemas.outputs.records import EstimateRecord, Fit, FitEntry, RunRecord
 
 HOSTILE = [

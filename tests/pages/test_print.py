@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.estimates.results import Results, RunResults
-from ldpbeam.pipelines.pages.contents import content_of
-from ldpbeam.pipelines.pages.page import page
-from ldpbeam.pipelines.pages.scripts import asset
+from ldpbeam.answers.results import Results, RunResults
+from ldpbeam.pages.contents import content_of
+from ldpbeam.pages.page import page
+from ldpbeam.pages.scripts import asset
 from ldpbeam.schemas.outputs.records import EstimateRecord, RunRecord
 
 NAME = "minutes waited"

@@ -13,8 +13,8 @@ import pytest
 from support.output_folders import stream_folder
 from support.studies import SMALL
 
+from ldpbeam.pipelines.estimates import page as write
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.pages import write
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 

@@ -15,9 +15,9 @@ from scipy.stats import norm
 from support.estimate_records import paid, price, results
 
 import ldpbeam as ldp
+from ldpbeam.answers.between import between_groups, between_windows
+from ldpbeam.answers.difference import Difference, compared
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.pipelines.estimates.between import between_groups, between_windows
-from ldpbeam.pipelines.estimates.difference import Difference, compared
 from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
 
 TEN, ELEVEN, TWELVE = (f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12))

@@ -16,11 +16,11 @@ import pytest
 from support.estimate_records import paid, price, results
 
 from ldpbeam import Numeric
+from ldpbeam.answers.numbers import numbers_of
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands import check, diff
 from ldpbeam.pipelines.commands.check import checked
 from ldpbeam.pipelines.commands.show import csv_of, harmless
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.numbers import numbers_of
 from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord, RangeShare
 
 

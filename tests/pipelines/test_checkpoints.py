@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs import checkpoints
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.transforms.sources.journal import Journal

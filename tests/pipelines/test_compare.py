@@ -17,13 +17,13 @@ import pytest
 from rich.console import Console
 
 from ldpbeam import empty
+from ldpbeam.answers.people import People
+from ldpbeam.answers.tables import print_estimates
+from ldpbeam.answers.truth import errors_of
 from ldpbeam.domains import KeyValuePairs
+from ldpbeam.errors import UserError
 from ldpbeam.estimators import Estimate
 from ldpbeam.pipelines.commands.estimate_options import truth_of
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.people import People
-from ldpbeam.pipelines.estimates.tables import print_estimates
-from ldpbeam.pipelines.estimates.truth import errors_of
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from ldpbeam.errors import UserError
+from ldpbeam.inputs import costs
+from ldpbeam.inputs.costs import endless_parts, slow_parts
 from ldpbeam.mechanisms import LocalHashing
 from ldpbeam.mechanisms.ranges.binned import Binned
 from ldpbeam.pipelines.commands import estimate as estimate_command
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs import costs
-from ldpbeam.pipelines.runs.costs import endless_parts, slow_parts
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 TEXT = """\

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from support.studies import SMALL
 
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands.estimate import stop_for_damage
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.study.yaml_file import parse_study

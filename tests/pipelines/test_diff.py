@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 from support.estimate_records import paid, price, results
 
-from ldpbeam.pipelines.estimates.difference import Comparison, compared
+from ldpbeam.answers.difference import Comparison, compared
 from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord, ManyEnds
 
 #: How many standard errors there are between a number and an end of its interval of 95%.

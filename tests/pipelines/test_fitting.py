@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ldpbeam.pipelines.fitting import print_fitting
+from ldpbeam.answers.fitting import print_fitting
 
 NAMES = ["attribute", "window", "estimate", "estimator", "reports", "mean", "interval of mean", "W1", "notes"]
 ROWS = [

@@ -16,8 +16,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ldpbeam.domains import Categories, Numeric
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands.init_data import columns_of, proposal, rounded_outward
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.study.yaml_file import read_study
 
 DATA = "price,cut,when,Total cost\n" + "".join(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.kafka_brokers import READ, Brokers
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.kafka_brokers import READ, Brokers
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 
 
@@ -40,7 +40,7 @@ def test_a_broker_that_has_just_started_is_asked_for_its_groups_again(
             self.closed = True
 
     def ask(answers: Answers) -> bool:
-        monkeypatch.setattr("ldpbeam.pipelines.runs.kafka_brokers.client", lambda *_: answers)
+        monkeypatch.setattr("ldpbeam.inputs.kafka_brokers.client", lambda *_: answers)
         try:
             return brokers.has_committed("g", [0])
         finally:
@@ -51,7 +51,7 @@ def test_a_broker_that_has_just_started_is_asked_for_its_groups_again(
     for answers in (Answers(loading, no_right), Answers(no_coordinator, of_group=no_right)):
         with pytest.raises(UserError, match="--group g: this user may not commit offsets"):
             ask(answers)
-    monkeypatch.setattr("ldpbeam.pipelines.runs.kafka_brokers.BROKER_SECONDS", 0.0)
+    monkeypatch.setattr("ldpbeam.inputs.kafka_brokers.BROKER_SECONDS", 0.0)
     with pytest.raises(UserError, match="the brokers refuse"):
         ask(Answers(loading, loading, loading))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.kafka import _new
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.kafka import _new
 from ldpbeam.transforms.sources.kafka_checksums import LATEST, Checksum, thinned
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 

@@ -13,8 +13,8 @@ import pytest
 from support.tallied import tallied
 
 import ldpbeam as ldp
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands.ledger import ledger_command
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.estimates.ledger_files import write_ledger
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.checked import fields_of

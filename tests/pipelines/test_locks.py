@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs import locks
 from ldpbeam.pipelines.runs.locks import locked
 

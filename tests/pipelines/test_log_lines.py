@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines import printing
-from ldpbeam.pipelines.log_lines import LONGEST, JsonLines
+from ldpbeam import printing
+from ldpbeam.log_lines import LONGEST, JsonLines
 from ldpbeam.pipelines.main import main
 from ldpbeam.pipelines.options.catalogue import COMMANDS
 from ldpbeam.pipelines.standard_streams import standard_streams

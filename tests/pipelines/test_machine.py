@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from apache_beam.io.filesystem import BeamIOError
 
-from ldpbeam.pipelines.errors import machine_problem
+from ldpbeam.errors import machine_problem
 from ldpbeam.transforms.outputs import snapshots
 
 FULL = OSError(errno.ENOSPC, "No space left on device", "/out/f")

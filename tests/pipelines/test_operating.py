@@ -18,8 +18,8 @@ from apache_beam.runners.runner import PipelineState
 from grpc import RpcError
 from prometheus_client.parser import text_string_to_metric_families
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.solve_windows import Solves, solved_here
+from ldpbeam.beam.solve_windows import Solves, solved_here
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.operating import server, state
 from ldpbeam.pipelines.operating.metrics import exposition
 from ldpbeam.pipelines.operating.server import Answers, answering, is_loopback

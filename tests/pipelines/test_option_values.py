@@ -11,6 +11,7 @@ from types import MappingProxyType
 import pytest
 from support.studies import SMALL
 
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands import estimate_options
 from ldpbeam.pipelines.commands.options import (
     check_partitions,
@@ -19,7 +20,6 @@ from ldpbeam.pipelines.commands.options import (
     duration_of,
     time_of,
 )
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.runs.feed import check_name
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.windows import EVERYTHING, Span

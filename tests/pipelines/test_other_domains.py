@@ -13,7 +13,7 @@ import pytest
 from support.tallied import tallied
 
 from ldpbeam import Answers, tally
-from ldpbeam.pipelines.estimates.people import PeopleColumns, read_people
+from ldpbeam.answers.people import PeopleColumns, read_people
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 

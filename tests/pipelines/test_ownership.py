@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.studies import SMALL
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs import ownership
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, STREAMS, Sharing, owned, owner

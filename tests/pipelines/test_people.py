@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldpbeam.answers.people import People, PeopleColumns, read_people
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands.init_data import proposal
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.people import People, PeopleColumns, read_people
 
 PRICE = Numeric(0, 100)
 COLOUR = Categories(("red", "green", "NA"))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.simulated.report_files import make_room
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet

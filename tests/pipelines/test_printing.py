@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from ldpbeam import printing
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import registered_mechanisms
-from ldpbeam.pipelines import printing
 
 STUDY = """\
 study: s

@@ -21,10 +21,10 @@ from support.waiting import wait_until
 from threadpoolctl import threadpool_limits
 
 from ldpbeam import Estimate, tally
+from ldpbeam.answers.child import compute
+from ldpbeam.errors import UserError, machine_problem
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.errors import UserError, machine_problem
 from ldpbeam.pipelines.estimates import processes
-from ldpbeam.pipelines.estimates.child import compute
 from ldpbeam.pipelines.estimates.processes import (
     compute_all,
     in_processes,

@@ -20,9 +20,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from support.security_page import rows_of, section
 
 import ldpbeam as ldp
-from ldpbeam.pipelines.estimates import solve_windows
-from ldpbeam.pipelines.estimates.published import Size, chosen, smallest, warnings_of
-from ldpbeam.pipelines.estimates.solve_windows import Solve, SolveWindow
+from ldpbeam.answers.published import Size, chosen, smallest, warnings_of
+from ldpbeam.beam import solve_windows
+from ldpbeam.beam.solve_windows import Solve, SolveWindow
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.amplification import amplified_epsilon, composed, together
-from ldpbeam.memoised import steps_of
-from ldpbeam.pipelines.estimates import periods, readers
-from ldpbeam.pipelines.estimates.readers import (
+from ldpbeam.answers import periods, readers
+from ldpbeam.answers.readers import (
     LIMITS,
     everybody,
     of_period,
@@ -16,6 +15,7 @@ from ldpbeam.pipelines.estimates.readers import (
     of_window,
     plan_sentences,
 )
+from ldpbeam.memoised import steps_of
 from ldpbeam.schemas.outputs.records import Central, LedgerEntry
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.spent import Line, PeriodSpent

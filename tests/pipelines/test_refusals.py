@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from support.studies import SMALL
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.options.catalogue import COMMANDS
 
 MIXED = """\
@@ -365,7 +365,7 @@ def test_a_span_of_a_topic_that_cannot_be_is_refused(options: str, sentence: str
 
 def test_brokers_that_cannot_be_reached_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
-    monkeypatch.setattr("ldpbeam.pipelines.runs.kafka_brokers.BROKER_SECONDS", 0.5)
+    monkeypatch.setattr("ldpbeam.inputs.kafka_brokers.BROKER_SECONDS", 0.5)
     read = "estimate --study small.yaml --output out --kafka localhost:1 --topic t"
     # Who is refused at once is not told of a time that nobody waited.
     assert re.match("--kafka localhost:1: .*Connection refused", refused(read))

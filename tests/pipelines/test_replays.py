@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.kafka import KafkaRequest, Reached
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs import feed
 from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.kafka import KafkaRequest, Reached
 from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns

@@ -13,7 +13,7 @@ import pytest
 from support.closed import close_folder
 from support.output_folders import HOUR, START
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.estimates.read import read_results
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.study.yaml_file import read_study

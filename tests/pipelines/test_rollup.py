@@ -18,7 +18,7 @@ import pytest
 from support.tallied import tallied
 
 from ldpbeam import merge
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
 from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.encodings.avro import schema

@@ -13,7 +13,7 @@ import pytest
 from support.output_folders import contents
 
 from ldpbeam import tally
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import sweep
 from ldpbeam.pipelines.runs.stream_runs import (

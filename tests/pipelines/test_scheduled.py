@@ -16,8 +16,8 @@ from support.output_folders import contents
 from support.studies import SMALL
 
 from ldpbeam import tally
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.solve_windows import SolveWindow
+from ldpbeam.beam.solve_windows import SolveWindow
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs import ownership, scheduled
 from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.pipelines.runs.output import ACCOUNTING, FIT, LEDGER, STATISTICS, write_json

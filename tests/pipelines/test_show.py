@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from support.estimate_records import price
 
+from ldpbeam.answers.tables import estimate_rows
 from ldpbeam.pipelines.commands import show
 from ldpbeam.pipelines.commands.dead_letters import dead_letters_of
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.estimates.tables import estimate_rows
 from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord
 
 KINDS = ("batch", "scheduled", "rollup", "stream")

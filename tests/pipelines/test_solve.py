@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ldpbeam import tally
+from ldpbeam.answers import solve as stage
+from ldpbeam.answers.solve import Solver, solve
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.estimates import solve as stage
-from ldpbeam.pipelines.estimates.solve import Solver, solve
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers

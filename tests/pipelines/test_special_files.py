@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from ldpbeam.answers.people import PeopleColumns, read_people
 from ldpbeam.domains import Numeric
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.files import find_input
+from ldpbeam.inputs.keys import read_key
 from ldpbeam.pipelines.commands.options import study_of
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.people import PeopleColumns, read_people
 from ldpbeam.pipelines.estimates.rolled_up import read_all
-from ldpbeam.pipelines.runs.inputs import find_input
-from ldpbeam.pipelines.runs.keys import read_key
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import StudyError
 from ldpbeam.transforms.sources import files

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.schemas.files import avro_headers
 from ldpbeam.schemas.messages.decode import Message, decode_messages
 from ldpbeam.schemas.reports import stamps

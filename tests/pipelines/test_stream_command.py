@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands import options
 from ldpbeam.pipelines.commands import stream as stream_command
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs import engines
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.feed import FeedRequest, open_feed

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 from support.estimate_records import paid
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.estimates.tables import print_estimates
+from ldpbeam.answers.tables import print_estimates
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.files import find_input
+from ldpbeam.inputs.keys import read_key
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.inputs import find_input
-from ldpbeam.pipelines.runs.keys import read_key
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ldpbeam.pipelines.estimates.solve_windows import Solves
+from ldpbeam.beam.solve_windows import Solves
 from ldpbeam.pipelines.operating.metrics import metrics_of
 from ldpbeam.pipelines.operating.state import Memory, State
 from ldpbeam.transforms.sources.lag import Lag

@@ -23,8 +23,8 @@ from apache_beam.options.pipeline_options import (
 )
 from support.waiting import wait_until
 
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands.options import engine_request
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_engine_options

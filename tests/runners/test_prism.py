@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.runners.cache import CACHE
 from ldpbeam.runners.prism import build, find

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldpbeam.pipelines.estimates.results import Results
+from ldpbeam.answers.results import Results
 from ldpbeam.schemas.outputs.records import (
     Ends,
     EstimateRecord,

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 import ldpbeam as ldp
 from ldpbeam import tally
+from ldpbeam.beam.solve_windows import SolveWindow
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
-from ldpbeam.pipelines.estimates.solve_windows import SolveWindow
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import FIT_FOLDER
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream

@@ -16,8 +16,8 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from ldpbeam.answers.solve import solve
 from ldpbeam.attributes import Attribute
-from ldpbeam.pipelines.estimates.solve import solve
 from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot

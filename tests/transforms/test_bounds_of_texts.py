@@ -16,8 +16,8 @@ import pytest
 from support.security_page import rows_of, section
 
 import ldpbeam as ldp
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.pipelines.runs.stream_watch import _panes_shown
 from ldpbeam.schemas.files.avro_headers import write_header
 from ldpbeam.schemas.files.json_lines import MOST_LINE_BYTES

@@ -10,7 +10,7 @@ import pytest
 from support.pane_reports import Report, batches_of, people_report, study_of
 from support.pane_runs import in_batch
 
-from ldpbeam.pipelines.errors import machine_problem
+from ldpbeam.errors import machine_problem
 from ldpbeam.transforms.windows import shuffle
 from ldpbeam.transforms.windows.keys import PieceKey
 from ldpbeam.transforms.windows.shuffle import Place, Spill, _read_back

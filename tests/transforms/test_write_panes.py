@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from ldpbeam import tally
+from ldpbeam.answers.solve import solve, sort_key
+from ldpbeam.beam.solve_windows import SolveWindow
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.estimates.solve import solve, sort_key
-from ldpbeam.pipelines.estimates.solve_windows import SolveWindow
 from ldpbeam.schemas.outputs.estimates import estimate_record, json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots

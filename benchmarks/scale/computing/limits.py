@@ -9,8 +9,8 @@ from benchmarks.scale.measured import Measured
 from benchmarks.scale.numbers import short
 from benchmarks.scale.setting import partition_reports
 from ldpbeam.pipelines.graphs import batch
-from ldpbeam.pipelines.options import stream as stream_options
 from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
+from ldpbeam.transforms import windows
 from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.sources.pubsub import MOST_MESSAGES
 
@@ -38,8 +38,8 @@ def limits(m: Measured) -> list[Limit]:
     merged = room / (m.statistics["2 256"][0] * m.merge_memory)
     found = [
         Limit(
-            stream_options.PARTITIONS * room / m.memory / 2,
-            f"stream, windows of a day, `--partitions {stream_options.PARTITIONS}` (the default)",
+            windows.PARTITIONS * room / m.memory / 2,
+            f"stream, windows of a day, `--partitions {windows.PARTITIONS}` (the default)",
             "a partition, which is read and joined whole, no longer fits a worker; with windows of an hour "
             "the limit is 24 times the users. Set as many partitions as in the table above",
         ),

@@ -28,9 +28,9 @@ def measure(folder: Path) -> dict[str, Any]:
     """Files to slices; dead letters; and whole runs."""
     from rich.console import Console
 
+    from ldpbeam.inputs import files as inputs
     from ldpbeam.pipelines.graphs import engines
     from ldpbeam.pipelines.graphs import run as graph
-    from ldpbeam.pipelines.runs import inputs
     from ldpbeam.runners import direct
 
     study, users, few = study_of(2), 1_000_000, 10_000

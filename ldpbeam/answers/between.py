@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ldpbeam.pipelines.errors import meant_or_known
-from ldpbeam.pipelines.estimates.difference import Comparison, comparison
-from ldpbeam.pipelines.estimates.numbers import WITHOUT_INTERVALS, by_key
+from ldpbeam.answers.difference import Comparison, comparison
+from ldpbeam.answers.numbers import WITHOUT_INTERVALS, by_key
+from ldpbeam.errors import meant_or_known
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 from ldpbeam.times import milliseconds, rfc3339

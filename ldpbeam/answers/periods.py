@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ldpbeam.pipelines.estimates import readers
+from ldpbeam.answers import readers
 from ldpbeam.received import UserReports
 from ldpbeam.schemas.outputs.records import Central, LedgerEntry, PeriodEntry, SpentAtMost
 from ldpbeam.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of

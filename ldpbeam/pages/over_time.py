@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import altair as alt
 import numpy as np
 
-from ldpbeam.pipelines.estimates.truth import Truth
-from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import TRUTH, colour, drawn, has_legend, keys_of, most_frequent, tips
-from ldpbeam.pipelines.pages.subject import (
+from ldpbeam.answers.truth import Truth
+from ldpbeam.pages import words
+from ldpbeam.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
+from ldpbeam.pages.panels import TRUTH, colour, drawn, has_legend, keys_of, most_frequent, tips
+from ldpbeam.pages.subject import (
     STATES,
     Subject,
     Subset,

@@ -10,10 +10,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from ldpbeam.pipelines.estimates.truth import Truth
-from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import (
+from ldpbeam.answers.truth import Truth
+from ldpbeam.pages import words
+from ldpbeam.pages.figures import Columns, Figure, Key, Panel, Table, columns_of
+from ldpbeam.pages.panels import (
     TRUTH,
     chosen_subsets,
     colour,
@@ -23,7 +23,7 @@ from ldpbeam.pipelines.pages.panels import (
     ticks,
     tips,
 )
-from ldpbeam.pipelines.pages.subject import (
+from ldpbeam.pages.subject import (
     STATES,
     Subject,
     Subset,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ldpbeam.answers.child import compute
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import Estimate, starts_warm
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.estimates.child import compute
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot

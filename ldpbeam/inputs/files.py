@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.schemas.reports import stamps
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files

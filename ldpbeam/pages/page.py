@@ -13,8 +13,8 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from ldpbeam.pipelines.pages.figures import Columns, Figure, Table
-from ldpbeam.pipelines.pages.scripts import asset, fingerprint, script
+from ldpbeam.pages.figures import Columns, Figure, Table
+from ldpbeam.pages.scripts import asset, fingerprint, script
 from ldpbeam.untrusted import shown
 
 #: Characters that could end a script element, or start a comment in it, as JSON spells them.

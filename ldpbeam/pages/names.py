@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import altair as alt
 
+from ldpbeam.answers.truth import Truth
 from ldpbeam.domains import Floats
-from ldpbeam.pipelines.estimates.truth import Truth
-from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of
-from ldpbeam.pipelines.pages.panels import (
+from ldpbeam.pages import words
+from ldpbeam.pages.figures import Figure, Key, Panel, Table, columns_of
+from ldpbeam.pages.panels import (
     TRUTH,
     chosen_subsets,
     colour,
@@ -21,7 +21,7 @@ from ldpbeam.pipelines.pages.panels import (
     most_frequent,
     tips,
 )
-from ldpbeam.pipelines.pages.subject import STATES, Subject, Subset, level_of, many, state_of
+from ldpbeam.pages.subject import STATES, Subject, Subset, level_of, many, state_of
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
 #: This many names are drawn, and this many in each of several panels.

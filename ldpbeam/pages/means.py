@@ -7,11 +7,11 @@ from typing import Any
 
 import altair as alt
 
-from ldpbeam.pipelines.estimates.truth import Truth
-from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Figure, Key, Panel, Table, columns_of, table_of
-from ldpbeam.pipelines.pages.panels import TRUTH, colour, drawn, has_legend, keys_of, tips
-from ldpbeam.pipelines.pages.subject import Subject, Subset, level_of, mean_ends
+from ldpbeam.answers.truth import Truth
+from ldpbeam.pages import words
+from ldpbeam.pages.figures import Figure, Key, Panel, Table, columns_of, table_of
+from ldpbeam.pages.panels import TRUTH, colour, drawn, has_legend, keys_of, tips
+from ldpbeam.pages.subject import Subject, Subset, level_of, mean_ends
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: This many groups are drawn, those with the most reports.

@@ -21,9 +21,9 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import ndtri
 
+from ldpbeam.answers.numbers import Numbers, by_key, numbers_of
+from ldpbeam.answers.results import Results
 from ldpbeam.domains import Floats
-from ldpbeam.pipelines.estimates.numbers import Numbers, by_key, numbers_of
-from ldpbeam.pipelines.estimates.results import Results
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 
 #: At most this share of pairs of runs with the same values has a difference beyond the error.

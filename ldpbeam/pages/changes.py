@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam.pipelines.estimates.between import Between, between_groups, between_windows
-from ldpbeam.pipelines.estimates.difference import Difference
-from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Table
-from ldpbeam.pipelines.pages.page import Part
-from ldpbeam.pipelines.pages.subject import Subject, Subset, state_of
+from ldpbeam.answers.between import Between, between_groups, between_windows
+from ldpbeam.answers.difference import Difference
+from ldpbeam.pages import words
+from ldpbeam.pages.figures import Table
+from ldpbeam.pages.page import Part
+from ldpbeam.pages.subject import Subject, Subset, state_of
 from ldpbeam.study import Study
 
 #: A table has at most this many differences, those beyond their error first.

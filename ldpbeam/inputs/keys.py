@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.printing import warn
+from ldpbeam.errors import UserError
+from ldpbeam.printing import warn
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.transforms.reports.dead_letters import SHORTEST_KEY, Disclosure
 

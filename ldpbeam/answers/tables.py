@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
+from ldpbeam.answers.fitting import print_fitting, table_of
 from ldpbeam.domains import digits_of
-from ldpbeam.pipelines.fitting import print_fitting, table_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.statistics import counted
 from ldpbeam.times import format_duration

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ldpbeam.pipelines.pages.figures import Figure, Panel
-from ldpbeam.pipelines.pages.page import Content, file_name, safe
+from ldpbeam.pages.figures import Figure, Panel
+from ldpbeam.pages.page import Content, file_name, safe
 
 #: The colours of the light theme, in the order of the page's style. Colour -1 is the colour of text.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a", "#000000")
@@ -78,7 +78,7 @@ def images(contents: Sequence[Content]) -> Iterator[tuple[str, bytes]]:
     # They are needed for images alone.
     import vl_convert
 
-    from ldpbeam.pipelines.pages.scripts import vega_lite_version
+    from ldpbeam.pages.scripts import vega_lite_version
 
     figures = [figure for content in contents for chapter in content.chapters for figure in chapter.figures]
     for figure_number, figure in enumerate(figures, 1):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ldpbeam.answers.results import Results, WindowResult
+from ldpbeam.answers.tables import damage_line
 from ldpbeam.fit import words as words_of_fit
-from ldpbeam.pipelines.estimates.results import Results, WindowResult
-from ldpbeam.pipelines.estimates.tables import damage_line
-from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.subject import Subset
+from ldpbeam.pages import words
+from ldpbeam.pages.subject import Subset
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.windows import Bounds
 

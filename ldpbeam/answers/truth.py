@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam import metrics
+from ldpbeam.answers.people import People
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, Summary, attribute_of
 from ldpbeam.windows import EVERYTHING, Bounds, Span

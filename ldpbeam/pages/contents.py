@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ldpbeam.pipelines.estimates.numbers import by_key
-from ldpbeam.pipelines.estimates.people import People
-from ldpbeam.pipelines.estimates.results import Results
-from ldpbeam.pipelines.estimates.tables import why_none
-from ldpbeam.pipelines.estimates.truth import Truth, truth_of
-from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.changes import changes_of
-from ldpbeam.pipelines.pages.figures import Figure, Table, table_of
-from ldpbeam.pipelines.pages.means import means
-from ldpbeam.pipelines.pages.names import frequencies, key_means
-from ldpbeam.pipelines.pages.numbers import distributions
-from ldpbeam.pipelines.pages.over_time import means_over_time, shares_over_time
-from ldpbeam.pipelines.pages.page import Chapter, Content
-from ldpbeam.pipelines.pages.parts import parts_of
-from ldpbeam.pipelines.pages.subject import Subject, Subset, mean_ends
-from ldpbeam.pipelines.pages.warnings import warnings_of
+from ldpbeam.answers.numbers import by_key
+from ldpbeam.answers.people import People
+from ldpbeam.answers.results import Results
+from ldpbeam.answers.tables import why_none
+from ldpbeam.answers.truth import Truth, truth_of
+from ldpbeam.pages import words
+from ldpbeam.pages.changes import changes_of
+from ldpbeam.pages.figures import Figure, Table, table_of
+from ldpbeam.pages.means import means
+from ldpbeam.pages.names import frequencies, key_means
+from ldpbeam.pages.numbers import distributions
+from ldpbeam.pages.over_time import means_over_time, shares_over_time
+from ldpbeam.pages.page import Chapter, Content
+from ldpbeam.pages.parts import parts_of
+from ldpbeam.pages.subject import Subject, Subset, mean_ends
+from ldpbeam.pages.warnings import warnings_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, attribute_of
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ldpbeam.answers import readers
+from ldpbeam.answers.results import Results
 from ldpbeam.fit.words import tally
-from ldpbeam.pipelines.estimates import readers
-from ldpbeam.pipelines.estimates.results import Results
-from ldpbeam.pipelines.pages import words
-from ldpbeam.pipelines.pages.figures import Table, table_of
-from ldpbeam.pipelines.pages.page import Part
-from ldpbeam.pipelines.pages.subject import Subset
+from ldpbeam.pages import words
+from ldpbeam.pages.figures import Table, table_of
+from ldpbeam.pages.page import Part
+from ldpbeam.pages.subject import Subset
 from ldpbeam.transforms.reports.counts import FATES
 
 #: A table has this many rows, the latest.

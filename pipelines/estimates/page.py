@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from apache_beam.io.filesystem import BeamIOError
 
-from ldpbeam.pipelines.errors import UserError, check_charts
+from ldpbeam.answers.people import People
+from ldpbeam.answers.results import Results
+from ldpbeam.errors import UserError, check_charts
 from ldpbeam.pipelines.estimates.explain import explain
-from ldpbeam.pipelines.estimates.people import People
 from ldpbeam.pipelines.estimates.read import read_results
-from ldpbeam.pipelines.estimates.results import Results
-from ldpbeam.pipelines.printing import warn
 from ldpbeam.pipelines.runs.output import ESTIMATES, files_in, named_in_errors
+from ldpbeam.printing import warn
 from ldpbeam.transforms.storage import make_folder, write_bytes
 
 if TYPE_CHECKING:
-    from ldpbeam.pipelines.pages.page import Content
+    from ldpbeam.pages.page import Content
 
 
 def write_page(
@@ -48,7 +48,7 @@ def write_images(folder: str, outputs: Sequence[Results], people: Mapping[str, P
     Raises:
         UserError: if they cannot be written.
     """
-    from ldpbeam.pipelines.pages.alone import images
+    from ldpbeam.pages.alone import images
 
     count = 0
     with named_in_errors(folder):
@@ -67,7 +67,7 @@ _CAREFUL = 0.85
 
 def _small_enough(outputs: Sequence[Results], people: Mapping[str, People], reload: int | None) -> bytes:
     """The page with as many panels, and then with as many attributes that have charts, as its size allows."""
-    from ldpbeam.pipelines.pages.page import page
+    from ldpbeam.pages.page import page
 
     contents = _contents(outputs, people)
     text = page(contents, reload).encode()
@@ -93,7 +93,7 @@ def _contents(
     outputs: Sequence[Results], people: Mapping[str, People], panels: int = 12, charted: int | None = None
 ) -> list[Content]:
     # Altair is in an extra, and takes half a second to import.
-    from ldpbeam.pipelines.pages.contents import content_of
+    from ldpbeam.pages.contents import content_of
 
     return [
         content_of(

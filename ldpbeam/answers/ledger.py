@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.pipelines.estimates.readers import of_window, worst
+from ldpbeam.answers.readers import of_window, worst
 from ldpbeam.schemas.outputs.records import Central, LedgerEntry, Spent
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, attribute_of

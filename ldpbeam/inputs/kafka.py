@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ldpbeam.pipelines.errors import UserError
-from ldpbeam.pipelines.runs.kafka_brokers import EARLIEST, LATEST, READ, WRITE, Brokers
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST, READ, WRITE, Brokers
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, settings_in

@@ -3,7 +3,7 @@
 ``--json`` makes stdout one JSON document (``ldpbeam stream``: one per line). What a command prints for people
 is then left out, whichever part of it prints. ``--quiet`` leaves out notes and progress; ``--verbose`` adds
 what the engine logs, and how long each step took. Warnings and errors are always printed. With ``--log-json``
-stderr is a log of JSON lines (:mod:`ldpbeam.pipelines.log_lines`).
+stderr is a log of JSON lines (:mod:`ldpbeam.log_lines`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from ldpbeam.pipelines.log_lines import lines
+from ldpbeam.log_lines import lines
 from ldpbeam.untrusted import shown
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from ldpbeam.pipelines.estimates.published import Size, Smallest, chosen, size_of, smallest
-from ldpbeam.pipelines.estimates.solve import Solver, sort_key
+from ldpbeam.answers.published import Size, Smallest, chosen, size_of, smallest
+from ldpbeam.answers.solve import Solver, sort_key
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.panes import Solved

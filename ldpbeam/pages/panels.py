@@ -7,8 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from ldpbeam.pipelines.pages.figures import Key
-from ldpbeam.pipelines.pages.subject import Subject, Subset
+from ldpbeam.pages.figures import Key
+from ldpbeam.pages.subject import Subject, Subset
 
 #: A chart's own legend has this many keys; the page wraps longer ones.
 MOST_IN_LEGEND = 4

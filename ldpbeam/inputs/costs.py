@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.errors import UserError
 from ldpbeam.estimators import registered_estimators
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.study import Study, WantedEstimate, attribute_of
 
 #: One core of 2026 computes this many hashes per second, or looks up this many in a table.

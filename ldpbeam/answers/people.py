@@ -15,8 +15,8 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.errors import UserError
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.pipelines.errors import UserError
 from ldpbeam.schemas.files.json_lines import other_text
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.reports import event_times

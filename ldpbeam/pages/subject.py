@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from ldpbeam.pipelines.pages import words
+from ldpbeam.pages import words
 from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
 
 

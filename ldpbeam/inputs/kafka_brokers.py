@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
-from ldpbeam.pipelines.errors import UserError
+from ldpbeam.errors import UserError
 from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksums_at
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, cleanup_policy, client, identity_of, passes
 
