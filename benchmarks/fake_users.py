@@ -298,8 +298,9 @@ def bounds_checked(found: Cells) -> str:
     nearest = max(ratios, key=lambda key: ratios[key][0])
     above = [key for key, (_, beyond, error) in ratios.items() if beyond > max(4.0 * error, 1e-3)]
     said = (
-        f"Of {len(ratios):,} measured shifts with a bound, {len(above) or 'none'} lies above it. "
-        f"The nearest is {ratios[nearest][0]:.2f} of it ({nearest[0]}, `{nearest[1]}`, {nearest[4]})."
+        f"Of {len(ratios):,} measured shifts with a bound, {len(above) or 'none'} lies above it by more than "
+        f"its noise. The nearest is {ratios[nearest][0]:.2f} of it ({nearest[0]}, `{nearest[1]}`, "
+        f"{nearest[4]})."
     )
     return said if not above else f"{said} Above: {'; '.join(map(str, above))}."
 

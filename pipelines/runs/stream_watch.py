@@ -104,19 +104,17 @@ def run_until_stopped(
         printer.start()
         try:
             result.wait_until_finish()
-            problem = None
         except (RuntimeError, RpcError) as error:
-            problem = error
+            if isinstance(result, StreamResult) and (savepoint := result.savepoint()) is not None:
+                return savepoint
+            raise UserError(
+                "the engine failed; reports that were not acknowledged are read again: "
+                f"{machine_problem(error) or end_of(error)}"
+            ) from None
         finally:
             done.set()
             printer.join()
-    savepoint = result.savepoint() if isinstance(result, StreamResult) else None
-    if problem is not None and savepoint is None:
-        raise UserError(
-            "the engine failed; reports that were not acknowledged are read again: "
-            f"{machine_problem(problem) or end_of(problem)}"
-        )
-    return savepoint
+    return None
 
 
 def _lost(job: StreamJob, here: bool) -> str:

@@ -25,8 +25,8 @@ MOST_FOOTER, MOST_HEADER = 2**25, 2**16
 MOST_PAGES = 2**26
 #: The most plain bytes of a row group, or per compressed byte; the most values of a dictionary.
 MOST_PLAIN, MOST_RATIO, MOST_DISTINCT = 2**28, 2_048, 2**21
-#: A file has at least this many bytes for each row group but the first.
-GROUP_BYTES = 1_024
+#: A file has at least this many bytes for each row group beyond a few.
+GROUP_BYTES, FEW_GROUPS = 1_024, 100
 #: The deepest tree of columns.
 _MOST_DEPTH = 100
 BYTE_ARRAY, FIXED_LENGTH = 6, 7
@@ -134,7 +134,7 @@ def _footer(data: bytes, size: int) -> Footer:
     per_byte.check(sum(rows), size, per_byte.OF_COLUMNS)
     if sum(chunk.size for columns in chunks for chunk in columns) > size:
         raise ValueError("its columns would have more bytes than the file")
-    if len(rows) > 1 + size // GROUP_BYTES:
+    if len(rows) > FEW_GROUPS + size // GROUP_BYTES:
         raise per_byte.TooManyError(
             f"{len(rows):,} row groups in {size:,} bytes are more than 1 for each {GROUP_BYTES:,}: "
             "write larger row groups"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 #: The most reports for each byte: of gzipped lines, of Avro, and of columns (Parquet, Arrow), where a report
 #: of an honest file has taken a bit. Other text has fewer reports than bytes.
-OF_LINES, OF_RECORDS, OF_COLUMNS = 1, 4, 8
-#: The most values for each byte of Avro and Parquet, whose records have any number of them.
-VALUES = 64
+OF_LINES, OF_RECORDS, OF_COLUMNS = 1, 3, 8
+#: The most values for each byte of Avro, and of columns of Parquet: records have any number of them.
+VALUES, VALUES_OF_COLUMNS = 24, 64
 #: The reason of dead letters of what has more.
 TOO_MANY_REPORTS = "too_many_reports"
 

@@ -80,7 +80,7 @@ def decode_row_group(
         read = _read_columns(stream, footer, index, wanted)
         names, payload = list(read), wanted.fields["payload"]
         packed = sum(chunk.size for chunk in footer.chunks[index])
-        per_byte.check(rows * len(names), packed, per_byte.VALUES, "values")
+        per_byte.check(rows * len(names), packed, per_byte.VALUES_OF_COLUMNS, "values")
         fields = sorted({leaf.root for leaf in footer.leaves})
         file = file or opened(stream)
         metadata = text_of(file.schema_arrow.metadata)

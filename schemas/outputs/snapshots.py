@@ -296,7 +296,7 @@ def _record(header: Header, block: Block, canonical: bytes) -> Any:
     if block.reports != 1 or given != _HASH_START + hashed:
         raise ValueError("its hash is not that of its contents")
     try:
-        if header.writer_schema == _WHOLE:
+        if canonical == _CANONICAL:
             return fastavro.schemaless_reader(io.BytesIO(data), _PARSED, None)
         return fastavro.schemaless_reader(io.BytesIO(data), header.writer_schema, _PARSED)
     except fastavro.read.SchemaResolutionError as error:

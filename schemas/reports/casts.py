@@ -36,7 +36,7 @@ _EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
 
 def unwrapped(array: pa.Array) -> pa.Array:
-    """The values of an array without chunks, dictionaries, extension types, views and large offsets."""
+    """The values of an array without chunks, dictionaries, extension types, views and the rarer widths."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
@@ -50,6 +50,9 @@ def unwrapped(array: pa.Array) -> pa.Array:
         return pc.cast(array, pa.string())
     if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
         return pc.cast(array, pa.binary())
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        # Arrow cannot do with these what it can with longer ones.
+        return pc.cast(array, pa.decimal128(38, kind.scale))
     return array
 
 

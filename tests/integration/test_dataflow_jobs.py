@@ -211,7 +211,7 @@ def test_the_steps_of_a_job_have_our_names_its_combiners_are_whole_and_workers_g
         "Read/SpreadRanges/ReshufflePerKey/GroupByKey",
         "Statistics/DropDuplicateIds/GroupReportIds/GroupByKey",
         *("Statistics/GroupUsers/GroupPartitions/GroupByKey", "Statistics/Aggregate/GroupsOfWindow"),
-        *("WriteDeadLetters/GroupShards", "WriteAccounting/Together"),
+        *("WriteDeadLetters/GroupShards", "WriteAccounting/Together", "WriteStatistics/ShareFiles"),
     }
     assert not google.jobs
     assert all(name.startswith("reports/") for name in google.objects)

@@ -14,8 +14,8 @@ import numpy as np
 import psutil
 import pytest
 from kafka_messages import new_topic, produce
-from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, reports_of, rides
-from stream_runs import answers, statistics_of, streaming
+from stream_messages import MINUTE, WEEK_AGO, by_time, evenly, in_batches, one_by_one, reports_of, rides
+from stream_runs import Left, answers, run_batch, statistics_of, streaming
 from test_kafka_uneven_partitions import hold_up_and_push_nothing
 
 from ldpbeam.runners.flink.cluster import Cluster
@@ -89,6 +89,37 @@ def test_each_partition_has_a_reader_and_others_read_on_when_a_task_manager_is_k
     assert left.statistics == statistics_of(batch.snapshots)
     assert left.estimates == answers(batch.estimates)
     assert {(s.pane_timing, s.complete) for s in left.snapshots.values()} == {("on_time", True)}
+
+
+def test_panes_come_early_on_time_and_late(
+    flink: Cluster, kafka: Any, run_estimate: Any, write_reports: Any, tmp_path: Path
+) -> None:
+    study = rides("size: 10m, allowed_lateness: 10m, early_reports: 100")
+    topic = new_topic(kafka.address, 2)
+    sent = reports_of(study, "people", evenly(WEEK_AGO, 3 * SIZE, 600), seed=1)
+    late = reports_of(study, "late", evenly(WEEK_AGO + SIZE, SIZE, 50), seed=2)
+    messages = by_time(one_by_one(sent))
+    options = ["--runner", "flink", "--flink-master", flink.address, "--kafka", kafka.address]
+    options += ["--topic", topic, "--max-disorder", "1m"]
+
+    def panes(left: Left) -> set[tuple[Any, str]]:
+        return {(s.window, s.pane_timing) for s in left.snapshots.values()}
+
+    first, second = ((WEEK_AGO + n * SIZE, WEEK_AGO + (n + 1) * SIZE) for n in (0, 1))
+    with streaming(tmp_path, study, None, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
+        produce(kafka.address, topic, messages[:200], 2)
+        stream.wait_until(lambda: (first, "early") in panes(stream.left))
+        produce(kafka.address, topic, messages[200:], 2)
+        stream.wait_until(lambda: {(first, "on_time"), (second, "on_time")} <= panes(stream.left))
+        produce(kafka.address, topic, by_time(one_by_one(late)), 2)
+        stream.wait_until(lambda: stream.left.accounting["in"] == 1_300)
+        stream.wait_until(lambda: (second, "late") in panes(stream.left))
+        assert stream.end(signal.SIGTERM) == 0, stream.said
+        left = stream.left
+    batch = run_batch(run_estimate, write_reports, tmp_path / "batch", study, [*sent, *late])
+    assert left.accounting == batch.accounting
+    assert left.statistics == statistics_of(batch.snapshots)
 
 
 def test_partitions_that_each_have_a_reader_neither_hold_up_nor_push_the_windows_of_others(

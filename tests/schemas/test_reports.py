@@ -145,6 +145,7 @@ LARGE: list[tuple[Any, str | None]] = [(1e10, "10000000000"), (2.0**53 - 1, "900
         *((pa.array([Decimal("700"), Decimal("-0.5"), Decimal(0), None], kind), ["700", "-0.5", "0", None])
           for kind in (pa.decimal32(9, 2), pa.decimal64(18, 3), pa.decimal128(38, 18), pa.decimal256(76, 9))),
         (pa.array([Decimal(700), None], pa.decimal128(5, -2)), ["700", None]),
+        (pa.Array.from_buffers(pa.decimal32(3, -5), 1, [None, pa.py_buffer(b"\1\0\0\0")]), ["100000"]),
         (pa.array([Decimal(10**37)], pa.decimal128(38, 0)), [str(10**37)]),
         (pa.array([7, -1, 2**63 - 1]), ["7", "-1", "9223372036854775807"]),
         (pa.array([NAN, None, 7.0]).dictionary_encode(), [None, None, "7"]),

@@ -18,10 +18,12 @@ import pytest
 from support.security_page import rows_of, section
 
 from ldpbeam.schemas.encodings import per_byte
+from ldpbeam.schemas.encodings.parquet_pages import FEW_GROUPS, GROUP_BYTES
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, write_block, write_header
 from ldpbeam.schemas.messages import binary
 from ldpbeam.schemas.messages.decode import ARROW, BadMessage, Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all
@@ -141,6 +143,15 @@ BOUNDS: dict[str, tuple[Any, int]] = {
 }
 
 
+#: The rows that have a test of their own.
+OTHERS = (
+    "dead letters of reports that decode",
+    "row groups of Parquet",
+    "reports of a user that come first together, which are looked at",
+    "reports of a partition that are compared at once",
+)
+
+
 @pytest.mark.parametrize("row", BOUNDS)
 def test_what_is_within_the_bound_is_read_and_one_more_is_refused(row: str, tmp_path: Path) -> None:
     at_most, beyond, _ = TABLE[row]
@@ -159,7 +170,9 @@ def test_an_arrow_message_has_no_more_reports_than_fit_into_memory() -> None:
 @pytest.mark.parametrize("kind", ["avro", "parquet", "arrow"])
 def test_a_byte_makes_one_dead_letter_and_all_reports_are_counted(kind: str, tmp_path: Path) -> None:
     assert number(TABLE["dead letters of reports that decode"][0]) == 1
-    make, most = {"avro": (avro_blocks, 4), "parquet": (parquet, 8), "arrow": (arrow, 8)}[kind]
+    make, most = {"avro": (avro_blocks, per_byte.OF_RECORDS), "parquet": (parquet, 8), "arrow": (arrow, 8)}[
+        kind
+    ]
     of, bound = make(tmp_path, most)
     kept = of(bound)
     letters = [part for batch in kept for part in Validation(STUDY).validate(batch).letters]
@@ -168,5 +181,32 @@ def test_a_byte_makes_one_dead_letter_and_all_reports_are_counted(kind: str, tmp
     assert bound // (2 * most) < singles <= bound // most + len(kept)
 
 
+def test_row_groups_beyond_the_bytes_of_a_file_are_refused(tmp_path: Path) -> None:
+    assert (
+        TABLE["row groups of Parquet"][0] == f"1 for each {GROUP_BYTES:,} bytes of the file, and {FEW_GROUPS}"
+    )
+    found = {}
+    for groups in (100, 400):
+        path = tmp_path / f"{groups}.parquet"
+        pq.write_table(pa.table({"user_id": ["u"] * groups}), path, row_group_size=1, store_schema=False)
+        found[groups > FEW_GROUPS + path.stat().st_size // GROUP_BYTES] = outcome(decoded(path))
+    assert found == {False: {"decoded": 100}, True: {"too_many_reports": 1}}
+
+
+def test_a_user_has_no_more_reports_that_are_looked_at() -> None:
+    assert number(TABLE["reports of a user that come first together, which are looked at"][0]) == MOST_TIED
+    rows = 5 * MOST_TIED
+    columns = {
+        "user": pa.repeat(pa.scalar(b"u", pa.binary()), rows),
+        "event_time": pa.array(np.zeros(rows, dtype=np.int64)),
+        "payload": pa.array(np.arange(rows) % 2),
+    }
+    assert can_be_kept(pa.RecordBatch.from_pydict(columns), Alike()).num_rows == MOST_TIED
+
+
+def test_a_partition_is_compared_in_parts() -> None:
+    assert number(TABLE["reports of a partition that are compared at once"][0]) == PART_REPORTS
+
+
 def test_the_table_names_what_is_tested() -> None:
-    assert {*BOUNDS, "dead letters of reports that decode"} <= {*TABLE}
+    assert {*BOUNDS, *OTHERS} <= {*TABLE}

@@ -21,7 +21,7 @@ from ldpbeam.pipelines.runs.inputs import check_stamps, find_input
 from ldpbeam.pipelines.runs.stream_watch import _panes_shown
 from ldpbeam.schemas.files.avro_headers import write_header
 from ldpbeam.schemas.files.json_lines import MOST_LINE_BYTES
-from ldpbeam.schemas.messages.decode import AVRO, JSON, Message, decode_messages
+from ldpbeam.schemas.messages.decode import JSON, Message, decode_messages
 from ldpbeam.schemas.reports.columns import MECHANISM_KEY, NEEDED
 from ldpbeam.schemas.reports.near import LONGEST_NAME, MOST_NAMES
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -167,10 +167,6 @@ def avro_file() -> bytes:
     return stream.getvalue() + b"\x02\x10" + bytes(8 + 16)
 
 
-def of_message_codec(_: Path) -> str:
-    return detail_of(Message("1", avro_file(), AVRO[0]))
-
-
 def of_file_codec(tmp_path: Path) -> str:
     (tmp_path / "in.avro").write_bytes(avro_file())
     (letter,) = dead_letters_of(tmp_path / "in.avro")
@@ -196,7 +192,6 @@ def of_log(_: Path) -> str:
 
 TEXTS: dict[str, Callable[[Path], str]] = {
     "content type of a message": of_content_type,
-    "codec of an Avro message": of_message_codec,
     "codec of an Avro file": of_file_codec,
     "stamp": of_stamp,
     "log line of a stream": of_log,

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources import folder
+from ldpbeam.transforms.sources import files, folder
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 
@@ -253,6 +253,7 @@ def test_of_a_file_each_part_is_a_parcel_that_is_done_by_itself(
 ) -> None:
     write, parted = KINDS[kind]
     monkeypatch.setattr(folder, "RANGE_BYTES", 1500)
+    monkeypatch.setattr(files, "RANGE_ROWS", 1)
     (watching.path / f"reports.{kind}").write_bytes(write(MANY))
     first = watching.open("run-1")
     feed_batches = everything(first)

@@ -161,4 +161,4 @@ def test_a_folder_that_may_not_be_entered_is_no_empty_one(
 def test_a_name_that_is_not_utf_8_is_a_malformed_file(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"in\xff.jsonl")).write_bytes(b"{}\n")
     _, (bad,) = files.sniff_all(files.match([f"{tmp_path}/*"]))
-    assert bad == (f"{tmp_path}/in\\udcff.jsonl", "its name is not UTF-8; rename it")
+    assert bad[:2] == (f"{tmp_path}/in\\udcff.jsonl", "its name is not UTF-8; rename it")

@@ -99,6 +99,9 @@ def column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataT
 
 def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """(each value's index among the distinct values, shape (n,); the distinct values, null among them)."""
+    if len(array) and array.null_count == len(array):
+        # A study without groups, or without report ids, has thousands of such columns.
+        return np.zeros(len(array), dtype=np.int64), array.slice(0, 1)
     encoded = array.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
 

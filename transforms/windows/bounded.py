@@ -87,6 +87,13 @@ class Aggregate(beam.PTransform):
         self, statistics: beam.PCollection[tuple[WindowKey, GroupStatistics]]
     ) -> beam.PCollection[tuple[str, list[Snapshot]]]:
         """Add up by group, bring the groups of a window together, and cap them."""
+        typed = tuple[str, list[Snapshot]]
+        if self.study.groups is None:
+            return (
+                statistics
+                | "Combine" >> beam.CombinePerKey(CombineGroups())
+                | "Snapshots" >> beam.Map(_alone, self.study).with_output_types(typed)
+            )
         return (
             statistics
             | "KeyByGroup"
@@ -94,7 +101,7 @@ class Aggregate(beam.PTransform):
             | "Combine" >> beam.CombinePerKey(CombineGroups())
             | "KeyByWindow" >> beam.Map(_by_window).with_output_types(tuple[WindowKey, GroupStatistics])
             | "GroupsOfWindow" >> beam.GroupByKey()
-            | "CapGroups" >> beam.Map(_pane, self.study).with_output_types(tuple[str, list[Snapshot]])
+            | "CapGroups" >> beam.Map(_pane, self.study).with_output_types(typed)
         )
 
 
@@ -107,6 +114,11 @@ def _by_group(element: tuple[WindowKey, GroupStatistics]) -> Iterable[tuple[Wind
 def _by_window(element: tuple[WindowGroupKey, GroupStatistics]) -> tuple[WindowKey, GroupStatistics]:
     key, statistics = element
     return WindowKey(key.attribute, key.window), statistics
+
+
+def _alone(element: tuple[WindowKey, GroupStatistics], study: Study) -> tuple[str, list[Snapshot]]:
+    key, statistics = element
+    return key.attribute, snapshots(study, key, statistics)
 
 
 def _pane(element: tuple[WindowKey, Iterable[GroupStatistics]], study: Study) -> tuple[str, list[Snapshot]]:

@@ -26,6 +26,8 @@ Accumulator = list[GroupStatistics]
 
 def added_up(parts: Accumulator) -> GroupStatistics:
     """Merge partial statistics by attribute and group."""
+    if len(parts) == 1:
+        return parts[0]
     by_key: dict[GroupKey, list[Statistic]] = {}
     for statistics in parts:
         for key, statistic in statistics.items():

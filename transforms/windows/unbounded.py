@@ -40,6 +40,9 @@ from ldpbeam.windows import Bounds
 
 #: The state of a partition and window is looked through when it has this many reports, and twice as many.
 HELD_REPORTS = 2**18
+#: The keys of each run in this process whose state was made smaller: an engine has several copies of a DoFn,
+#: and a timer may fire in another one.
+_smaller: set[tuple[str, PieceKey]] = set()
 
 
 class FoldStream(beam.PTransform):
@@ -146,8 +149,6 @@ class FoldWindow(beam.DoFn):
         self.first = _Progress(waiting=int(self.early is None))
         #: Of each key how many reports its state has, and how many it had at the last look for repeated ones.
         self.held: dict[PieceKey, tuple[int, int]] = {}
-        #: The keys whose state was made smaller.
-        self.smaller: set[PieceKey] = set()
 
     def process(
         self,
@@ -195,7 +196,7 @@ class FoldWindow(beam.DoFn):
         if self.stop is not None:
             timer_fired(self.stop.run, key.attribute, window, key.partition)
         if self.stop is not None and self.stop.is_before(time):
-            nothing = self.early is None and time == timestamp(end) and key not in self.smaller
+            nothing = self.early is None and time == timestamp(end) and (self.stop.run, key) not in _smaller
             before = self.first if nothing else self._before(progress)
             yield from self._emit(key, before, reports, emitted)
             return
@@ -210,7 +211,8 @@ class FoldWindow(beam.DoFn):
             return
         reports.clear()
         self.held.pop(key, None)
-        self.smaller.discard(key)
+        if self.stop is not None:
+            _smaller.discard((self.stop.run, key))
         emitted.clear()
         progress.write(_Progress(closed=1))
         due.set(forgotten)
@@ -263,7 +265,8 @@ class FoldWindow(beam.DoFn):
         reports.clear()
         for batch in few:
             reports.add(batch)
-        self.smaller.add(key)
+        if self.stop is not None:
+            _smaller.add((self.stop.run, key))
         before, after = (counted(self.windows, batches, self._window(key)) for batches in (held, few))
         return now._replace(left_out=now.left_out + before - after)
 
