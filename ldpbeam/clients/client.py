@@ -196,7 +196,8 @@ class Client:
         if report_ids is not None:
             columns["report_id"] = _column(report_ids, people, "report_ids")
             _check_longest("a report id", cast_column("report_id", columns["report_id"]), LONGEST_REPORT_ID)
-        perturbed = self.payloads(scaled, times, [self._device_key] * people)
+        keys = [] if self._device_key is None else [self._device_key] * people
+        perturbed = self.payloads(scaled, times, keys)
         used = [part for part in perturbed if len(part.rows)] or perturbed[:1]
         if len(used) > 1:
             raise ValueError(
@@ -221,14 +222,14 @@ class Client:
         self,
         scaled: NDArray[Any] | KeyValuePairs,
         times: NDArray[np.int64] | None,
-        device_keys: Sequence[bytes | None],
+        device_keys: Sequence[bytes],
     ) -> list[Payloads]:
         """Perturb values that are checked and scaled already, each for the version that its time has.
 
         Args:
             scaled: the values of n people as mechanisms take them.
             times: event times in epoch milliseconds, shape (n,); None if the study needs none.
-            device_keys: the key of each person's device, where clients remember their noise.
+            device_keys: the key of each person's device, n values, where clients remember their noise.
 
         Returns:
             The reports of each payload type that the service has, without those of times of no version.

@@ -210,7 +210,7 @@ def test_the_steps_of_a_job_have_our_names_its_combiners_are_whole_and_workers_g
     } == {
         "Read/SpreadRanges/ReshufflePerKey/GroupByKey",
         "Statistics/DropDuplicateIds/GroupReportIds/GroupByKey",
-        *("Statistics/GroupUsers/GroupPartitions/GroupByKey", "Statistics/Aggregate/GroupsOfWindow"),
+        "Statistics/GroupUsers/GroupPartitions/GroupByKey",
         *("WriteDeadLetters/GroupShards", "WriteAccounting/Together", "WriteStatistics/ShareFiles"),
     }
     assert not google.jobs

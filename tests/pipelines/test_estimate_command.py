@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ldpbeam.mechanisms import Piecewise
@@ -34,9 +36,9 @@ def sent(commute: Study, values: np.ndarray, simulate: Callable[..., Any]) -> li
     parts = simulate(commute, "minutes", values, seed=1, start=START, spread=2 * HOUR)
     answered = np.arange(PEOPLE) % 3 != 0
     survey = parts[2]
-    fields = ("users", "times", "payloads")
-    own = {name: getattr(survey, name)[answered] for name in fields}
-    return [*parts[:2], type(survey)(survey.attribute, survey.service, extras={}, **own)]
+    users = survey.users.filter(pa.array(answered))
+    own = {"times": survey.times[answered], "payloads": survey.payloads[answered]}
+    return [*parts[:2], replace(survey, users=users, **own)]
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ def test_an_error_of_a_worker_and_ctrl_c_are_one_line_and_a_mistake_of_ours_is_r
     def fail(*_: object, **__: object) -> None:
         raise raised[0]
 
-    monkeypatch.setattr(snapshots, "write_snapshots", fail)
+    monkeypatch.setattr(snapshots, "write_encoded", fail)
     ran = command(*given)
     assert (ran.code, ran.err) == (2, "ldpbeam: No space left on device: '/out/f'\n")
     assert "Traceback" not in "".join(capfd.readouterr())

@@ -11,11 +11,15 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+import ldpbeam as ldp
 from ldpbeam.errors import UserError
+from ldpbeam.pipelines.simulated.perturb import uniforms_for
 from ldpbeam.pipelines.simulated.report_files import make_room
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.reports.payloads import payloads_in
+from ldpbeam.study import Study
 
 COLOURS = """
 study: colours
@@ -230,3 +234,14 @@ def test_values_of_a_time_between_versions_are_not_sent_and_are_counted(
     assert "maps: 6 of 10 values are sent; the others are of a time that no version of the service" in ran.err
     assert "taxi: " not in ran.err
     assert len(found["taxi"]) == 10
+
+
+def test_reports_are_those_of_the_client_of_the_library(simulate: Callable[..., Any], commute: Study) -> None:
+    values, users = [0.0, 45.0, 180.0] * 20, [f"user {number}" for number in range(60)]
+    for sent in simulate(commute, "minutes", values, users=users, seed=3, start=START, spread=3_600_000):
+        rng = uniforms_for(3, f"minutes/{sent.service}")
+        client = ldp.Client(commute, "minutes", sent.service, rng=rng)
+        table = client.reports(values, users, event_times=sent.times)
+        assert payloads_in(table.column("payload").combine_chunks(), sent.payloads.dtype).tolist() == (
+            sent.payloads.tolist()
+        )
