@@ -12,13 +12,13 @@ import pytest
 from support.studies import SMALL
 
 from ldpbeam.errors import UserError
+from ldpbeam.inputs.times import time_of
 from ldpbeam.pipelines.commands import estimate_options
 from ldpbeam.pipelines.commands.options import (
     check_partitions,
     check_processes,
     check_service,
     duration_of,
-    time_of,
 )
 from ldpbeam.pipelines.runs.feed import check_name
 from ldpbeam.schemas.study.yaml_file import parse_study
