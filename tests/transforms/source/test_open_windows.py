@@ -59,6 +59,16 @@ def test_reports_of_now_are_counted_though_others_came_first(drive: Drive) -> No
     assert {-10, -20} <= opened(driven)
 
 
+def test_reports_within_the_lateness_are_counted_though_others_came_first(drive: Drive) -> None:
+    """However many windows a client opened before."""
+    lateness = 2_000
+    driven = drive(windows=of_size(10, allowed_lateness=lateness * SECOND))
+    driven.come(*(10 * number - 10**5 for number in range(20_000)))
+    driven.come(-1, -lateness, -2 * lateness)
+    driven.commit()
+    assert {-10, -lateness, -2 * lateness} <= opened(driven)
+
+
 def test_reports_of_a_backlog_are_near_each_other(drive: Drive) -> None:
     """They are a week old, and in order but for the disorder."""
     driven = drive(windows=of_size(10))
