@@ -101,15 +101,17 @@ class Windows:
     def near(self, anchors: Sequence[int], disorder: int) -> tuple[Span, ...]:
         """The event times that are near others, so that the windows of a stream are bounded in number.
 
-        Around each anchor lies a sixth of :attr:`most_open` on either side, or twice the time for which
-        reports may be out of order or late, if that is longer.
+        Around each anchor lies a sixth of :attr:`most_open` on either side, or the time for which reports may
+        be out of order or late, if that is longer.
 
         Args:
             anchors: event times around which reports are expected.
             disorder: how many milliseconds out of order reports arrive at most.
         """
-        side = max(self._side * self.period, 2 * (disorder + self.allowed_lateness))
-        return tuple(Span(anchor - side, anchor + side) for anchor in anchors)
+        sixth = self._side * self.period
+        before = max(sixth, disorder + self.allowed_lateness + self.size)
+        after = max(sixth, disorder)
+        return tuple(Span(anchor - before, anchor + after) for anchor in anchors)
 
     def rounded(self, anchors: Sequence[int]) -> tuple[int, ...]:
         """Anchors that move only when a part of the windows around them is over, and not with each batch."""
