@@ -34,6 +34,8 @@ OLDEST, OLDEST_WINDOWS = 7 * 86_400_000, 1_000
 MOST_OPEN = 1_000
 #: These windows lie on both sides of three event times at most.
 ENDS = 6
+#: Anchors are written to the journal in steps of this part of the windows on one side.
+PARTS = 8
 #: A window with this many reports in one batch costs little beside them, so it is open wherever it lies.
 MANY_REPORTS = 16
 
@@ -115,7 +117,7 @@ class Windows:
 
     def rounded(self, anchors: Sequence[int]) -> tuple[int, ...]:
         """Anchors that move only when a part of the windows around them is over, and not with each batch."""
-        unit = max(1, self._side // 8) * self.period
+        unit = max(1, self._side // PARTS) * self.period
         return tuple(anchor - anchor % unit for anchor in anchors)
 
     @property

@@ -13,13 +13,12 @@ from ldpbeam.beam.solve_windows import Solves, solved_here
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.output import FIT_FOLDER, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
-from ldpbeam.statistics import counted
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.feeds import elapsed
 from ldpbeam.transforms.sources.journal import asked_to_stop, named_windows
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.storage import read_json
-from ldpbeam.transforms.windows.waiting import waiting_windows
+from ldpbeam.transforms.windows.waiting import in_words, waiting_windows
 
 #: An engine that asks for no reports for this long, in milliseconds, is taken to be stuck.
 STUCK = 10 * 60_000
@@ -131,7 +130,7 @@ class Watched:
     def waiting(self) -> str | None:
         """How many windows wait for an engine in this process, as a sentence; None if none do."""
         windows = self._waiting()
-        return f"{counted(windows, 'window waits', 'windows wait')} for the engine" if windows else None
+        return in_words(windows) if windows else None
 
     def _waiting(self) -> int:
         return waiting_windows(self.job.run, reader.progress(self.job.run).watermark)

@@ -28,7 +28,6 @@ from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.printing import fail, note
 from ldpbeam.runners.flink.jobs import StreamResult
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
-from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import read_estimates
 from ldpbeam.transforms.outputs.panes import PANES, pane_fields, pane_line
@@ -36,7 +35,7 @@ from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.journal import ask_to_stop
 from ldpbeam.transforms.storage import open_raw
-from ldpbeam.transforms.windows.waiting import waiting_windows
+from ldpbeam.transforms.windows.waiting import in_words, waiting_windows
 from ldpbeam.untrusted import cut_short
 
 #: Seconds between two lines about the rate.
@@ -221,7 +220,7 @@ def _print_rate_here(job: StreamJob, done: threading.Event) -> None:
         if progress.watermark is not None:
             reached = rfc3339(progress.watermark // 1000 * 1000)
             mark, fields["watermark"] = f", watermark {reached}", reached
-        wait = f", {counted(waiting, 'window waits', 'windows wait')} for the engine" if waiting else ""
+        wait = f", {in_words(waiting)}" if waiting else ""
         fields["waiting_windows"] = waiting
         note(f"{rate:,.0f} reports/s{lag}{mark}{wait}", event="rate", reports_per_second=rate, **fields)
         last, at = reports, now

@@ -9,7 +9,7 @@ channel. Shuffles are keyed by stable partitions of users, never by users.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +56,11 @@ def arrival_of(batch: pa.RecordBatch) -> Arrival | None:
     """The arrival of a batch; None if its source is not one of ours."""
     encoded = (batch.schema.metadata or {}).get(ARRIVAL)
     return None if encoded is None else Arrival(*json.loads(encoded))
+
+
+def pairs_of_times(spans: Iterable[Span]) -> list[tuple[int, int]] | None:
+    """Spans as :attr:`Arrival.near` has them; None without any."""
+    return [(span.start, span.stop) for span in spans] or None
 
 
 def out_of_range(

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ldpbeam.transforms.reports.batches import Arrival
+from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
 from ldpbeam.transforms.reports.counts import of_batch
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.windows import Windows
@@ -121,8 +121,7 @@ class Arrivals:
 
     def _near(self, step: Step) -> list[tuple[int, int]] | None:
         """The event times near the anchors of a step; None if it has none."""
-        spans = self._windows.near(step.anchors, self._disorder)
-        return [(span.start, span.stop) for span in spans] or None
+        return pairs_of_times(self._windows.near(step.anchors, self._disorder))
 
     def reads_again(self, positions: Mapping[int, int]) -> bool:
         """Whether a partition, read up to these offsets, has not come to where the earlier process was."""

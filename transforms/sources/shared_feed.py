@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.transforms.reports.batches import Arrival
+from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
 from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, heard, tell
 from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
@@ -148,7 +148,7 @@ class SharedFeed:
             anchors = self._watermarks.anchors(partition)
             if self._arrivals is None or batch.offsets is None:
                 near = (*windows.near(anchors, self._reading.disorder), *windows.crowded(times))
-                return reached, Arrival("", now(), [(span.start, span.stop) for span in near] or None)
+                return reached, Arrival("", now(), pairs_of_times(near))
             steps = self._arrivals.steps.setdefault(batch.partition, [])
             before = len(steps)
             judged = self._arrivals.of(batch.offsets, reached, now(), windows.rounded(anchors))

@@ -123,4 +123,4 @@ def _alone(element: tuple[WindowKey, GroupStatistics], study: Study) -> tuple[st
 
 def _pane(element: tuple[WindowKey, Iterable[GroupStatistics]], study: Study) -> tuple[str, list[Snapshot]]:
     key, groups = element
-    return key.attribute, snapshots(study, key, added_up(list(groups)))
+    return _alone((key, added_up(list(groups))), study)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Hashable
 
+from ldpbeam.statistics import counted
 from ldpbeam.windows import Bounds
 
 #: A window waits if its timer has not fired for this many seconds after it was first seen to have ended.
@@ -30,6 +31,11 @@ def timer_fired(run: str, attribute: str, window: Bounds, state: Hashable) -> No
     """Note that it has fired."""
     with _lock:
         _set.get(run, {}).pop((attribute, window, state), None)
+
+
+def in_words(windows: int) -> str:
+    """How many windows wait, as a sentence."""
+    return f"{counted(windows, 'window waits', 'windows wait')} for the engine"
 
 
 def waiting_windows(run: str, watermark: int | None) -> int:
