@@ -8,8 +8,8 @@ import pytest
 from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.domains import Domain
 from ldpbeam.estimators import estimate
-from ldpbeam.influence import influence
 from ldpbeam.mechanisms import Piecewise
+from ldpbeam.planning.influence import influence
 
 MINUTES, COLOURS = Numeric(-10.0, 30.0), Categories(tuple("abcdefgh"))
 N, FAKE = 400, 40

@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ldpbeam import populations
 from ldpbeam.domains import Categories, KeyValuePairs, KeyValues, Numeric, Vector
-from ldpbeam.populations import drawn, gaussian_keys, linear_keys, names_for, people_of, power_law_keys
+from ldpbeam.planning import populations
+from ldpbeam.planning.populations import (
+    drawn,
+    gaussian_keys,
+    linear_keys,
+    names_for,
+    people_of,
+    power_law_keys,
+)
 
 Floats = NDArray[np.float64]
 DOMAINS = [

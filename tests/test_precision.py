@@ -10,7 +10,7 @@ import pytest
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, KeyValues, Numeric
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.precision import Precision, precision
+from ldpbeam.planning.precision import Precision, precision
 
 
 def asked(*services: tuple[str, float], buckets: int = 64, **options: int) -> Attribute:

@@ -8,9 +8,9 @@ import pytest
 from support.estimate_records import paid, price
 
 from ldpbeam.answers.between import between_windows
-from ldpbeam.pages.changes import MOST_ROWS, changes_of
-from ldpbeam.pages.page import Part
-from ldpbeam.pages.subject import Subject
+from ldpbeam.charts.subject import Subject
+from ldpbeam.results.page.changes import MOST_ROWS, changes_of
+from ldpbeam.results.page.html import Part
 from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
 
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]

@@ -13,11 +13,12 @@ from support.studies import SMALL
 import ldpbeam as ldp
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import RunResults
-from ldpbeam.pages.alone import alone, images
-from ldpbeam.pages.contents import content_of
-from ldpbeam.pages.figures import Figure
-from ldpbeam.pages.numbers import distributions
-from ldpbeam.pages.subject import Subject
+from ldpbeam.charts.alone import alone
+from ldpbeam.charts.figures import Figure
+from ldpbeam.charts.numbers import distributions
+from ldpbeam.charts.subject import Subject
+from ldpbeam.results.page.contents import content_of
+from ldpbeam.results.page.images import images
 from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord, IntervalsRecord, ManyEnds
 
 SHARES = (0.123456789, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1, 0.176543211)

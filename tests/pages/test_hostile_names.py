@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ldpbeam.answers.results import Results, RunResults
-from ldpbeam.pages.contents import content_of
-from ldpbeam.pages.page import page
+from ldpbeam.results.page.contents import content_of
+from ldpbeam.results.page.html import page
 from ldpbeam.schemas.outputs.records import EstimateRecord, Fit, FitEntry, RunRecord
 
 HOSTILE = [

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from support.estimate_records import price, results
 
-from ldpbeam.pages.page import Part
-from ldpbeam.pages.parts import parts_of
-from ldpbeam.pages.warnings import warnings_of
+from ldpbeam.results.page.html import Part
+from ldpbeam.results.page.parts import parts_of
+from ldpbeam.results.page.warnings import warnings_of
 from ldpbeam.schemas.outputs.records import PeriodEntry, SpentAtMost
 
 FRESH = PeriodEntry(

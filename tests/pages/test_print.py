@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from ldpbeam.answers.results import Results, RunResults
-from ldpbeam.pages.contents import content_of
-from ldpbeam.pages.page import page
-from ldpbeam.pages.scripts import asset
+from ldpbeam.results.page.contents import content_of
+from ldpbeam.results.page.html import page
+from ldpbeam.results.page.scripts import asset
 from ldpbeam.schemas.outputs.records import EstimateRecord, RunRecord
 
 NAME = "minutes waited"

@@ -13,8 +13,8 @@ import pytest
 from support.output_folders import stream_folder
 from support.studies import SMALL
 
-from ldpbeam.pipelines.estimates import page as write
-from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.folders.read import read_results
+from ldpbeam.results.page import writing as write
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 

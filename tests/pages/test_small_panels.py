@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ldpbeam.pages.names import MOST_NAMES_OF_PANELS, frequencies
-from ldpbeam.pages.over_time import MOST_LINES, shares_over_time
-from ldpbeam.pages.panels import most_frequent
-from ldpbeam.pages.subject import Subject
+from ldpbeam.charts.names import MOST_NAMES_OF_PANELS, frequencies
+from ldpbeam.charts.over_time import MOST_LINES, shares_over_time
+from ldpbeam.charts.panels import most_frequent
+from ldpbeam.charts.subject import Subject
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 CARRIERS = tuple(f"carrier {place}" for place in range(16))

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions
 
-from ldpbeam.pipelines.commands.options import engine_request
-from ldpbeam.pipelines.graphs.engines import engine_of
-from ldpbeam.pipelines.options.catalogue import COMMANDS
+from ldpbeam.command_line.catalogue import COMMANDS
+from ldpbeam.runners.engines import engine_of, engine_request
 
 NEEDED = ["--study", "study.yaml", "--input", "in", "--output", "out"]
 

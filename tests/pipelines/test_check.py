@@ -18,9 +18,9 @@ from support.estimate_records import paid, price, results
 from ldpbeam import Numeric
 from ldpbeam.answers.numbers import numbers_of
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.commands import check, diff
-from ldpbeam.pipelines.commands.check import checked
-from ldpbeam.pipelines.commands.show import csv_of, harmless
+from ldpbeam.results import check, diff
+from ldpbeam.results.check import checked
+from ldpbeam.results.show import csv_of, harmless
 from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord, RangeShare
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from ldpbeam.command_line.catalogue import COMMANDS
+from ldpbeam.command_line.options import SHELLS
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import registered_mechanisms
-from ldpbeam.pipelines.options.catalogue import COMMANDS
-from ldpbeam.pipelines.options.machine import SHELLS
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ldpbeam.answers import costs
+from ldpbeam.answers.costs import endless_parts, slow_parts
 from ldpbeam.errors import UserError
-from ldpbeam.inputs import costs
-from ldpbeam.inputs.costs import endless_parts, slow_parts
 from ldpbeam.mechanisms import LocalHashing
 from ldpbeam.mechanisms.ranges.binned import Binned
 from ldpbeam.pipelines.commands import estimate as estimate_command

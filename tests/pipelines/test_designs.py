@@ -13,7 +13,7 @@ import pytest
 
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.memoised import Lifetime, SupportChain, steps_of
-from ldpbeam.pipelines.simulated.designs import Design, designs
+from ldpbeam.planning.designs import Design, designs
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 STUDY = """\

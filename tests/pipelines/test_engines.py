@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
 
-from ldpbeam.pipelines.graphs.engines import Engine
 from ldpbeam.runners import direct
+from ldpbeam.runners.engines import Engine
 
 
 def options(*arguments: str) -> PipelineOptions:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.commands.evaluate import draw_figures
-from ldpbeam.pipelines.simulated import evaluation
-from ldpbeam.pipelines.simulated.evaluation import with_epsilon, with_estimators
-from ldpbeam.pipelines.simulated.trial import of_population, trial
+from ldpbeam.planning import evaluation
+from ldpbeam.planning.evaluate import draw_figures
+from ldpbeam.planning.evaluation import with_epsilon, with_estimators
+from ldpbeam.planning.trial import of_population, trial
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 STUDY = """\

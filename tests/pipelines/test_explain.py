@@ -13,10 +13,10 @@ import pytest
 
 from ldpbeam import Attribute, Categories, ServiceVersion, build_mechanism, fit
 from ldpbeam.answers.child import compute
+from ldpbeam.answers.explain import explain as explain_study
 from ldpbeam.fit import FALSE_ALARMS
 from ldpbeam.intervals import computing
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.estimates.explain import explain as explain_study
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.statistics import Answers, tally
 

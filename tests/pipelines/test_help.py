@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines.options.catalogue import COMMANDS, SECTIONS, Command
+from ldpbeam.command_line.catalogue import COMMANDS, SECTIONS, Command, named
 
 #: What takes a second to import, or is not needed before the options are known.
 HEAVY = ("numpy", "scipy", "pyarrow", "apache_beam", "pydantic", "yaml", "rich")
@@ -21,7 +21,7 @@ every_command = pytest.mark.parametrize("command", COMMANDS.values(), ids=list(C
 def test_help_imports_nothing_that_computes() -> None:
     code = (
         "import sys\n"
-        "from ldpbeam.pipelines.main import main\n"
+        "from ldpbeam.command_line.main import main\n"
         f"for arguments in {[['--help'], ['--version'], *([name, '--help'] for name in COMMANDS)]!r}:\n"
         "    try:\n"
         "        assert main(arguments) == 0\n"
@@ -78,5 +78,4 @@ def test_the_example_is_a_command_line_of_the_command(command: Command) -> None:
 
 @every_command
 def test_what_runs_the_command_is_there(command: Command) -> None:
-    module, _, function = command.function.partition(":")
-    assert callable(getattr(__import__(f"ldpbeam.pipelines.commands.{module}", fromlist=["_"]), function))
+    assert callable(named(command.function))

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from ldpbeam.pipelines import interrupts
+from ldpbeam import interrupts
+from ldpbeam.interrupts import interrupted_once, once_per_request
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.interrupts import interrupted_once, once_per_request
 from ldpbeam.pipelines.runs import stream_watch
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ldpbeam import printing
+from ldpbeam.command_line.catalogue import COMMANDS
+from ldpbeam.command_line.main import main
+from ldpbeam.command_line.standard_streams import standard_streams
 from ldpbeam.log_lines import LONGEST, JsonLines
-from ldpbeam.pipelines.main import main
-from ldpbeam.pipelines.options.catalogue import COMMANDS
-from ldpbeam.pipelines.standard_streams import standard_streams
 
 
 @pytest.fixture

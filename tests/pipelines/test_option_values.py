@@ -11,15 +11,15 @@ from types import MappingProxyType
 import pytest
 from support.studies import SMALL
 
-from ldpbeam.errors import UserError
-from ldpbeam.inputs.times import time_of
-from ldpbeam.pipelines.commands import estimate_options
-from ldpbeam.pipelines.commands.options import (
+from ldpbeam.command_line.checks import (
     check_partitions,
     check_processes,
     check_service,
     duration_of,
 )
+from ldpbeam.errors import UserError
+from ldpbeam.inputs.times import time_of
+from ldpbeam.pipelines.commands import estimate_options
 from ldpbeam.pipelines.runs.feed import check_name
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.windows import EVERYTHING, Span

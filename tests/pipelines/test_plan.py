@@ -13,8 +13,8 @@ import pytest
 
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms import NumericMechanism, build_mechanism
-from ldpbeam.pipelines.simulated.planned import _enough
-from ldpbeam.populations import KEYS, drawn, names_for
+from ldpbeam.planning.planned import _enough
+from ldpbeam.planning.populations import KEYS, drawn, names_for
 
 STUDY = """\
 study: plan

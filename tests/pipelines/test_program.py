@@ -38,7 +38,7 @@ def test_the_module_does_what_the_program_does(arguments: list[str]) -> None:
 def test_the_garbage_collector_leaves_what_a_command_imported_and_no_more() -> None:
     code = (
         "import gc, sys\n"
-        "from ldpbeam.pipelines.main import main\n"
+        "from ldpbeam.command_line.main import main\n"
         "counts = [gc.get_freeze_count()]\n"
         "for _ in range(2):\n"
         "    assert main(['estimators']) == 0 and gc.isenabled()\n"

@@ -14,7 +14,7 @@ from support.closed import close_folder
 from support.output_folders import HOUR, START
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.folders.read import read_results
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.study.yaml_file import read_study
 

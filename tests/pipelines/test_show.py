@@ -11,9 +11,9 @@ import pytest
 from support.estimate_records import price
 
 from ldpbeam.answers.tables import estimate_rows
-from ldpbeam.pipelines.commands import show
-from ldpbeam.pipelines.commands.dead_letters import dead_letters_of
-from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.folders.read import read_results
+from ldpbeam.results import show
+from ldpbeam.results.dead_letters import dead_letters_of
 from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord
 
 KINDS = ("batch", "scheduled", "rollup", "stream")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.pipelines.main import main
-from ldpbeam.pipelines.standard_streams import standard_streams
+from ldpbeam.command_line.main import main
+from ldpbeam.command_line.standard_streams import standard_streams
 
 OUT = Path(__file__).parents[1] / "data" / "0.1.0" / "out"
 

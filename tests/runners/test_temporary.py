@@ -19,12 +19,12 @@ import pytest
 import ldpbeam
 from ldpbeam import pipelines, runners, schemas, transforms
 from ldpbeam.runners.sockets import private_folder, root_of_sockets
-from ldpbeam.runners.temporary import temporary_folder, temporary_root
+from ldpbeam.temporary import temporary_folder, temporary_root
 
 HOLDER = """
 import sys
 import tempfile
-from ldpbeam.pipelines.runs.temporary import folder_of_run
+from ldpbeam.temporary import folder_of_run
 
 with folder_of_run() as folder:
     tempfile.mkdtemp()  # as Beam does

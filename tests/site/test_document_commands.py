@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.main import main
-from ldpbeam.pipelines.options.catalogue import COMMANDS
+from ldpbeam.command_line.catalogue import COMMANDS
+from ldpbeam.command_line.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
