@@ -20,10 +20,10 @@ from ldpbeam import empty
 from ldpbeam.answers.people import People
 from ldpbeam.answers.tables import print_estimates
 from ldpbeam.answers.truth import errors_of
+from ldpbeam.command_line.checks import true_values
 from ldpbeam.domains import KeyValuePairs
 from ldpbeam.errors import UserError
 from ldpbeam.estimators import Estimate
-from ldpbeam.pipelines.commands.estimate_options import truth_of
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -234,12 +234,12 @@ def test_a_truth_without_the_column_that_parts_the_people_is_refused(
     file.write_text("v,t,g\n12,2026-11-20T10:00:00Z,north\n")
     options = asked(file, value="v", **columns)
     if missing is None:
-        found = truth_of(options, STUDY, times=times, groups=groups)
+        found = true_values(options, STUDY, times=times, groups=groups)
         assert found is not None
         assert found.count == 1
         return
     with pytest.raises(UserError, match=rf"compares each estimate .* add {missing} COLUMN"):
-        truth_of(options, STUDY, times=times, groups=groups)
+        true_values(options, STUDY, times=times, groups=groups)
 
 
 def test_values_of_a_truth_that_are_moved_or_left_out_are_said(
@@ -247,13 +247,13 @@ def test_values_of_a_truth_that_are_moved_or_left_out_are_said(
 ) -> None:
     file = tmp_path / "people.csv"
     file.write_text("v\n12\n19\nn/a\n")
-    assert truth_of(asked(file, value="v"), STUDY, times=False, groups=False) is not None
+    assert true_values(asked(file, value="v"), STUDY, times=False, groups=False) is not None
     said = capsys.readouterr().err
     assert "1 row has no usable value and was left out; one has 'n/a'" in said
     assert "1 value lies outside the domain and was clipped to it" in said
     file.write_text("v\n1200\n1900\n")
     with pytest.raises(UserError, match="every value lies outside of the domain of 'x'"):
-        truth_of(asked(file, value="v"), STUDY, times=False, groups=False)
+        true_values(asked(file, value="v"), STUDY, times=False, groups=False)
 
 
 def test_a_truth_of_other_people_and_a_group_field_that_no_report_has_are_said(
