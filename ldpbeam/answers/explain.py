@@ -14,10 +14,10 @@ from ldpbeam.fit.memory import FEWEST_USERS
 from ldpbeam.intervals import computing
 from ldpbeam.memoised import Lifetime, steps_of
 from ldpbeam.schemas.study.joined import joined_counts
-from ldpbeam.statistics import counted
 from ldpbeam.study import Study, StudyAttribute, attribute_of
 from ldpbeam.transforms.joining import coordinates, kept
 from ldpbeam.transforms.windows import cut, groups
+from ldpbeam.words import counted
 
 #: What a run does with its tests.
 _OF_TESTS = (

@@ -19,8 +19,8 @@ from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.by_user import added_noise
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import Parts, WantedIntervals
-from ldpbeam.intervals.means import UNBIASED_SUMS, has_sums, mean_interval
+from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
+from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
 from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism

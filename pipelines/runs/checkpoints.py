@@ -5,12 +5,12 @@ from __future__ import annotations
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import files_in, folder_of, named_in_errors, write_json
+from ldpbeam.folders.output import files_in, folder_of, named_in_errors
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.runners.engines import state_of_job
 from ldpbeam.transforms.sources.journal import RUNS, ended_at
-from ldpbeam.transforms.storage import read_json
+from ldpbeam.transforms.storage import read_json, write_json
 
 #: The file in a run's folder that names the folder of its checkpoints.
 CHECKPOINTS = "checkpoints.json"

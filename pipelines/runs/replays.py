@@ -18,7 +18,6 @@ from ldpbeam.folders.output import (
     files_in,
     folder_of,
     named_in_errors,
-    write_json,
 )
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
@@ -34,7 +33,7 @@ from ldpbeam.transforms.sources.journal import (
 )
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Replay, Step
-from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes
+from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes, write_json
 from ldpbeam.windows import FAR, Bounds
 
 

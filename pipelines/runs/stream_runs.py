@@ -19,13 +19,11 @@ from ldpbeam.folders.output import (
     STATISTICS,
     TOPIC,
     TOPIC_IDENTITY,
-    delete,
     files_in,
     folder_of,
     named_in_errors,
-    snapshots_in,
-    write_json,
 )
+from ldpbeam.folders.written import snapshots_in
 from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, run_name
 from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
@@ -34,7 +32,7 @@ from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.claims import CLAIMS
 from ldpbeam.transforms.sources.journal import RUNS, STOP, Incomplete, OpenWindow, ended_at, named_windows
 from ldpbeam.transforms.sources.kafka import KafkaFeed
-from ldpbeam.transforms.storage import make_folder, read_json
+from ldpbeam.transforms.storage import delete, make_folder, read_json, write_json
 from ldpbeam.transforms.windows.panes import EARLY
 
 #: File systems take names of at most this many bytes; ours are ASCII.

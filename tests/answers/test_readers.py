@@ -7,8 +7,8 @@ import pytest
 
 from ldpbeam.amplification import amplified_epsilon, composed, together
 from ldpbeam.answers import periods, readers
+from ldpbeam.answers.ledger_sentences import LIMITS
 from ldpbeam.answers.readers import (
-    LIMITS,
     everybody,
     of_period,
     of_plan,

@@ -19,6 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.study import attribute_of
+from ldpbeam.transforms.outputs.names import RUNS as RUNS
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.kafka_checksums import Checksum, thinned
@@ -26,8 +27,6 @@ from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing, write_bytes
 from ldpbeam.windows import Bounds
 
-#: The folder in the output folder that holds one folder per run.
-RUNS = "runs"
 #: The file in a run's folder that asks the run to stop.
 STOP = "stop.json"
 #: The watermark at which a run was stopped that had none.

@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Hashable
 
-from ldpbeam.statistics import counted
 from ldpbeam.windows import Bounds
+from ldpbeam.words import counted
 
 #: A window waits if its timer has not fired for this many seconds after it was first seen to have ended.
 PATIENCE_SECONDS = 5.0
