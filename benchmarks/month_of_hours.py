@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpbeam.memoised.chains import instant_ratio, randomised_response
+from ldpbeam.over_time.memoised.chains import instant_ratio, randomised_response
 from ldpbeam.pipelines.main import main as ldpbeam
 from ldpbeam.times import rfc3339
 

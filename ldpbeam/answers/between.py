@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ldpbeam.answers.difference import Comparison, comparison
-from ldpbeam.answers.numbers import WITHOUT_INTERVALS, by_key
+from ldpbeam.answers.named_numbers import WITHOUT_INTERVALS, by_key
 from ldpbeam.errors import meant_or_known
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study

@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import ndtri
 
-from ldpbeam.answers.numbers import Numbers, by_key, numbers_of
+from ldpbeam.answers.named_numbers import Numbers, by_key, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord

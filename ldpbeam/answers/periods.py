@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ldpbeam.answers import readers
-from ldpbeam.received import UserReports
+from ldpbeam.over_time.received import UserReports
+from ldpbeam.over_time.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.schemas.outputs.records import Central, LedgerEntry, PeriodEntry, SpentAtMost
-from ldpbeam.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, milliseconds, rfc3339
 

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from ldpbeam.amplification import amplified_epsilon, composed, default_delta, together
 from ldpbeam.mechanisms import Mechanism
+from ldpbeam.over_time.amplification import amplified_epsilon, composed, default_delta, together
+from ldpbeam.over_time.spent import costs_of, services_of
 from ldpbeam.schemas.outputs.records import Central, LedgerEntry
-from ldpbeam.spent import costs_of, services_of
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, milliseconds
 

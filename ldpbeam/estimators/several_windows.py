@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import cast
 
 from ldpbeam.domains import Numeric
-from ldpbeam.estimators.by_user import variance_of
 from ldpbeam.estimators.channel_means import least_noise
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
-from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import UnbiasedMechanism
+from ldpbeam.over_time.joined_windows import JoinedCells
+from ldpbeam.over_time.variance_by_user import variance_of
 
 
 def of_several_windows(question: Question, estimate: Estimate) -> Estimate:

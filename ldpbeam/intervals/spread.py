@@ -8,11 +8,11 @@ import numpy as np
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
-from ldpbeam.estimators.by_user import variance_of
 from ldpbeam.estimators.channel_means import ChannelMean, channel_mean, noise_at
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.joined_windows import JoinedCells
+from ldpbeam.over_time.joined_windows import JoinedCells
+from ldpbeam.over_time.variance_by_user import variance_of
 
 #: The mean squares of reports and of their buckets' midpoints differ by at most this part, or the buckets are
 #: too coarse to compute a variance from.

@@ -14,16 +14,16 @@ from scipy.special import ndtri
 
 from ldpbeam.answers.child import one_blas_thread
 from ldpbeam.answers.difference import FALSE_ALARMS, Difference
-from ldpbeam.answers.numbers import WITHOUT_INTERVALS
+from ldpbeam.answers.named_numbers import WITHOUT_INTERVALS
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.channel_means import least_noise, scores_of
-from ldpbeam.joined_windows import difference_of_windows
 from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, usable
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
+from ldpbeam.over_time.joined_windows import difference_of_windows
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
@@ -54,7 +54,8 @@ def difference(
 
     It gives the shares of categories and the mean of numbers, unbiased, of each service (or version) by
     itself. The same people may have answered both windows: the variance is that of what each user adds to the
-    difference (:mod:`ldpbeam.joined_windows`), and never below that of the noise which windows do not share.
+    difference (:mod:`ldpbeam.over_time.joined_windows`), and never below that of the noise which windows do
+    not share.
 
     Args:
         study: the study, with windows.

@@ -91,8 +91,8 @@ class Mechanism(ABC):
     def total_variation(self) -> float:
         """The largest total variation between the reports of two values, or more than that, in (0, 1].
 
-        It says how far reports hide among others (:mod:`ldpbeam.amplification`). No mechanism with this
-        epsilon and without a delta has more than (E - 1)/(E + 1).
+        It says how far reports hide among others (:mod:`ldpbeam.over_time.amplification`). No mechanism with
+        this epsilon and without a delta has more than (E - 1)/(E + 1).
         """
         return math.tanh(self.epsilon / 2.0)
 

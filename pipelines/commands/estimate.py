@@ -32,6 +32,7 @@ from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estima
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import engine_of
 from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
+from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     DEAD_LETTERS,
@@ -46,7 +47,6 @@ from ldpbeam.pipelines.runs.output import (
     write_json,
 )
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
-from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.printing import document, note, progress_console, step, warn

@@ -12,7 +12,7 @@ from ldpbeam.inputs.costs import refuse_endless
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.inputs.kafka import span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
-from ldpbeam.inputs.keys import disclosure_of
+from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
 from ldpbeam.pipelines.commands.kafka_options import kafka_topic
 from ldpbeam.pipelines.commands.options import (
@@ -31,9 +31,9 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import EngineRequest
+from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
-from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files

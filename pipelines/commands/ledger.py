@@ -17,8 +17,8 @@ from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
 from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.graphs.run import run_pipeline
 from ldpbeam.pipelines.options.estimate import MAX_BAD_FRACTION
+from ldpbeam.pipelines.runs.ledger_folder import bring_together, ledger_key
 from ldpbeam.pipelines.runs.output import Output, read_accounting
-from ldpbeam.pipelines.runs.received import bring_together, ledger_key
 from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.printing import document, progress_console, step, warn
 from ldpbeam.runners.names import DIRECT

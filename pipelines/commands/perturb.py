@@ -15,7 +15,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.clients.client import versions_of_clients
 from ldpbeam.domains import KeyValues
 from ldpbeam.errors import DONE, UserError, naming
-from ldpbeam.inputs.keys import read_key
+from ldpbeam.inputs.key_files import read_key
 from ldpbeam.inputs.times import time_of
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.options import (

@@ -10,7 +10,7 @@ from ldpbeam.errors import UserError
 from ldpbeam.inputs.costs import refuse_endless
 from ldpbeam.inputs.kafka import SCHEME, KafkaRequest, topic_at
 from ldpbeam.inputs.kafka_brokers import EARLIEST
-from ldpbeam.inputs.keys import disclosure_of
+from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of
 from ldpbeam.pipelines.commands.kafka_options import kafka_config, kafka_topic
 from ldpbeam.pipelines.commands.options import (
@@ -25,8 +25,8 @@ from ldpbeam.pipelines.commands.options import (
 from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.feed import FeedRequest
+from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.output import Output
-from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.dead_letters import Disclosure

@@ -16,7 +16,7 @@ from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
 from apache_beam.runners.portability.job_server import JobServer
 
-from ldpbeam.runners.flink import keys
+from ldpbeam.runners.flink import cluster_keys as keys
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.settings import ON_LOOPBACK, write_settings
 from ldpbeam.runners.sockets import private_folder, target

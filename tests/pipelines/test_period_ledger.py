@@ -18,13 +18,13 @@ import ldpbeam as ldp
 from ldpbeam.answers.periods import added_up
 from ldpbeam.errors import UserError
 from ldpbeam.library.tables import decoded_batches
+from ldpbeam.over_time.received import Received, counted, distinct
+from ldpbeam.over_time.spent import PeriodSpent
 from ldpbeam.pipelines.commands import ledger
 from ldpbeam.pipelines.estimates import ledger_files
 from ldpbeam.pipelines.estimates.ledger_files import totals_of, write_periods
-from ldpbeam.pipelines.runs import received
-from ldpbeam.pipelines.runs.locks import locked
-from ldpbeam.pipelines.runs.output import Output
-from ldpbeam.pipelines.runs.received import (
+from ldpbeam.pipelines.runs import ledger_folder as received
+from ldpbeam.pipelines.runs.ledger_folder import (
     ReceivedFile,
     bring_streams_together,
     bring_together,
@@ -32,15 +32,15 @@ from ldpbeam.pipelines.runs.received import (
     keeping,
     ledger_key,
 )
-from ldpbeam.pipelines.runs.sums import read_sums, write_sums
-from ldpbeam.received import Received, counted, distinct
+from ldpbeam.pipelines.runs.ledger_sums import read_sums, write_sums
+from ldpbeam.pipelines.runs.locks import locked
+from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.checked import fields_of
-from ldpbeam.schemas.outputs.received import as_batch
+from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
+from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.windows import EVERYTHING, Span
@@ -52,9 +52,9 @@ KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 def few_rows_at_once() -> Iterator[None]:
     """Files of many batches, which are added up in many parts, and sums that each run changes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ldpbeam.pipelines.runs.sums.MOST_READ", math.inf)
-        patch.setattr("ldpbeam.pipelines.runs.received.ROWS_AT_ONCE", 8)
-        patch.setattr("ldpbeam.schemas.outputs.received.BATCH_ROWS", 4)
+        patch.setattr("ldpbeam.pipelines.runs.ledger_sums.MOST_READ", math.inf)
+        patch.setattr("ldpbeam.pipelines.runs.ledger_folder.ROWS_AT_ONCE", 8)
+        patch.setattr("ldpbeam.schemas.outputs.ledger_format.BATCH_ROWS", 4)
         yield
 
 

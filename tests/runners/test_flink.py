@@ -29,7 +29,8 @@ from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import flink
-from ldpbeam.runners.flink import cluster, keys, parts, processes, settings
+from ldpbeam.runners.flink import cluster, parts, processes, settings
+from ldpbeam.runners.flink import cluster_keys as keys
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Records, Rest
 from ldpbeam.runners.names import FLINK

@@ -38,7 +38,7 @@ from ldpbeam.transforms.reports.batches import (
     version_index,
 )
 from ldpbeam.transforms.reports.counts import LATE, LATE_IN_WINDOWS
-from ldpbeam.transforms.windows.keys import PieceKey, Run
+from ldpbeam.transforms.windows.piece_keys import PieceKey, Run
 from ldpbeam.windows import EVERYTHING, FAR, Bounds, Span, Windows
 
 #: The most windows that may hold the same report if users are joined, since each of them joins it again.

@@ -10,7 +10,7 @@ from ldpbeam.statistics import Statistic, difference, empty, merge, tally
 from ldpbeam.study import Groups, Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, groups_merged
-from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 from ldpbeam.windows import Bounds
 
 

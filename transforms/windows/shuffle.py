@@ -26,7 +26,7 @@ import pyarrow as pa
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.cut import Pieces
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import Cut
 
 #: Small pieces are gathered in a buffer of this many bytes, and written together.
