@@ -61,7 +61,7 @@ def write_hour(folder: Path, hour: int, users: tuple[np.ndarray, np.ndarray]) ->
     rows = Received(high, low, window, np.zeros(len(high), dtype=np.uint16), payload)
     path = folder / f"received-{hour:05d}.arrow"
     with path.open("wb") as stream:
-        write_rows(stream, Received, about, [rows])
+        write_rows(stream, str(path), Received, about, [rows])
     return ReceivedFile(str(folder), str(path), about)
 
 

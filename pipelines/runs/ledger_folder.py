@@ -124,7 +124,7 @@ def files_of(folders: Sequence[str]) -> list[ReceivedFile]:
 
 def _file(folder: str, path: str) -> ReceivedFile:
     with naming(path), open_raw(path) as stream:
-        return ReceivedFile(folder, path, read_about(stream))
+        return ReceivedFile(folder, path, read_about(stream, path, Received))
 
 
 def bits_at_once(files: Sequence[ReceivedFile]) -> int:
@@ -148,7 +148,7 @@ def users_in_turn(files: Sequence[ReceivedFile], bits: int | None = None) -> Ite
         parts = []
         for file, spans in zip(files, replaced, strict=True):
             with naming(file.path), open_raw(file.path) as stream:
-                part = read_rows(stream, Received, bits, batch)
+                part = read_rows(stream, file.path, Received, bits, batch)
             parts.append(_without(part, file.about.span, spans))
         yield distinct(Received.concatenated(parts))
 
@@ -254,7 +254,7 @@ def _write_together(
     # The file has at least as many batches as it has parts.
     about = replace(about, rows=rows, bits=max(bits, bits_for(rows)))
     with replacing(path, private=True) as stream:
-        write_rows(stream, Received, about, each)
+        write_rows(stream, path, Received, about, each)
     return ReceivedFile("", path, about)
 
 

@@ -79,7 +79,7 @@ def write_sums(output: Output, before: Sequence[ReceivedFile], after: Sequence[R
     path = output.path(LEDGER_FOLDER, LEDGER_SUMS)
     make_folder(output.path(LEDGER_FOLDER), private=True)
     with replacing(path, private=True) as stream:
-        write_rows(stream, UserReports, about, parts())
+        write_rows(stream, path, UserReports, about, parts())
     return ReceivedFile(output.output, path, about)
 
 
@@ -92,7 +92,7 @@ def read_sums(sums: ReceivedFile, bits: int | None = None) -> Iterator[UserRepor
     bits = bits_at_once([sums]) if bits is None else bits
     for batch in range(1 << bits):
         with naming(sums.path), open_raw(sums.path) as stream:
-            part = read_rows(stream, UserReports, bits, batch)
+            part = read_rows(stream, sums.path, UserReports, bits, batch)
         yield part
 
 
@@ -100,7 +100,7 @@ def _sums(folder: str, files: Sequence[ReceivedFile]) -> ReceivedFile | None:
     """The sums in a folder, if they are those of these files."""
     for entry in files_in(folder, f"{LEDGER_FOLDER}/{LEDGER_SUMS}"):
         with naming(entry.path), open_raw(entry.path) as stream:
-            about: About = read_about(stream)
+            about: About = read_about(stream, entry.path, UserReports)
         if about.files == _names(files):
             rows = min(about.rows, entry.size_in_bytes // ROW_BYTES)
             return ReceivedFile(folder, entry.path, replace(about, rows=rows))

@@ -272,13 +272,20 @@ def test_the_files_of_a_ledger_are_read_while_no_scheduled_run_moves_its_own(
     assert ["another run is writing there now" in other for other in others] == [True, True]
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    keep(tmp_path, Run([report(("x", "web"), 1, 0, 1, "n")]))
-    path = next((tmp_path / "ledger").iterdir())
-    for data in (b"", b"ARROW1", path.read_bytes()[:-20], b"x" * 500):
+@pytest.mark.parametrize("name", ["sums.arrow", "received-all.arrow"])
+def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, name: str) -> None:
+    keep(tmp_path, Run([report(("x", "web"), user, 0, 1, "n") for user in range(30)]))
+    path = tmp_path / "ledger" / name
+    whole, wanted = path.read_bytes(), ledger_of(tmp_path)
+    if name != "sums.arrow":
+        (tmp_path / "ledger" / "sums.arrow").unlink()
+    for data in (b"", b"ARROW1", whole[:-20], b"x" * 500, whole.replace(b'"rows": 3', b'"rows": 2')):
         path.write_bytes(data)
-        with pytest.raises(UserError, match=r"received-all\.arrow: this is not a file of a ledger"):
-            files_of([str(tmp_path)])
+        with pytest.raises(UserError, match=f"{name}: damaged, or not what was written .*: .*delete it"):
+            ledger_of(tmp_path)
+    if name == "sums.arrow":
+        path.unlink()
+        assert ledger_of(tmp_path) == wanted
 
 
 def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none(

@@ -69,4 +69,4 @@ class WriteReceived(beam.DoFn):
         about = replace(self.about, rows=len(rows), bits=bits_for(len(rows)), windows=windows)
         path = str(FileSystems.join(self.folder, f"{uuid.uuid4().hex}.arrow"))
         with replacing(path, private=True) as stream:
-            write_rows(stream, Received, about, [rows])
+            write_rows(stream, path, Received, about, [rows])
