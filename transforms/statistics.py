@@ -52,7 +52,7 @@ class BatchStatistics(beam.PTransform):
         span: reports outside are out of range, and only the windows inside are counted.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
         ledger: where the rows of the ledger over periods go; None for nowhere.
-        spill: as of :class:`GroupPieces`.
+        spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study

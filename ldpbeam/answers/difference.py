@@ -66,7 +66,7 @@ class Comparison:
 
     Attributes:
         differences: every number of the estimates that are in both, in the order of the first.
-        only_first: the estimates that have numbers in the first only; of no report there are none.
+        only_first: the estimates that have numbers in the first only (an estimate from no reports has none).
         only_second: those that have numbers in the second only.
         unlike: estimates with numbers that cannot be compared, as only one has them, or as buckets or names
             differ.

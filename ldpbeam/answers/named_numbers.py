@@ -29,7 +29,7 @@ class Numbers:
         high: the high ends.
         errors: their standard errors, NaN for unknown.
         flag: why the intervals may hold the truth less often than their level; empty if they need no care.
-        summed: whether the numbers are sums over reports, each of which tells the same in every window.
+        summed: whether the numbers are sums of one term per report.
     """
 
     names: Sequence[str]

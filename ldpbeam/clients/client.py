@@ -268,7 +268,7 @@ class Client:
 
         Args:
             user_ids: n texts, numbers or 16-byte ids.
-            event_times: one time each or one for all, as of :meth:`reports`.
+            event_times: one time each or one for all, as :meth:`reports` takes them.
 
         Returns:
             Shape (n,).

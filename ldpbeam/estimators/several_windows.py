@@ -24,7 +24,7 @@ def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
 
     Args:
         question: what the estimate is of.
-        estimate: the estimate; it comes back as it is if it is of one window, or of reports with fresh noise.
+        estimate: the estimate; returned unchanged for one window or fresh noise.
     """
     joined = question.statistic.joined
     if isinstance(joined, JoinedCells) and estimate.standard_error is not None and question.versions:

@@ -59,14 +59,14 @@ def difference(
 
     Args:
         study: the study, with windows.
-        reports: as of :func:`ldpbeam.estimate`; those of other windows are left out.
+        reports: as :func:`ldpbeam.estimate` takes them; those of other windows are left out.
         windows: the starts of two windows that do not overlap: times with a zone, RFC 3339 text or
             milliseconds since 1970.
         joined: whether they are the longer windows of the study's ``windows.joined``; a user then has a
             report in each window inside.
-        attribute: as of :func:`ldpbeam.estimate`.
-        service: as of :func:`ldpbeam.estimate`.
-        columns: as of :func:`ldpbeam.estimate`.
+        attribute: as :func:`ldpbeam.estimate` takes it, like the next two.
+        service: see there.
+        columns: see there.
 
     Raises:
         TypeError: if the reports are not a table.
@@ -247,14 +247,14 @@ def _numbers(
     domain = cast(Numeric, attribute.domain)
     scored = scores_of(mechanism, attribute.buckets)
 
-    def told(reports: NDArray[Any]) -> Floats:
+    def numbers_of(reports: NDArray[Any]) -> Floats:
         if scored is None:
             numbers: Floats = mechanism.unbiased(reports)
         else:
             numbers = scored.first.cells[mechanism.bucketise(reports, attribute.buckets)]
         return numbers[:, None]
 
-    compared = difference_of_windows(users, first, second, told)
+    compared = difference_of_windows(users, first, second, numbers_of)
     means = [np.asarray(domain.from_unit(mean_of_side)) for mean_of_side in (compared.first, compared.second)]
     bias = 0.0 if scored is None else 2.0 * scored.first.bias * domain.width
     least = _least_error(attribute, index, least_noise(mechanism, attribute.buckets), first, second)

@@ -131,7 +131,7 @@ class Mechanism(ABC):
         """The reports of :meth:`perturb`, or those of a later round.
 
         Args:
-            values: as of :meth:`perturb`.
+            values: the true values, as :meth:`perturb` takes them.
             means: the last round's mean of each key, scaled to [0, 1], shape (size,); None if there is none.
             uniforms: the source of randomness.
         """

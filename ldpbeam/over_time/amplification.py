@@ -155,9 +155,9 @@ def amplified_epsilon(delta: float, local: float, variation: float, users: int) 
 
     Args:
         delta: above 0 and below 1.
-        local: as of :func:`amplified_delta`.
-        variation: as of :func:`amplified_delta`.
-        users: as of :func:`amplified_delta`.
+        local: an argument of :func:`amplified_delta`, like the next two.
+        variation: see there.
+        users: see there.
 
     Raises:
         ValueError: if an argument is out of its range.

@@ -27,7 +27,7 @@ from ldpbeam.domains import Floats, Integers
 #: Supports of this many pairs of a report and a category are held at once.
 BLOCK_SUPPORTS = 2**24
 #: The most pairs of a report (or user) and a number that are held at once.
-BLOCK_TOLD = 2**20
+BLOCK_NUMBERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +311,7 @@ def difference_of_windows(
     if not len(first[0]) or not len(second[0]):
         raise ValueError("a window has no reports")
     size = values_of(first[1][:0]).shape[1]
-    step = max(1, BLOCK_TOLD // size)
+    step = max(1, BLOCK_NUMBERS // size)
     sides = []
     for rows, reports in (first, second):
         order = np.argsort(rows, kind="stable")

@@ -76,10 +76,10 @@ class UserReports(Rows):
     """How many distinct reports each user sent to each service in each period.
 
     Attributes:
-        high: as of :class:`Received`.
-        low: as of :class:`Received`.
+        high: the first 64 bits of the keyed hash of each user id.
+        low: its last 64 bits.
         period: the start of the period, in milliseconds.
-        service: as of :class:`Received`.
+        service: the place of the service's version (:func:`ldpbeam.over_time.spent.services_of`).
         reports: how many; negative for reports that no longer count.
     """
 

@@ -21,7 +21,7 @@ from ldpbeam.study import Study
 
 #: Epsilons are added up in floating point, and compared after rounding to this many decimals.
 DECIMALS = 9
-#: A line of a ledger is told by at most this many epsilons.
+#: A line of a ledger lists at most this many epsilons.
 MOST_LEVELS = 20
 
 
@@ -120,7 +120,7 @@ def spent(rows: UserReports, costs: Costs) -> dict[int, PeriodSpent]:
     """What users spent, by the start of the period.
 
     Args:
-        rows: all reports of the users, as of :func:`summed`.
+        rows: all reports of the users, in the order of :func:`summed`.
         costs: the costs of each service.
     """
     if not len(rows):

@@ -73,7 +73,7 @@ def content_of(
 
 
 def _truths(study: Study, subject: Subject, people: People) -> dict[Subset, Truth]:
-    """The truth of each window and group of an attribute that somebody in the file is of."""
+    """The truth for each window and group of an attribute that has people in the file."""
     return {
         subset: truth
         for subset, records in subject.subsets.items()

@@ -56,7 +56,7 @@ class Request:
         compared: the attribute that is compared with them.
         overwrite: whether the outputs of another run are replaced.
         stop_for_damage: whether a damaged file ends the run.
-        max_bad_fraction: more bad input than this share is told by the exit code.
+        max_bad_fraction: more bad input than this share changes the exit code.
         processes: how many processes compute estimates; None for one per core.
     """
 

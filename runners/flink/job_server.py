@@ -23,7 +23,7 @@ from ldpbeam.runners.sockets import private_folder, target
 
 #: The seconds after which the start fails if the job server does not answer; two seconds are usual.
 STARTING_SECONDS = 180.0
-#: The seconds after which a job server that was told to end is killed.
+#: The seconds after which a job server that was asked to end is killed.
 ENDING_SECONDS = 15.0
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 

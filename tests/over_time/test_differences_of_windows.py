@@ -20,7 +20,7 @@ LIFETIME, EPSILON = 6.0, 4.0
 
 @pytest.mark.parametrize("block", [2**20, SIZE * 7])
 def test_differences_are_those_of_a_loop_over_users(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_windows, "BLOCK_TOLD", block)
+    monkeypatch.setattr(joined_windows, "BLOCK_NUMBERS", block)
     rng, users = np.random.default_rng(1), 40
     # Users have no report, one or several in each window.
     sides = [(rng.integers(0, users, many), rng.normal(size=(many, SIZE))) for many in (50, 35)]

@@ -32,7 +32,7 @@ class DropDuplicateIds(beam.PTransform):
     Attributes:
         study: the study.
         partitions: the number of partitions of report ids.
-        spill: as of :class:`GroupPieces`.
+        spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study

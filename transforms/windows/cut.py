@@ -119,7 +119,7 @@ class Pieces:
         runs: gives the runs of the windows that hold a report; see above.
         column: the column whose partition is in the key: ``user`` or ``report_id``.
         span: windows that do not lie inside the span are left out.
-        alike: of which reports one is kept, so that pieces are cut without most others; None if none is.
+        alike: of which reports one is kept, so that pieces are cut without most others; None if all are kept.
     """
 
     def __init__(

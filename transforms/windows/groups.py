@@ -59,7 +59,7 @@ def tallied(
         study: the study.
         attribute: the attribute of the rows.
         rows: rows of users.
-        windows: of how many windows the reports of a row are, as of :func:`ldpbeam.statistics.tally`.
+        windows: the number of windows that a row's reports span.
     """
     statistics = []
     for part in (part for users in rows for part in by_coordinate(attribute, users)):

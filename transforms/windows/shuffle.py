@@ -79,7 +79,7 @@ class GroupPieces(beam.PTransform):
 def brought_together(
     pieces: Sequence[beam.PCollection[tuple[PieceKey, pa.RecordBatch]]], spill: str | None
 ) -> beam.PCollection[tuple[PieceKey, Iterable[pa.RecordBatch]]]:
-    """The pieces of each key in some collections; ``spill`` is as of :class:`GroupPieces`."""
+    """The pieces of each key in some collections; ``spill`` is that of :class:`GroupPieces`."""
     if spill is None:
         return pieces | "Pieces" >> beam.Flatten() | beam.GroupByKey()
     step = beam.ParDo(Spill(spill)).with_output_types(tuple[PieceKey, Place])

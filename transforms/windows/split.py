@@ -45,7 +45,7 @@ class Cut(beam.PTransform):
 
     Attributes:
         pieces: how batches are cut.
-        clock: as of :class:`Split`.
+        clock: as :class:`Split` takes it.
     """
 
     pieces: Pieces

@@ -124,7 +124,7 @@ def instant_ratio(cells: int, lifetime: float, epsilon: float, *, as_published: 
 def randomised_response(
     cells: int, lifetime: float, epsilon: float, *, as_published: bool = False
 ) -> SupportChain:
-    """The chain of ``grr`` over ``cells`` categories; arguments as of :func:`instant_ratio`."""
+    """The chain of ``grr`` over ``cells`` categories; the arguments are those of :func:`instant_ratio`."""
     growth, ratio = math.exp(lifetime), instant_ratio(cells, lifetime, epsilon, as_published=as_published)
     first, second = 1.0 / (growth + cells - 1.0), 1.0 / (ratio + cells - 1.0)
     return SupportChain((growth * first, first), (ratio * second, second), cells)

@@ -305,7 +305,7 @@ def reports_of(lifetime: Lifetime, answers: Integers, seeds: Integers | None) ->
 
     Args:
         lifetime: what the clients remember.
-        answers: as of :meth:`Steps.instant`, shape (n, ``draws_of_answer``).
+        answers: permanent answers, as :meth:`Steps.instant` takes them, shape (n, ``draws_of_answer``).
         seeds: the seed of each report of ``olh``, shape (n,); else None.
     """
     named = lifetime.named
