@@ -47,8 +47,8 @@ class Continued:
         replay: what the earlier process left.
         needs: the lowest offset with a report of a window that has not settled, by window and partition.
         committed: the offset after the last message that the journal has, by partition.
-        incomplete: the windows that lacked reports then, but for those that are known: what they need says
-            whether they still do. Two are equal whatever these are: the run that goes on writes them anew.
+        incomplete: the windows that already lacked reports. Windows in ``needs`` are judged
+            anew. Two are equal whatever these are: the run that goes on writes them anew.
     """
 
     run: str

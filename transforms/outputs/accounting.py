@@ -98,7 +98,7 @@ class WriteRunningAccounting(beam.PTransform):
 
     Attributes:
         path: the file.
-        recounting: how a later process continues it; None if none does.
+        recounting: how a later process continues it; None if the accounting ends with its process.
     """
 
     path: str

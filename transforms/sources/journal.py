@@ -276,7 +276,7 @@ def lost_before(output: str, run: str) -> int | None:
 
 
 def _latest(output: str, run: str, name: str) -> int | None:
-    """The latest time of a name in the journals of a run's readers; None if none has one."""
+    """The latest time of a name in the journals of a run's readers; None if it is in no journal."""
     times = [entry.get(name) for entry in _entries(FileSystems.join(output, RUNS, run))]
     return max((time for time in times if time is not None), default=None)
 
