@@ -20,7 +20,7 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.received import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
-from ldpbeam.transforms.sources.journal import Stop
+from ldpbeam.transforms.state.journal import Stop
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.panes import Earlier, Panes
 from ldpbeam.transforms.windows.split import LeaveOutside

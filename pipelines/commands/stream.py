@@ -50,8 +50,8 @@ from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
-from ldpbeam.transforms.sources.journal import lost_before, positions_before
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
+from ldpbeam.transforms.state.journal import lost_before, positions_before
 from ldpbeam.untrusted import shown
 
 

@@ -37,7 +37,7 @@ from ldpbeam.schemas.outputs.records import (
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.estimates import read_estimates
-from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.state.journal import RUNS
 from ldpbeam.transforms.storage import open_raw
 
 _Kind = TypeVar("_Kind")

@@ -36,12 +36,12 @@ from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.journal import RUNS, Incomplete, Stop
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.transforms.sources.source import ReadStream
+from ldpbeam.transforms.state.journal import RUNS, Incomplete, Stop
 from ldpbeam.transforms.statistics import StreamStatistics
 from ldpbeam.transforms.windows.panes import Earlier
 from ldpbeam.windows import Bounds

@@ -12,7 +12,7 @@ from ldpbeam.pipelines.runs.output import files_in, folder_of, named_in_errors, 
 from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Rest
-from ldpbeam.transforms.sources.journal import RUNS, ended_at
+from ldpbeam.transforms.state.journal import RUNS, ended_at
 from ldpbeam.transforms.storage import read_json
 
 #: The file in a run's folder that names the folder of its checkpoints.

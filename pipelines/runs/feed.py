@@ -21,14 +21,14 @@ from ldpbeam.pipelines.runs.replays import Continued, check_topic
 from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.printing import note, warn
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
-from ldpbeam.transforms.sources.journal import RUNS, checksums_before, ended_at, positions_before
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
+from ldpbeam.transforms.state.decoding import left_on_record
+from ldpbeam.transforms.state.journal import RUNS, checksums_before, ended_at, positions_before
 from ldpbeam.transforms.storage import literal
 from ldpbeam.windows import FAR
 

@@ -23,7 +23,7 @@ from ldpbeam.transforms.outputs.names import ESTIMATES as ESTIMATES
 from ldpbeam.transforms.outputs.names import STATISTICS as STATISTICS
 from ldpbeam.transforms.outputs.names import TABLES
 from ldpbeam.transforms.patterns import matching
-from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.state.journal import RUNS
 from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
 
 #: The version of the layout of output folders, in ``run.json``; a folder that does not say has version 1.

@@ -31,7 +31,7 @@ from ldpbeam.pipelines.runs.output import (
     sweep,
     write_json,
 )
-from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.state.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, read_json
 
 

@@ -32,7 +32,7 @@ from ldpbeam.schemas.outputs.received import (
 from ldpbeam.transforms.outputs.names import span_name
 from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.received import key_check, ledger_fingerprint
-from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.state.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, open_raw, replacing
 from ldpbeam.windows import EVERYTHING, FAR, Span
 

@@ -22,8 +22,10 @@ from ldpbeam.pipelines.runs.output import (
 )
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
-from ldpbeam.transforms.outputs.running import RunningAccounting
-from ldpbeam.transforms.sources.journal import (
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.replay import Replay, Step
+from ldpbeam.transforms.state.counted import RunningAccounting
+from ldpbeam.transforms.state.journal import (
     RUNS,
     Incomplete,
     Left,
@@ -32,8 +34,6 @@ from ldpbeam.transforms.sources.journal import (
     lowest,
     positions_before,
 )
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.sources.replay import Replay, Step
 from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes
 from ldpbeam.windows import FAR, Bounds
 

@@ -31,9 +31,9 @@ from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.claims import CLAIMS
-from ldpbeam.transforms.sources.journal import RUNS, STOP, Incomplete, OpenWindow, ended_at, named_windows
 from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.state.claims import CLAIMS
+from ldpbeam.transforms.state.journal import RUNS, STOP, Incomplete, OpenWindow, ended_at, named_windows
 from ldpbeam.transforms.storage import make_folder, read_json
 from ldpbeam.transforms.windows.panes import EARLY
 

@@ -21,7 +21,7 @@ from support.waiting import PATIENCE, wait_until
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.statistics import Statistic
-from ldpbeam.transforms.sources.journal import OpenWindow, named_windows
+from ldpbeam.transforms.state.journal import OpenWindow, named_windows
 
 #: Set in the environment of a run, and so of every process that it starts.
 MARK = "LDPBEAM_TESTED_RUN"

@@ -28,7 +28,7 @@ from stream_runs import Left, answers, closes, statistics_of, streaming
 
 from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.sources.journal import ended_at
+from ldpbeam.transforms.state.journal import ended_at
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow

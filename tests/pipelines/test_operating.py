@@ -28,9 +28,9 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports import counts
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import REASONS
-from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress
+from ldpbeam.transforms.state.journal import Journal, OpenWindow, ask_to_stop
 from ldpbeam.transforms.windows import waiting
 
 HOUR = 3_600_000

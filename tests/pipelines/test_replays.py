@@ -17,20 +17,20 @@ from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stre
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.accounting import write_accounting
-from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import IN, USED, of_window, with_origin
 from ldpbeam.transforms.sources.feeds import Offsets
-from ldpbeam.transforms.sources.journal import (
+from ldpbeam.transforms.sources.kafka import KafkaFeed
+from ldpbeam.transforms.sources.kafka_checksums import Checksum
+from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.replay import Arrivals, Step
+from ldpbeam.transforms.state.counted import RunningAccounting
+from ldpbeam.transforms.state.journal import (
     Incomplete,
     Journal,
     OpenWindow,
     checksums_before,
     positions_before,
 )
-from ldpbeam.transforms.sources.kafka import KafkaFeed
-from ldpbeam.transforms.sources.kafka_checksums import Checksum
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.sources.replay import Arrivals, Step
 from ldpbeam.windows import FAR
 
 STUDY = parse_study(

@@ -17,10 +17,11 @@ from support.bounded import FORKED
 
 from ldpbeam.schemas.messages.decode import ARROW, JSON, Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources import decoding, message_batches
-from ldpbeam.transforms.sources.decoding import DEFEATED, Record, left_on_record
+from ldpbeam.transforms.sources import message_batches
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
+from ldpbeam.transforms.state import decoding
+from ldpbeam.transforms.state.decoding import DEFEATED, Record, left_on_record
 
 FEED = "projects/p/subscriptions/s"
 KILLER = b'{"user_id": "killer"}'

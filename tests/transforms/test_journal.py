@@ -12,9 +12,11 @@ from typing import IO
 
 import pytest
 
-from ldpbeam.transforms.sources import journal as stage
 from ldpbeam.transforms.sources.feeds import Offsets
-from ldpbeam.transforms.sources.journal import (
+from ldpbeam.transforms.sources.replay import Step
+from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.state import journal as stage
+from ldpbeam.transforms.state.journal import (
     Journal,
     OpenWindow,
     Stop,
@@ -25,8 +27,6 @@ from ldpbeam.transforms.sources.journal import (
     positions_before,
     stopped_at,
 )
-from ldpbeam.transforms.sources.replay import Step
-from ldpbeam.transforms.sources.watermark import timestamp
 
 HOUR = 3_600_000
 #: Before every event time: nothing had arrived when the run was asked to stop.
@@ -235,7 +235,7 @@ def test_an_output_folder_may_be_called_like_a_pattern(name: str, tmp_path: Path
 def test_a_timer_that_only_the_stop_fires_lies_after_the_watermark_of_the_stop(
     watermark: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ldpbeam.transforms.sources.journal.LOOKING_SECONDS", 0.0)
+    monkeypatch.setattr("ldpbeam.transforms.state.journal.LOOKING_SECONDS", 0.0)
     stop = Stop(str(tmp_path), "run-1")
     ask_to_stop(str(tmp_path), "run-1")
     assert not stop.is_before(timestamp(9 * HOUR)), "the reader has not stopped yet"

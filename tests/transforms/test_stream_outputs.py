@@ -23,7 +23,6 @@ from support.keyed_state import Key
 from ldpbeam.transforms.outputs import accounting, dead_letters
 from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
-from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
 from ldpbeam.transforms.reports.counts import (
@@ -36,8 +35,9 @@ from ldpbeam.transforms.reports.counts import (
 )
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
-from ldpbeam.transforms.sources.journal import Journal
 from ldpbeam.transforms.sources.watermark import LAST
+from ldpbeam.transforms.state.counted import RunningAccounting
+from ldpbeam.transforms.state.journal import Journal
 from ldpbeam.windows import Windows
 
 #: Counts as stages give them: a late report that takes another's place makes one used report a duplicate.

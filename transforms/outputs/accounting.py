@@ -23,10 +23,10 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import NOT_BEGUN, accounting, without_origin
-from ldpbeam.transforms.sources.journal import stopped_at
 from ldpbeam.transforms.sources.watermark import LAST, timestamp
+from ldpbeam.transforms.state.counted import RunningAccounting
+from ldpbeam.transforms.state.journal import stopped_at
 from ldpbeam.transforms.storage import make_folder, open_raw, write_bytes
 from ldpbeam.windows import FAR, Windows
 

@@ -23,7 +23,6 @@ from typing import Any
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.decoding import Record
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksum_of, thinned
 from ldpbeam.transforms.sources.kafka_client import (
@@ -36,6 +35,7 @@ from ldpbeam.transforms.sources.kafka_client import (
 )
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
+from ldpbeam.transforms.state.decoding import Record
 from ldpbeam.windows import FAR
 
 FEEDS = logging.getLogger("ldpbeam.feeds")

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
-from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, heard, tell
 from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
 from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.replay import Arrivals, Replay
+from ldpbeam.transforms.state.claims import ENDED, STOPPED, Claims, heard, tell
+from ldpbeam.transforms.state.journal import LOOKING_SECONDS, Journal, OpenWindow
 from ldpbeam.transforms.storage import read_json
 
 FEEDS = logging.getLogger("ldpbeam.feeds")

@@ -25,8 +25,8 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.sources.journal import Incomplete, Stop
 from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.state.journal import Incomplete, Stop
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots

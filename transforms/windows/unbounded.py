@@ -27,8 +27,8 @@ from ldpbeam.transforms.joining.kept import can_be_kept, concatenated
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.state.journal import Stop
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
 from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted

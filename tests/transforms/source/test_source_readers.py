@@ -25,11 +25,11 @@ from support.driven_source import (
 
 from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.journal import positions_before
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress, progress
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.watermark import FINISHED
+from ldpbeam.transforms.state.journal import positions_before
 from ldpbeam.windows import Windows
 
 
