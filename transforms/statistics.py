@@ -20,11 +20,11 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.received import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
-from ldpbeam.transforms.state.journal import Stop
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.panes import Earlier, Panes
 from ldpbeam.transforms.windows.split import LeaveOutside
 from ldpbeam.transforms.windows.unbounded import FoldStream
+from ldpbeam.transforms.windows.waiting import Stop
 from ldpbeam.windows import EVERYTHING, Span
 
 

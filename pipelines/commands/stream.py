@@ -173,7 +173,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 raise UserError(f"--output {job.output}: a run that was there has just ended; start again")
             forget(request.output, opened.new)
             if job.replay is not None:
-                begin(job.of_run(""), job.replay)
+                begin(job.folder, job.replay)
             if goes_on is not None:
                 resume(request.output, name)
                 note(_about_continued(goes_on))
@@ -246,10 +246,10 @@ def _finished(job: StreamJob) -> int:
     """Print what a finished run wrote and counted, and return its exit code."""
     windows = ((STATISTICS,), (ESTIMATES,), *TABLE_FOLDERS.values())
     sweep([job.path(*folder) for folder in windows], job.run)
-    sweep([job.of_run(""), job.of_run(DEAD_LETTERS), job.of_run(LEDGER_FOLDER)])
+    sweep([job.folder, job.of_run(DEAD_LETTERS), job.of_run(LEDGER_FOLDER)])
     periods = add_up_at_end(job)
     counts = read_run_accounting(job)
-    fit = fit_of_panes(job.of_run(""))
+    fit = fit_of_panes(job.folder)
     tests, flags = (len(fit.tests), sum(test.flagged for test in fit.tests)) if fit else (0, 0)
     ended = {"event": "ended", "run": job.run, "output": job.output, "accounting": counts}
     document(

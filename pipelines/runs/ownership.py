@@ -20,6 +20,7 @@ from ldpbeam.pipelines.runs.output import (
     DEAD_LETTERS,
     FORMAT,
     RUN,
+    RUNS,
     STATISTICS,
     STUDY,
     Output,
@@ -31,7 +32,6 @@ from ldpbeam.pipelines.runs.output import (
     sweep,
     write_json,
 )
-from ldpbeam.transforms.state.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, read_json
 
 

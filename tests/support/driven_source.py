@@ -18,7 +18,8 @@ from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reading import Reading
-from ldpbeam.transforms.state.journal import OpenWindow, named_windows, stopped_at
+from ldpbeam.transforms.state.journal import named_windows, stopped_at
+from ldpbeam.transforms.state.records import OpenWindow
 from ldpbeam.windows import Windows
 
 SECOND = 1000

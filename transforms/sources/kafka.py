@@ -23,8 +23,8 @@ from typing import Any
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksum_of, thinned
+from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.kafka_checksums import checksum_of
 from ldpbeam.transforms.sources.kafka_client import (
     NO_GROUP,
     KafkaTopic,
@@ -36,6 +36,8 @@ from ldpbeam.transforms.sources.kafka_client import (
 from ldpbeam.transforms.sources.lag import Ends, Lag, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.state.decoding import Record
+from ldpbeam.transforms.state.journal import thinned
+from ldpbeam.transforms.state.records import Checksum, Offsets
 from ldpbeam.windows import FAR
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
