@@ -22,7 +22,7 @@ def test_what_cannot_be_written_in_the_journal_is_not_acknowledged(
     driven = drive()
     driven.come(-25)
 
-    def full_disk(*_: object) -> None:
+    def full_disk(**_: object) -> None:
         raise OSError("no space")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
