@@ -23,8 +23,8 @@ from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.panes import Earlier, Panes
 from ldpbeam.transforms.windows.split import LeaveOutside
+from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.transforms.windows.unbounded import FoldStream
-from ldpbeam.transforms.windows.waiting import Stop
 from ldpbeam.windows import EVERYTHING, Span
 
 

@@ -43,7 +43,7 @@ from ldpbeam.transforms.state.files import run_folder
 from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.statistics import StreamStatistics
 from ldpbeam.transforms.windows.panes import Earlier
-from ldpbeam.transforms.windows.waiting import Stop
+from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.windows import Bounds
 
 

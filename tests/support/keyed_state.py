@@ -31,8 +31,8 @@ from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.split import Split
+from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.transforms.windows.unbounded import FoldStream
-from ldpbeam.transforms.windows.waiting import Stop
 from support.pane_runs import Streamed
 from support.pane_scripts import Step
 

@@ -24,7 +24,7 @@ from ldpbeam.transforms.state.journal import (
     stopped_at,
 )
 from ldpbeam.transforms.state.records import Offsets, OpenWindow, Step
-from ldpbeam.transforms.windows.waiting import Stop
+from ldpbeam.transforms.windows.timers import Stop
 
 HOUR = 3_600_000
 #: Before every event time: nothing had arrived when the run was asked to stop.
@@ -232,7 +232,7 @@ def test_an_output_folder_may_be_called_like_a_pattern(name: str, tmp_path: Path
 def test_a_timer_that_only_the_stop_fires_lies_after_the_watermark_of_the_stop(
     watermark: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ldpbeam.transforms.windows.waiting.LOOKING_SECONDS", 0.0)
+    monkeypatch.setattr("ldpbeam.transforms.windows.timers.LOOKING_SECONDS", 0.0)
     stop = Stop(str(tmp_path), "run-1")
     ask_to_stop(str(tmp_path), "run-1")
     assert not stop.is_before(timestamp(9 * HOUR)), "the reader has not stopped yet"

@@ -31,7 +31,7 @@ from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.keys import WindowKey
-from ldpbeam.transforms.windows.waiting import Stop, timer_fired, timer_is_set
+from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"

@@ -34,7 +34,7 @@ from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, outputs
-from ldpbeam.transforms.windows.waiting import Stop, timer_fired, timer_is_set
+from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
 #: The state of a partition and window is looked through when it has this many reports, and twice as many.
