@@ -12,7 +12,7 @@ from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.transforms.state.counted import RunningAccounting
-from ldpbeam.transforms.state.files import ACCOUNTING, BEGUN, COUNTED, INCOMPLETE, JOURNAL, STEPS, run_folder
+from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, INCOMPLETE, JOURNAL, RUN, STEPS, run_folder
 from ldpbeam.transforms.state.journal import lowest, positions_before
 from ldpbeam.transforms.state.records import Incomplete, JournalRecord, OpenWindow
 from ldpbeam.windows import FAR, Bounds
@@ -63,15 +63,15 @@ def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
         UserError: if one has, or a file is damaged.
     """
     with named_in_errors(output):
-        for begun in BEGUN.of_all_runs(output):
-            if begun.topic not in (None, topic.name):
+        for about in RUN.of_all_runs(output):
+            if about.get("topic", topic.name) != topic.name:
                 raise UserError(
-                    f"--topic {topic.name}: run {begun.run} into {output} reads {begun.reads}, and "
+                    f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
                     "offsets of one topic say nothing of another; name another folder"
                 )
-            if begun.topic_identity not in (None, identity):
+            if about.get("topic_identity", identity) != identity:
                 raise UserError(
-                    f"--topic {topic.name}: run {begun.run} into {output} has read another topic of this "
+                    f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
                     f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "
                     "topic say nothing of another; name another folder"
                 )

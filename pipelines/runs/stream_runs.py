@@ -18,9 +18,9 @@ from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.kafka import KafkaFeed
-from ldpbeam.transforms.state.files import ACCOUNTING, BEGUN, CLAIMS, INCOMPLETE, JOURNAL, STOP, run_folder
+from ldpbeam.transforms.state.files import ACCOUNTING, CLAIMS, INCOMPLETE, JOURNAL, RUN, STOP, run_folder
 from ldpbeam.transforms.state.journal import ended_at, named_windows
-from ldpbeam.transforms.state.records import Begun, Incomplete, OpenWindow
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 from ldpbeam.transforms.windows.panes import EARLY
 
 #: File systems take names of at most this many bytes; ours are ASCII.
@@ -47,8 +47,10 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
     of_kafka = isinstance(job.feed, KafkaFeed)
     with owned(job, STREAMS, at_once=not of_kafka):
         with named_in_errors(job.output):
-            topic = (job.feed.topic.name, job.feed.identity) if isinstance(job.feed, KafkaFeed) else ()
-            BEGUN.write(job.folder, Begun(job.run, job.feed.name, STREAMS.mark_of(job), *topic))
+            about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
+            if isinstance(job.feed, KafkaFeed):
+                about |= {"topic": job.feed.topic.name, "topic_identity": job.feed.identity}
+            RUN.write(job.folder, about)
             if job.incomplete != Incomplete():
                 INCOMPLETE.write(job.folder, job.incomplete)
         with held(job.folder, alone=True):
@@ -69,7 +71,7 @@ def resume(output: str, run: str) -> None:
     """
     with named_in_errors(output):
         folder = run_folder(output, run)
-        if not BEGUN.exists(folder):
+        if not RUN.exists(folder):
             raise ValueError(f"there is no run {run} to resume")
         STOP.delete(folder)
         CLAIMS.delete(folder)
@@ -125,7 +127,7 @@ def new_run(output: str, now: datetime) -> str:
 def runs_in(output: str) -> list[str]:
     """The names of the runs in a folder, in their order; a person may have put other folders there."""
     with named_in_errors(output):
-        return [name for name in BEGUN.runs(output) if re.match(r"\d{8}T\d{6}Z-", name)]
+        return [name for name in RUN.runs(output) if re.match(r"\d{8}T\d{6}Z-", name)]
 
 
 def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:

@@ -17,7 +17,6 @@ from ldpbeam.transforms.state import files
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import INCOMPLETE, JOURNAL, STOP, Kind, run_folder
 from ldpbeam.transforms.state.records import (
-    Begun,
     Checksum,
     Claims,
     Incomplete,
@@ -34,9 +33,8 @@ WINDOW = OpenWindow("x", 0, 10)
 EXAMPLES: dict[str, tuple[tuple[int, ...], Any, str]] = {
     "run.json": (
         (),
-        Begun("r", "t at h:1", {"kind": "stream"}, "t", "id"),
-        '{\n  "kind": "stream",\n  "run": "r",\n  "reads": "t at h:1",\n  "topic": "t",\n'
-        '  "topic_identity": "id"\n}\n',
+        {"kind": "stream", "run": "r", "reads": "t at h:1", "topic": "t"},
+        '{\n  "kind": "stream",\n  "run": "r",\n  "reads": "t at h:1",\n  "topic": "t"\n}\n',
     ),
     "incomplete.json": (
         (),
@@ -99,11 +97,9 @@ def test_a_file_says_what_was_written(name: str, tmp_path: Path) -> None:
     assert re.fullmatch(name.replace("*", r"\d"), path.name)
     assert path.read_text() == text
     assert (stat.S_IMODE(path.stat().st_mode) == 0o600) == (name in OF_OWNER)
-    # Whose folder it is stands in the folder's own file.
-    expected = Begun("r", "t at h:1", {}, "t", "id") if name == "run.json" else value
-    assert kind.read(folder, *parts) == expected
-    assert kind.each(folder) == {str(path): expected}
-    assert list(kind.of_all_runs(str(tmp_path))) == [expected]
+    assert kind.read(folder, *parts) == value
+    assert kind.each(folder) == {str(path): value}
+    assert list(kind.of_all_runs(str(tmp_path))) == [value]
     assert kind.runs(str(tmp_path)) == ["r"]
     kind.delete(folder)
     assert not path.exists()

@@ -3,6 +3,7 @@
 They lie in the folder of a run, beside the folders of its outputs. Readers and workers write them while the
 run goes on; the next process reads them. A file is written before the event that relies on it: wherever a
 process is killed, the files say no less than what has happened. ``docs/streaming.md`` has them as a table.
+Two of them are outputs of other runs, too, and have their records in :mod:`ldpbeam.schemas.outputs.records`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.transforms.outputs import names
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.state.counted import RunningAccounting
-from ldpbeam.transforms.state.records import Begun, Claims, Incomplete, JournalRecord, Steps
+from ldpbeam.transforms.state.records import Claims, Incomplete, JournalRecord, Steps
 from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
 
 Value = TypeVar("Value")
@@ -129,7 +130,7 @@ _content = methodcaller("to_json")
 _fields = methodcaller("_asdict")
 
 #: What the run is and reads.
-BEGUN = Kind(names.RUN, "the run begins to read", _content, Begun.of_json, indent=2)
+RUN: Kind[dict[str, Any]] = Kind(names.RUN, "the run begins to read", dict, dict, indent=2)
 #: The windows that may lack reports.
 INCOMPLETE = Kind("incomplete.json", "the run begins to read", _content, Incomplete.of_json, indent=2)
 #: The windows, offsets and checksums of what a reader has read, by its number.

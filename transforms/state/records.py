@@ -37,36 +37,6 @@ class Checksum(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A run that has begun.
-
-    Attributes:
-        run: its name.
-        reads: what it reads.
-        mark: whose folder it is in: the fields of the folder's own ``run.json``.
-        topic: the topic of Kafka that it reads; None if it reads something else.
-        topic_identity: what tells the topic from others of its name.
-    """
-
-    run: str
-    reads: str
-    mark: Mapping[str, Any] = field(default_factory=dict)
-    topic: str | None = None
-    topic_identity: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields of ``run.json``."""
-        of_kafka = {"topic": self.topic, "topic_identity": self.topic_identity} if self.topic else {}
-        return {**self.mark, "run": self.run, "reads": self.reads, **of_kafka}
-
-    @classmethod
-    def of_json(cls, content: Mapping[str, Any]) -> Begun:
-        """What :meth:`to_json` gave, without the mark."""
-        topic, identity = content.get("topic"), content.get("topic_identity")
-        return cls(content["run"], content["reads"], topic=topic, topic_identity=identity)
-
-
-@dataclass(frozen=True)
 class Incomplete:
     """The windows that may lack reports.
 
