@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import files_in, folder_of, named_in_errors
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.output import files_in, folder_of, named_in_errors
 from ldpbeam.pipelines.runs.stream_runs import runs_in
-from ldpbeam.runners.flink.parts import FlinkError
-from ldpbeam.runners.flink.rest import Rest
+from ldpbeam.runners.engines import state_of_job
 from ldpbeam.transforms.state.files import CHECKPOINTS, run_folder
 from ldpbeam.transforms.state.journal import ended_at
 
@@ -40,12 +37,11 @@ def lost_run(output: str, master: str) -> tuple[str, str] | None:
                 return None
             left = files_in(folder.removeprefix("file:"), f"{_CHECKPOINT}*/_metadata")
         job = folder.rpartition("/")[2]
-        with contextlib.suppress(FlinkError):
-            if Rest(master).job(job)["state"] in ("CREATED", "RUNNING", "FAILING", "RESTARTING"):
-                raise UserError(
-                    f"--output {output}: run {run} goes on there as job {job} on {master}: end it with a "
-                    "savepoint (docs/flink.md), or cancel it"
-                )
+        if state_of_job(master, job) in ("CREATED", "RUNNING", "FAILING", "RESTARTING"):
+            raise UserError(
+                f"--output {output}: run {run} goes on there as job {job} on {master}: end it with a "
+                "savepoint (docs/flink.md), or cancel it"
+            )
         numbers = [int(folder_of(entry).removeprefix(_CHECKPOINT)) for entry in left]
         if numbers:
             return run, f"{folder}/{_CHECKPOINT}{max(numbers)}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.runs.output import named_in_errors
+from ldpbeam.folders.output import named_in_errors
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic

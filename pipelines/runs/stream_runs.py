@@ -11,8 +11,8 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import STATISTICS, named_in_errors, snapshots_in
 from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, run_name
-from ldpbeam.pipelines.runs.output import STATISTICS, named_in_errors, snapshots_in
 from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name

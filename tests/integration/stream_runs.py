@@ -18,8 +18,8 @@ from typing import Any
 import fastavro
 from support.waiting import PATIENCE, wait_until
 
+from ldpbeam.folders.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER
 from ldpbeam.pipelines.runs.locks import LOCK
-from ldpbeam.pipelines.runs.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.statistics import Statistic
@@ -124,7 +124,16 @@ def streaming(folder: Path, study: str, prism: str | None, *options: object) -> 
     located = [] if prism is None else ["--prism-location", prism]
     mark = uuid.uuid4().hex
     log = folder / f"said-{mark}"
-    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", path, "--output", output]
+    command = [
+        sys.executable,
+        "-m",
+        "ldpbeam.command_line.main",
+        "stream",
+        "--study",
+        path,
+        "--output",
+        output,
+    ]
     with log.open("wb") as said:
         process = subprocess.Popen(
             [*map(str, command), *located, *map(str, options)],
