@@ -26,7 +26,7 @@ from ldpbeam.transforms.state.records import (
     Steps,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KINDS: dict[str, Kind[Any]] = {each.name: each for each in vars(files).values() if isinstance(each, Kind)}
 WINDOW = OpenWindow("x", 0, 10)
 #: A file of each kind: what tells it from others, its value, and its text.
