@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.joined_windows import JoinedWindows, joined_cells, joined_supports, merged_windows
 from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
+from ldpbeam.over_time.joined_windows import JoinedWindows, joined_cells, joined_supports, merged_windows
 from ldpbeam.resolution import ENOUGH
 from ldpbeam.words import counted
 

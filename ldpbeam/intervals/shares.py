@@ -9,8 +9,8 @@ from ldpbeam.estimators.frequencies import channel_shares
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import each_level
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.joined_windows import JoinedSupports
 from ldpbeam.mechanisms import CategoricalMechanism
+from ldpbeam.over_time.joined_windows import JoinedSupports
 
 
 def shares_interval(question: Question, level: float, simultaneous: bool) -> Floats:

@@ -24,6 +24,7 @@ from ldpbeam.folders.output import (
     LEDGER_FOLDER,
     LEDGER_PERIODS,
     RUN,
+    RUNS,
     STATISTICS,
     Output,
     files_in,
@@ -35,7 +36,6 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import span_name, window_in
-from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import delete, exists, make_folder, rename, sync_folder, write_json
 from ldpbeam.windows import EVERYTHING, Span
 
