@@ -227,12 +227,12 @@ def _held(intervals: Intervals, name: str, truth: Floats) -> Sums:
     return Sums(1, held, held**2, float((high - low)[known].mean()))
 
 
-#: The columns of the table of cells, and those of the page.
+#: The columns of the table of cells, and those that the page leaves out.
 COLUMNS = (
     "reports", "people", "n", "epsilon", "number", "names", "runs", "held", "error", "width", "flags", "ms",
     "result",
 )  # fmt: skip
-SHOWN = ("reports", "people", "n", "epsilon", "number", "runs", "held", "width", "flags")
+HIDDEN = ("names", "error", "ms", "result")
 VERDICTS = ("held", "unclear", "low", "high", "flagged", "flagged, low")
 SHORT = ("low", "high", "flagged, low")
 
@@ -283,7 +283,7 @@ def page(results: Mapping[str, Runs]) -> Iterator[str | Table]:
             *(f"| {' | '.join(own)} |" for own in rows),
         ),
         lambda own: own["result"] in SHORT,
-        SHOWN,
+        HIDDEN,
     )
 
 

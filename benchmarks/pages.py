@@ -37,19 +37,19 @@ class Table:
         name: of the CSV file, without its ending.
         lines: the Markdown of the whole table: names of columns, rule, rows.
         shown: whether a row stands on the page, from its cells by column.
-        columns: the columns that stand on the page; all, if there are none.
+        hidden: the columns that do not.
     """
 
     name: str
     lines: tuple[str, ...]
     shown: Callable[[Mapping[str, str]], bool]
-    columns: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
     def excerpt(self) -> Iterator[str]:
         """The Markdown of the page."""
         names, _, *rows = map(split, self.lines)
         chosen = [row for row in rows if self.shown(dict(zip(names, row, strict=True)))]
-        places = [names.index(name) for name in self.columns or names]
+        places = [place for place, name in enumerate(names) if name not in self.hidden]
         if chosen:
             for row in (names, ["---"] * len(names), *chosen):
                 yield f"| {' | '.join(row[place] for place in places)} |"

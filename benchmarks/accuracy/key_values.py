@@ -149,7 +149,8 @@ def average(errors: Errors, name: str, measure: int) -> float:
 
 def by_population(name: str, lines: Iterable[str], shown: Mapping[str, str]) -> Table:
     """All rows; the page has those with some cells."""
-    return Table(f"accuracy_privkv_{name}", tuple(lines), lambda row: shown.items() <= row.items())
+    name = f"accuracy_privkv_{name}"
+    return Table(name, tuple(lines), lambda row: shown.items() <= row.items(), tuple(shown))
 
 
 def by_epsilon() -> Iterator[str | Table]:
@@ -251,8 +252,9 @@ def by_people() -> Iterator[str | Table]:
     attribute = in_rounds(2.0)
     yield f"### By number of people: epsilon 2, {len(REPEATS)} repeats"
     yield ""
-    yield "MSE(f) times 10^4. Table 5 prints n in units of 10^4, but all of its numbers except those of"
-    yield "its last row fit thousands: EM / PrivKV / PrivKVM as printed are beside, read either way."
+    yield "MSE(f) times 10^4. Table 5 prints n in units of 10^4, but all of its numbers except those of its"
+    yield "last row fit thousands: EM / PrivKV / PrivKVM as printed are beside, read either way. The page"
+    yield "has the Gauss population; the file has all three."
     yield ""
     rows = header(["population", "n", *METHODS, "printed, n in thousands", "printed, n in 10^4"])
     ratios: dict[int, dict[int, list[float]]] = {1_000: {}, 10_000: {}}

@@ -87,7 +87,8 @@ def compared(cells: list[dict[str, Floats]], other: str) -> str:
 
 def shown_rows(mechanism: str, lines: Iterable[str]) -> Table:
     """All rows of a mechanism; the page has those of epsilon 1."""
-    return Table(f"accuracy_merging_{mechanism}", tuple(lines), lambda row: row["epsilon"] == "1.0")
+    name = f"accuracy_merging_{mechanism}"
+    return Table(name, tuple(lines), lambda row: row["epsilon"] == "1.0", ("epsilon",))
 
 
 def table(

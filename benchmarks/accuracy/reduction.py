@@ -74,7 +74,8 @@ def measured(people: int) -> Errors:
 
 def shown_rows(people: int, lines: Iterable[str]) -> Table:
     """All rows of a number of people; the page has those of epsilon 1."""
-    return Table(f"accuracy_reduction_{people}", tuple(lines), lambda row: row["epsilon"] == "1.0")
+    name = f"accuracy_reduction_{people}"
+    return Table(name, tuple(lines), lambda row: row["epsilon"] == "1.0", ("epsilon",))
 
 
 def table(people: int, errors: Errors) -> Table:

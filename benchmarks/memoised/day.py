@@ -303,6 +303,10 @@ def held_by_cell(
     return by_cell
 
 
+#: Alike in all rows of the page.
+HIDDEN = ("epsilons", "people", "values")
+
+
 def shown(row: Mapping[str, str]) -> bool:
     """The rows of the page: 2,000 people of one value, at the smaller epsilons, who remember or do not."""
     page = {"epsilons": "2, 1", "people": f"{PEOPLE[0]:,}", "values": FLEETS[0][1]}
@@ -339,7 +343,7 @@ def section(runs: int, minutes: float) -> Iterator[str | Table]:
     yield from HEAD.splitlines()
     yield f"Of {len(rows)} rows, {outside} {'has' if outside == 1 else 'have'} less than {LEAST:.0%}."
     yield ""
-    yield Table("memoised_day", (COLUMNS, "| --- " * 12 + "|", *rows), shown)
+    yield Table("memoised_day", (COLUMNS, "| --- " * 12 + "|", *rows), shown, HIDDEN)
 
 
 COLUMNS = (

@@ -190,13 +190,13 @@ def told(rows: Sequence[str], runs: int) -> Iterator[str | Table]:
     """The part, from the rows of its table."""
     lifetime, epsilon = BUDGETS[-1]
     most = {"mechanism": MECHANISMS[0], "epsilons": f"{lifetime:g}, {epsilon:g}"}
-    shown = "noise", "people", "values", "by user", "error", "width", "added", "of the people", "published"
+    hidden = "mechanism", "epsilons", "first by user", "first added"
     yield from HEAD.splitlines()
     yield f"Each row has {runs:,} runs. The page has `{MECHANISMS[0]}` with epsilon {epsilon:g} a window and"
     yield f"{lifetime:g} for life, where the reports of two windows depend most on each other."
     yield ""
     lines = (COLUMNS, "| --- " * len(split(COLUMNS)) + "|", *rows)
-    yield Table("memoised_differences", lines, lambda row: most.items() <= row.items(), shown)
+    yield Table("memoised_differences", lines, lambda row: most.items() <= row.items(), hidden)
     held = [dict(zip(split(COLUMNS), map(_percent, split(row)), strict=True)) for row in rows]
     least = {name: min(own[name] for own in held) for name in split(COLUMNS)}
     yield ""

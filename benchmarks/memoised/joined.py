@@ -22,6 +22,7 @@ from benchmarks.memoised.day import (
     BUCKETS,
     CATEGORIES,
     COMPARED,
+    HIDDEN,
     HOURS,
     WANTED,
     Cell,
@@ -271,7 +272,8 @@ def told(rows: Sequence[str]) -> Iterator[str | pages.Table]:
         yield f"With {people} people, intervals of shares of categories hold those of the population in"
         yield f"{min(held)}% to {max(held)}%."
     yield ""
-    yield pages.Table("memoised_joined_day", (COLUMNS, "| --- " * len(names) + "|", *rows), shown)
+    lines = (COLUMNS, "| --- " * len(names) + "|", *rows)
+    yield pages.Table("memoised_joined_day", lines, shown, HIDDEN)
 
 
 def _row(cell: Cell, kind: str, held: list[dict[str, float]]) -> list[str]:

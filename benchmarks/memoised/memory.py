@@ -213,7 +213,9 @@ def wrong_fleets(rows: Sequence[str]) -> pages.Table:
     """All rows; the page has those of one number of windows."""
     names = f"| clients | mechanism | windows | {' | '.join(f'{n:,}' for n in PEOPLE)} |"
     lines = (names, "| --- " * (3 + len(PEOPLE)) + "|", *rows)
-    return pages.Table("memoised_wrong_fleets", lines, lambda row: row["windows"] == str(WINDOWS[2]))
+    return pages.Table(
+        "memoised_wrong_fleets", lines, lambda row: row["windows"] == str(WINDOWS[2]), ("windows",)
+    )
 
 
 HEAD = f"""\

@@ -93,7 +93,7 @@ def shown(row: Mapping[str, str]) -> bool:
 
 def cases(lines: tuple[str, ...]) -> Table:
     """All cases; the page has some."""
-    return Table("solvers_fixed_points", lines, shown)
+    return Table("solvers_fixed_points", lines, shown, ("epsilon",))
 
 
 def section() -> list[str | Table]:

@@ -55,7 +55,7 @@ def test_a_file_has_all_rows_and_the_page_those_that_are_shown(tmp_path: Path) -
     def first(row: Mapping[str, str]) -> bool:
         return row["name"] == "a, b"
 
-    show(["# Title", "", Table("some", LINES + ROWS, first, ("name", "share"))], tmp_path / "page.md")
+    show(["# Title", "", Table("some", LINES + ROWS, first, ("error", "note"))], tmp_path / "page.md")
     assert (tmp_path / "page.md").read_text() == (
         "# Title\n\n| name | share |\n| --- | --- |\n| a, b | 95.5% |\n\n"
         "1 of 2 rows; all rows and columns are in [measured/some.csv](measured/some.csv).\n"
