@@ -129,10 +129,9 @@ def randomised_response(domain: Categories, shares: Floats) -> Iterator[str]:
     yield f"## Categories: IRS incomes, n = {PEOPLE:,}, GRR, seeds 0 to {len(SEEDS) - 1}"
     yield ""
     yield f"People are drawn from the {domain.size} shares of returns by state and size class of income"
-    yield "(N02650). Mean absolute errors against the sample's own shares, times 10^3. The released code"
-    yield "was measured on a table of 222 categories of these incomes that cannot be rebuilt exactly, and"
-    yield "is less even (see its uniform guess): its column shows the order of methods, not the errors to"
-    yield "expect."
+    yield "(N02650). Mean absolute errors against the sample's own shares, times 10^3. The released code was"
+    yield "measured on a table of 222 categories of these incomes that cannot be rebuilt exactly, and is less"
+    yield "even (see its uniform guess): its column shows the order of methods, not the errors to expect."
     yield ""
     names = [f"epsilon {epsilon}" for epsilon in EPSILONS]
     yield from header(["estimator", *names, "released code, K = 222"])
@@ -207,8 +206,8 @@ def mechanisms(domain: Categories, shares: Floats) -> Iterator[str]:
         for end in (min, max)
     )
     yield f"MR's error is {least:.2f} to {most:.2f} of EM's, GRR aside. EM of OUE, SUE and OLH with any seed"
-    yield "is of a composite likelihood, and goes to its fixed point; that of OLH's family and of Hadamard"
-    yield "is exact, and stops early."
+    yield "is of a composite likelihood, and goes to its fixed point; that of OLH's family and of Hadamard is"
+    yield "exact, and stops early."
 
 
 def few_people(domain: Categories, shares: Floats) -> Iterator[str]:
