@@ -16,11 +16,12 @@ SIZES = (10, 100)
 
 
 SQUARED_ERRORS = """\
-The mean squared error of unbiased shares of one window, with the exact chain, relative to that with the
-constants of released code (multi-freq-ldpy 0.2.5 and LOLOHA) at equal epsilons. Shares are in proportion
-to 1/k. OLOLOHA has another number g of hash values; both draw any seed. `what is left` is the epsilon of
-a window that the released constants reach. The numbers are of closed forms. Released L-OSUE and L-SUE are
-exact, with a ratio of 1.
+The table compares two clients at equal epsilons: one with the exact chain, and one with the constants of
+released code (multi-freq-ldpy 0.2.5 and LOLOHA). `ratio of errors` is the mean squared error of unbiased
+shares of one window with the first, relative to that with the second. Shares are in proportion to 1/k.
+OLOLOHA has another number g of hash values; both draw any seed. `what is left` is the epsilon of a window
+that the released constants reach. The numbers are of closed forms. Released L-OSUE and L-SUE are exact,
+with a ratio of 1.
 
 """
 ERRORS = (
