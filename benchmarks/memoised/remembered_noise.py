@@ -220,9 +220,9 @@ def wrong_fleets(rows: Sequence[str]) -> pages.Table:
 
 HEAD = f"""\
 ## Do clients remember? What the tests see
-`python -m benchmarks.memoised.remembered_noise --write docs/memoised.md` writes this section, and can be stopped
-and started again. Windows are [joined](over_time.md#joined-windows). Epsilon is {EPSILON:g} a window and
-{LIFETIME:g} for life. Values have {CATEGORIES} categories, with shares in proportion to 1/k. Every user
+`python -m benchmarks.memoised.remembered_noise --write docs/memoised.md` writes this section, and can be
+stopped and started again. Windows are [joined](over_time.md#joined-windows). Epsilon is {EPSILON:g} a window
+and {LIFETIME:g} for life. Values have {CATEGORIES} categories, with shares in proportion to 1/k. Every user
 has a report in each window. The benchmark draws counts by user from the constants of the two steps;
 `tests/over_time/test_remembered_noise.py` takes reports of clients through the pipeline. [Decision
 52](decisions/52-memory.md) says how the tests work.
