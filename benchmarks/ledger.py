@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from ldpbeam.answers.periods import added_up
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output
 from ldpbeam.over_time.received import Received
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile
 from ldpbeam.pipelines.runs.ledger_sums import read_sums, write_sums
-from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output
 from ldpbeam.schemas.outputs.ledger_format import About, bits_for, write_rows
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint

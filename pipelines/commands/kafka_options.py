@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.kafka import topic_of
-from ldpbeam.pipelines.graphs.engines import EngineRequest
+from ldpbeam.runners.engines import EngineRequest
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 
 

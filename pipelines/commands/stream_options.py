@@ -6,27 +6,26 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ldpbeam.answers.costs import refuse_endless
+from ldpbeam.command_line.checks import (
+    check_partitions,
+    check_reachable,
+    check_service,
+    duration_of,
+    renamed_of,
+    study_of,
+)
 from ldpbeam.errors import UserError
-from ldpbeam.inputs.costs import refuse_endless
+from ldpbeam.folders.output import Output
 from ldpbeam.inputs.kafka import SCHEME, KafkaRequest, topic_at
 from ldpbeam.inputs.kafka_brokers import EARLIEST
 from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of
 from ldpbeam.pipelines.commands.kafka_options import kafka_config, kafka_topic
-from ldpbeam.pipelines.commands.options import (
-    check_partitions,
-    check_reachable,
-    check_service,
-    duration_of,
-    engine_request,
-    renamed_of,
-    study_of,
-)
-from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.feed import FeedRequest
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
-from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.dead_letters import Disclosure

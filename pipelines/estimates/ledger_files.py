@@ -10,11 +10,11 @@ from rich.console import Console
 from ldpbeam.answers import ledger, periods
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
+from ldpbeam.folders.read import read_ledgers
 from ldpbeam.over_time.spent import PeriodSpent
-from ldpbeam.pipelines.estimates.read import read_ledgers
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.ledger_sums import read_sums, user_reports, write_sums
-from ldpbeam.pipelines.runs.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry

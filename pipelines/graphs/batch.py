@@ -10,8 +10,7 @@ import apache_beam as beam
 
 from ldpbeam.answers.solve import sort_key
 from ldpbeam.beam.solve_windows import Solve
-from ldpbeam.pipelines.runs.ledger_folder import keeping
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     LEDGER_PARTS,
@@ -19,6 +18,7 @@ from ldpbeam.pipelines.runs.output import (
     WORKER_ESTIMATES,
     Output,
 )
+from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.reports.columns import Columns

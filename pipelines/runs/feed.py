@@ -14,8 +14,8 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError, without_number
+from ldpbeam.folders.output import named_in_errors
 from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination
-from ldpbeam.pipelines.runs.output import named_in_errors
 from ldpbeam.pipelines.runs.ownership import held
 from ldpbeam.pipelines.runs.replays import Continued, check_topic
 from ldpbeam.pipelines.runs.stream_runs import runs_in

@@ -18,8 +18,8 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError, naming
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output, delete, files_in
 from ldpbeam.over_time.received import Received, distinct
-from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output, delete, files_in
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.schemas.outputs.ledger_format import (
     MOST_BITS,

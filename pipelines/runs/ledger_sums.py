@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.errors import naming
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output, files_in
 from ldpbeam.over_time.received import UserReports, counted, negative, summed
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bits_at_once, shares_windows, users_in_turn
-from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output, files_in
 from ldpbeam.schemas.outputs.ledger_format import About, bits_for, read_about, read_rows, write_rows
 from ldpbeam.study import Study
 from ldpbeam.transforms.storage import make_folder, open_raw, replacing

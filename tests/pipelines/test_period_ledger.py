@@ -17,6 +17,7 @@ from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Price, Run, l
 import ldpbeam as ldp
 from ldpbeam.answers.periods import added_up
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import Output
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.over_time.received import Received, counted, distinct
 from ldpbeam.over_time.spent import PeriodSpent
@@ -34,7 +35,6 @@ from ldpbeam.pipelines.runs.ledger_folder import (
 )
 from ldpbeam.pipelines.runs.ledger_sums import read_sums, write_sums
 from ldpbeam.pipelines.runs.locks import locked
-from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study

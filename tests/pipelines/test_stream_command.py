@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from ldpbeam.command_line import checks as options
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.commands import options
 from ldpbeam.pipelines.commands import stream as stream_command
-from ldpbeam.pipelines.graphs import engines
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.feed import FeedRequest, open_feed
+from ldpbeam.runners import engines
 from ldpbeam.schemas.reports.columns import Columns
 
 SUBSCRIPTION, TOPIC = "projects/ldp-test/subscriptions/reports", "projects/ldp-test/topics/reports"
