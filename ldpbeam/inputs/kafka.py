@@ -146,7 +146,7 @@ def topic_at(option: str, text: str, config: str | None) -> KafkaTopic:
     """The topic that ``kafka://BROKERS/TOPIC`` names.
 
     Raises:
-        UserError: as of :func:`topic_of`.
+        UserError: where :func:`topic_of` raises one.
     """
     brokers, _, topic = text.removeprefix(SCHEME).partition("/")
     if "@" in text:

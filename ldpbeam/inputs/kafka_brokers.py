@@ -1,4 +1,4 @@
-"""Questions to the brokers of a topic of Kafka; who gets no answer is told why, and what to do."""
+"""Questions to Kafka's brokers; without an answer, the error says why, and what to do."""
 
 from __future__ import annotations
 

@@ -21,16 +21,16 @@ from ldpbeam.folders.output import (
     snapshots_in,
 )
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
-from ldpbeam.pipelines.runs.received import keeping
+from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
 from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
+from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.outputs.panes import Publish, WritePaneEstimates, WritePaneStatistics
-from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed

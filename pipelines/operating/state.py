@@ -128,7 +128,7 @@ class Watched:
         return self.waiting()
 
     def waiting(self) -> str | None:
-        """How many windows wait for an engine in this process, as a sentence; None if none do."""
+        """How many windows wait for an engine in this process, as a sentence; None without any."""
         windows = self._waiting()
         return in_words(windows) if windows else None
 

@@ -106,7 +106,7 @@ def open_feed(
         columns: the columns that are read.
         output: the output folder, whose journals say what earlier runs have read.
         run: the name of this run.
-        continues: what an earlier process of the run left that matters to the feed; None if none did.
+        continues: what an earlier process of the run left that matters to the feed; None in the first.
 
     Raises:
         UserError: if the feed cannot be reached.

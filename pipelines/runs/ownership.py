@@ -177,7 +177,7 @@ def _alone(job: Output, overwrite: bool, inputs: Sequence[str]) -> Iterator[None
     owner(job, NOBODY, overwrite)
     about = {**NOBODY.mark_of(job), "input": list(inputs)}
     with named_in_errors(job.output):
-        # The mark comes first: where this is killed, what is left is of no run that is complete.
+        # Write the mark first: a killed run then never looks complete.
         write_json(job.path(RUN), {**about, "complete": False})
         clear(job)
         # Runs that were killed leave half-written files; no other run writes here now.

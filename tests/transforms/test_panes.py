@@ -29,8 +29,8 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
-from ldpbeam.transforms.windows.keys import WindowKey
 from ldpbeam.transforms.windows.panes import Earlier, _Window
+from ldpbeam.transforms.windows.piece_keys import WindowKey
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 WINDOW = (0, 10_000)

@@ -95,7 +95,7 @@ class OpenFeed(ABC):
 
     @property
     def silences(self) -> Mapping[int, int | None]:
-        """By partition, a time by which everything published had been taken; None if none is known.
+        """By partition, a time by which everything published had been taken; None if the feed cannot know.
 
         It is on the clock :func:`elapsed`. A feed without partitions has one, 0, with :attr:`silent`.
         """

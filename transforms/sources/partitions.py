@@ -1,7 +1,7 @@
 """The watermark of a feed with partitions: none holds up the others, and none pushes them.
 
 Each partition has a :class:`Watermark` of its own, its *claim*. The watermark of the feed is the least of the
-claims. Two rules keep a partition in which nothing arrives, or nothing honest, from holding up the rest:
+claims. Two rules keep an idle or dishonest partition from blocking the others:
 
 - A partition without a report makes no claim, once it is known that all that was published there by some time
   was taken.
@@ -75,8 +75,8 @@ class Watermarks:
 
         Args:
             elapsed: the present.
-            silences: by partition, a time before which everything was taken that was published; None if none
-                is known.
+            silences: by partition, a time before which everything was taken that was published; None if
+                the feed cannot know.
             uncommitted: as for :meth:`at`.
         """
         for partition, silent in silences.items():

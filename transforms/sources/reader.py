@@ -35,7 +35,8 @@ class Taken(NamedTuple):
 
     Attributes:
         batch: the batch.
-        watermark: the watermark by which its reports are late, in epoch milliseconds; None before any.
+        watermark: the watermark that decides which of its reports are late, in epoch milliseconds; None
+            before any.
         arrival: how it came; None outside of a stream of ours.
     """
 

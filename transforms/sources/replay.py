@@ -1,4 +1,4 @@
-"""What a process that reads a feed again knows of the one before, so that each report has the same fate.
+"""What an earlier process did, so that reading a feed again treats each report the same.
 
 Whether a report is late or out of range depends on the watermark, the clock and the anchors when its batch
 was taken. So these are written to the journal as *steps*, which hold from an offset of a partition on. They
@@ -30,7 +30,7 @@ class Replay:
         counted: (partition, the offset up to which what became of batches outside of windows is counted).
         taken: (partition, the offset up to which batches were committed), at least ``counted``.
         steps: (partition, its steps in order).
-        settled: the event time up to which windows have settled; None if none has.
+        settled: the event time up to which windows have settled; None if no window has.
         watermark: the last watermark.
     """
 

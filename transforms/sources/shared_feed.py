@@ -120,9 +120,9 @@ class SharedFeed:
                 self.positions[pending.partition] = pending.offsets.after
 
     def oldest_expected(self, partition: int, times: NDArray[np.int64]) -> int | None:
-        """The oldest event time that is expected, of a batch that is about to be taken; None if none is.
+        """The oldest expected event time of a batch that is about to be taken; None if there is none.
 
-        The others hold no watermark.
+        Unexpected times do not hold the watermark back.
         """
         with self._lock:
             expected = self._watermarks.expected(partition)

@@ -153,7 +153,7 @@ class Claims(NamedTuple):
 
     Attributes:
         each: the claim of each partition that has one.
-        least: the least that a partition counts as; None if none counts.
+        least: the least that a partition counts as; None if no partition claims one.
         waits: whether a partition holds up all others, because nothing is known of it yet.
         idle: for how many milliseconds nothing is known to have arrived.
     """

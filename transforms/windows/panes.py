@@ -30,7 +30,7 @@ from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
-from ldpbeam.transforms.windows.keys import WindowKey
+from ldpbeam.transforms.windows.piece_keys import WindowKey
 from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
