@@ -23,12 +23,12 @@ from ldpbeam.folders.output import Output, run_name
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.inputs.kafka import span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
-from ldpbeam.inputs.keys import disclosure_of
+from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
 from ldpbeam.pipelines.commands.kafka_options import kafka_topic
 from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
-from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.study import Study
@@ -52,7 +52,7 @@ class Request:
         compared: the attribute that is compared with them.
         overwrite: whether the outputs of another run are replaced.
         stop_for_damage: whether a damaged file ends the run.
-        max_bad_fraction: more bad input than this share is told by the exit code.
+        max_bad_fraction: more bad input than this share changes the exit code.
         processes: how many processes compute estimates; None for one per core.
     """
 

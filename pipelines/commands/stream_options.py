@@ -19,12 +19,12 @@ from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.inputs.kafka import SCHEME, KafkaRequest, topic_at
 from ldpbeam.inputs.kafka_brokers import EARLIEST
-from ldpbeam.inputs.keys import disclosure_of
+from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of
 from ldpbeam.pipelines.commands.kafka_options import kafka_config, kafka_topic
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.received import ledger_key
+from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
