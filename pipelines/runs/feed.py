@@ -212,7 +212,7 @@ def _kafka(
         read = checksums_before(output)
     reached = reach(asked, positions, read)
     check_topic(output, asked.topic, reached.identity)
-    taken = positions if run is None else dict(run.replay.taken)
+    taken = positions if run is None else run.replay.taken
     ends = {each: min(offset, reached.ends.get(each, 0)) for each, offset in taken.items()}
     new = {each: end for each, end in ends.items() if end < taken[each]} | dict(reached.new)
     # Where a log has lost its end, no offset is known to have the message that was there.
