@@ -20,10 +20,10 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
-from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.panes import Earlier, Panes
 from ldpbeam.transforms.windows.split import LeaveOutside
+from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import EVERYTHING, Span
 

@@ -159,12 +159,12 @@ def randomised_response(domain: Categories, shares: Floats) -> Iterator[str]:
         yield line + "."
     yield ""
     yield "MR in these sentences is as published."
-    yield "The paper has MR 10-30% under EM (VI-C). That does not reproduce on these data. In the released"
-    yield "code's numbers it is there against EM of 1400 iterations at epsilon 1 and 2, and all but gone"
-    yield "there against the exact mle, where EM ends: their EM has not converged. These shares are evener,"
-    yield "and it is the other way round: what stops near the uniform guess is better than the exact mle. em"
+    yield "The paper has MR 10-30% under EM (VI-C). That does not reproduce on these data. The released"
+    yield "code's numbers have MR under EM of 1400 iterations at epsilon 1 and 2, and hardly under the exact"
+    yield "mle, which is where EM ends: their EM has not converged. The shares here are more even, and what"
+    yield "stops near the uniform guess is better than the exact mle. em alone is"
     early = ", ".join(ratio(errors[CONVERGED][service], errors["mle"][service]) for service in iterations)
-    yield f"alone is {early} of the mle's error, so what MR gains on the mle is gained by stopping early."
+    yield f"{early} of the mle's error, so what MR gains on the mle is gained by stopping early."
     best = [min(errors, key=lambda name: float(np.mean(errors[name][service]))) for service in iterations]
     guess = [ratio(errors["norm_sub"][service], errors["uniform guess"][service]) for service in iterations]
     yield f"Best at each epsilon: {'; '.join(best)}."

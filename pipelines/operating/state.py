@@ -15,10 +15,10 @@ from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.feeds import elapsed
-from ldpbeam.transforms.sources.journal import asked_to_stop, named_windows
 from ldpbeam.transforms.sources.lag import Lag
+from ldpbeam.transforms.state.journal import asked_to_stop, named_windows
 from ldpbeam.transforms.storage import read_json
-from ldpbeam.transforms.windows.waiting import in_words, waiting_windows
+from ldpbeam.transforms.windows.timers import in_words, waiting_windows
 
 #: An engine that asks for no reports for this long, in milliseconds, is taken to be stuck.
 STUCK = 10 * 60_000

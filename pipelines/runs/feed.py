@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError, without_number
 from ldpbeam.folders.output import named_in_errors
@@ -21,15 +20,15 @@ from ldpbeam.pipelines.runs.replays import Continued, check_topic
 from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.printing import note, warn
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
-from ldpbeam.transforms.sources.journal import RUNS, checksums_before, ended_at, positions_before
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
-from ldpbeam.transforms.storage import literal
+from ldpbeam.transforms.state.decoding import left_on_record
+from ldpbeam.transforms.state.files import run_folder
+from ldpbeam.transforms.state.journal import checksums_before, ended_at, positions_before
 from ldpbeam.windows import FAR
 
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
@@ -116,9 +115,7 @@ def open_feed(
         reach_destination(asked.publish_to)
     with _subscription(asked, output, run) as (subscription, lease):
         with named_in_errors(output):
-            folder = FileSystems.join(output, RUNS, run)
-            suspects = left_on_record(FileSystems.join(literal(output), RUNS, "*"))
-            done = done_before(output, RUNS)
+            folder, suspects, done = run_folder(output, run), left_on_record(output), done_before(output)
         if asked.kafka is not None:
             left = tuple(sorted(suspects.items()))
             yield _kafka(asked.kafka, columns, output, folder, left, continues)
@@ -173,7 +170,7 @@ def _subscription(asked: FeedRequest, output: str, run: str) -> Iterator[tuple[s
             for earlier in runs_in(output):
                 with (
                     contextlib.suppress(UserError, exceptions.NotFound),
-                    held(FileSystems.join(output, RUNS, earlier), alone=True),
+                    held(run_folder(output, earlier), alone=True),
                 ):
                     if client.get_subscription(subscription=name + earlier, **patience).topic == asked.topic:
                         name += earlier

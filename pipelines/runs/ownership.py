@@ -19,6 +19,7 @@ from ldpbeam.folders.output import (
     DEAD_LETTERS,
     FORMAT,
     RUN,
+    RUNS,
     STATISTICS,
     STUDY,
     Output,
@@ -31,7 +32,6 @@ from ldpbeam.folders.output import (
     write_json,
 )
 from ldpbeam.pipelines.runs.locks import LOCK, locked
-from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, read_json
 
 

@@ -15,7 +15,7 @@ from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.sources.arrivals import opened_windows
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.journal import OpenWindow
+from ldpbeam.transforms.state.records import OpenWindow
 from ldpbeam.transforms.windows.fold import JoinedFold
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import WindowKey

@@ -12,21 +12,19 @@ from typing import IO
 
 import pytest
 
-from ldpbeam.transforms.sources import journal as stage
-from ldpbeam.transforms.sources.feeds import Offsets
-from ldpbeam.transforms.sources.journal import (
+from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.state import files as stage
+from ldpbeam.transforms.state.files import STEPS
+from ldpbeam.transforms.state.journal import (
     Journal,
-    OpenWindow,
-    Stop,
     ask_to_stop,
-    left_by,
     lost_before,
     named_windows,
     positions_before,
     stopped_at,
 )
-from ldpbeam.transforms.sources.replay import Step
-from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.state.records import Offsets, OpenWindow, Step
+from ldpbeam.transforms.windows.timers import Stop
 
 HOUR = 3_600_000
 #: Before every event time: nothing had arrived when the run was asked to stop.
@@ -70,10 +68,9 @@ def test_steps_are_in_a_file_of_their_partition_which_commits_do_not_write_again
         path.unlink()
     own.name([window(1)], HOUR, [Offsets(0, 7, 9)])
     own.record(0, [Step(7, None, HOUR), Step(9, HOUR, 2 * HOUR)])
-    left = left_by(str(tmp_path), "run-1")
-    assert left is not None
-    assert left.steps == [(0, [[7, None, HOUR, []], [9, HOUR, 2 * HOUR, []]])]
-    assert left.positions == {0: 9, 1: 3}
+    (steps,) = STEPS.each(own.folder).values()
+    assert steps == (0, (Step(7, None, HOUR), Step(9, HOUR, 2 * HOUR)))
+    assert positions_before(str(tmp_path)) == {0: 9, 1: 3}
 
 
 def test_a_window_that_stands_there_is_not_written_again(tmp_path: Path) -> None:
@@ -175,8 +172,8 @@ def test_the_stop_mark_stays_when_windows_are_named_at_the_same_moment(
     stopping = threading.Thread(target=own.stop, args=(HOUR,))
 
     @contextlib.contextmanager
-    def slowly(path: str) -> Iterator[IO[bytes]]:
-        with write(path) as stream:
+    def slowly(path: str, **how: bool) -> Iterator[IO[bytes]]:
+        with write(path, **how) as stream:
             yield stream
             if not stopping.ident:
                 stopping.start()
@@ -194,7 +191,7 @@ class DiskFullError(OSError):
 
 
 @contextlib.contextmanager
-def full_disk(path: str) -> Iterator[IO[bytes]]:
+def full_disk(path: str, **_: bool) -> Iterator[IO[bytes]]:
     raise DiskFullError(path)
     yield
 
@@ -235,7 +232,7 @@ def test_an_output_folder_may_be_called_like_a_pattern(name: str, tmp_path: Path
 def test_a_timer_that_only_the_stop_fires_lies_after_the_watermark_of_the_stop(
     watermark: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ldpbeam.transforms.sources.journal.LOOKING_SECONDS", 0.0)
+    monkeypatch.setattr("ldpbeam.transforms.windows.timers.LOOKING_SECONDS", 0.0)
     stop = Stop(str(tmp_path), "run-1")
     ask_to_stop(str(tmp_path), "run-1")
     assert not stop.is_before(timestamp(9 * HOUR)), "the reader has not stopped yet"

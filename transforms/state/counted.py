@@ -13,10 +13,10 @@ their messages again. So that each report counts once, counts have origins:
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ldpbeam.transforms.reports.counts import (
     DEAD_LETTERS,
@@ -103,9 +103,9 @@ class RunningAccounting:
         for counts in self.open.values():
             yield from counts.items()
 
-    def to_json(self) -> bytes:
+    def to_json(self) -> dict[str, Any]:
         """Everything, as :meth:`of_json` reads it."""
-        content = {
+        return {
             "settled": self.settled,
             "ended": self.ended,
             "positions": sorted(self.positions.items()),
@@ -117,12 +117,10 @@ class RunningAccounting:
             ],
             "open": [[*window, counts] for window, counts in sorted(self.open.items())],
         }
-        return json.dumps(content).encode()
 
     @classmethod
-    def of_json(cls, encoded: bytes) -> RunningAccounting:
+    def of_json(cls, content: Mapping[str, Any]) -> RunningAccounting:
         """What :meth:`to_json` gave."""
-        content = json.loads(encoded)
         batches: dict[int, dict[int, tuple[int, Counter[str]]]] = {}
         for partition, first, after, counts in content["batches"]:
             batches.setdefault(partition, {})[first] = (after, Counter(counts))

@@ -9,15 +9,14 @@ off the record.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.transforms.patterns import matching
-from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
+from ldpbeam.transforms.state.files import DECODING
+from ldpbeam.transforms.storage import literal
 
 #: The reason of the dead letter of a message that crashed the process alone.
 DEFEATED = "defeated_decoder"
@@ -26,27 +25,20 @@ PROBLEM = "the process that decoded this message ended before it had finished"
 ENDS = 2
 #: Messages that were on record with more than this many are decoded again in groups of at most this many.
 TOGETHER = 100
-_NAME = "decoding-{}.json"
 
 
-def left_on_record(folder: str) -> dict[str, int]:
+def left_on_record(output: str) -> dict[str, int]:
     """The ids of messages whose decoding did not finish, with the least number decoded together with each.
 
     The number includes the message. It is 0 for one with which :data:`ENDS` processes ended alone.
 
     Args:
-        folder: the folder of a run, or a Beam pattern that matches the folders of several runs.
+        output: the output folder of the runs.
 
     Raises:
         ValueError: if a record is damaged.
     """
-    return _least(_records(folder).values())
-
-
-def _records(folder: str) -> dict[str, list[str]]:
-    """The ids in each record, by its path."""
-    found = matching(FileSystems.join(folder, _NAME.format("*")))
-    return {entry.path: read_json(entry.path)["messages"] for entry in found}
+    return _least(DECODING.of_all_runs(output))
 
 
 def _least(records: Iterable[Sequence[str]]) -> dict[str, int]:
@@ -68,11 +60,11 @@ class Record:
     def __init__(self, folder: str, earlier: Mapping[str, int]) -> None:
         self._folder = folder
         # A reader that is made again in the same run, after a crash, takes over the records left by the last.
-        self._left = {path: set(ids) for path, ids in _records(literal(folder)).items()}
+        self._left = {path: set(ids) for path, ids in DECODING.each(folder).items()}
         self.suspects = dict(earlier)
         for message, least in _least(map(list, self._left.values())).items():
             self.suspects[message] = min(least, earlier.get(message, least))
-        self._path = FileSystems.join(folder, _NAME.format(uuid.uuid4().hex))
+        self._name = uuid.uuid4().hex
 
     def clear(self, messages: Iterable[str]) -> None:
         """Stop suspecting messages that were decoded, and delete the records that have no other message."""
@@ -88,12 +80,9 @@ class Record:
     @contextmanager
     def of(self, messages: Sequence[str]) -> Iterator[None]:
         """Keep message ids on record during the block; at its end they are off it, also after an error."""
-        make_folder(self._folder)
-        # Not durable: the record is for a process that ends, and not for a machine that does.
-        with replacing(self._path, private=True, durable=False) as stream:
-            stream.write(json.dumps({"messages": list(messages)}).encode() + b"\n")
+        DECODING.write(self._folder, messages, self._name)
         try:
             yield
         finally:
-            FileSystems.delete([literal(self._path)])
+            FileSystems.delete([literal(DECODING.path(self._folder, self._name))])
         self.clear(messages)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import (
     DEAD_LETTERS,
     DUPLICATES,
@@ -19,6 +18,7 @@ from ldpbeam.transforms.reports.counts import (
     of_window,
     with_origin,
 )
+from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.windows import Windows
 
 WINDOWS = Windows(10, 10, allowed_lateness=5)
