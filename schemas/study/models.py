@@ -24,7 +24,7 @@ from ldpbeam.study import MOST_WINDOWS
 from ldpbeam.windows import FAR, Span, Windows
 
 #: The format of study files.
-FORMAT = 1
+FORMAT: Literal[1] = 1
 #: The names of studies, attributes, services, versions and estimates.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
