@@ -25,7 +25,7 @@ from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
-from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
+from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
@@ -180,11 +180,10 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS), continued=again)
     )
     assert study.windows is not None
-    recounting = Recounting(study.windows, job.output, job.run) if again else None
     _ = (
         (read[COUNTS], counted.counts, written[COUNTS], unsolved, letters, emitted)
         | "Counts" >> beam.Flatten()
-        | "WriteAccounting" >> WriteRunningAccounting(job.folder, recounting)
+        | "WriteAccounting" >> WriteRunningAccounting(job.output, job.run, study.windows if again else None)
     )
 
 
