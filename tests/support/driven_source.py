@@ -15,7 +15,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources import reader, shared_feed, source
-from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
+from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, FeedState, OpenFeed
 from ldpbeam.transforms.sources.journal import OpenWindow, named_windows, stopped_at
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reading import Reading
@@ -58,12 +58,9 @@ class Opened(OpenFeed):
         self.at: Mapping[int, int] = {}
 
     @property
-    def positions(self) -> Mapping[int, int]:
-        return self.at
-
-    @property
-    def lag(self) -> Lag | None:
-        return self.said
+    def state(self) -> FeedState:
+        silent = shared_feed.elapsed() if self.answers and not self.arrived else None
+        return FeedState({0: silent}, self.at, lag=self.said)
 
     def take(self) -> FeedBatch | None:
         assert not self.closed
@@ -72,10 +69,6 @@ class Opened(OpenFeed):
     def acknowledge(self, receipts: Sequence[str]) -> None:
         self.before_acknowledging(receipts)
         self.acknowledged += receipts
-
-    @property
-    def silent(self) -> int | None:
-        return shared_feed.elapsed() if self.answers and not self.arrived else None
 
     def close(self) -> None:
         assert not self.closed

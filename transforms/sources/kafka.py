@@ -17,14 +17,23 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.decoding import Record
-from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.feeds import (
+    WHOLE,
+    Feed,
+    FeedBatch,
+    FeedState,
+    Offsets,
+    OpenFeed,
+    Share,
+    elapsed,
+)
 from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksum_of, thinned
 from ldpbeam.transforms.sources.kafka_client import (
     NO_GROUP,
@@ -34,7 +43,7 @@ from ldpbeam.transforms.sources.kafka_client import (
     identity_of,
     passes,
 )
-from ldpbeam.transforms.sources.lag import Ends, Lag, worst
+from ldpbeam.transforms.sources.lag import Ends, worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.windows import FAR
 
@@ -375,32 +384,13 @@ class _Consumed(OpenFeed):
             self._assign(set(listed.partitions))
 
     @property
-    def silent(self) -> int | None:
-        silences = self.silences.values()
-        return min((silence for silence in silences if silence is not None), default=None)
-
-    @property
-    def silences(self) -> Mapping[int, int | None]:
+    def state(self) -> FeedState:
         # A partition counts even if it is not empty: else a client that fills one as fast as it is read would
         # hold up all others.
         with self._lock:
-            return {each: ends.passed(self._positions[each]) for each, ends in self._ends.items()}
-
-    @property
-    def positions(self) -> Mapping[int, int]:
-        with self._lock:
-            return dict(self._positions)
-
-    @property
-    def lost(self) -> int | None:
-        with self._lock:
-            return self._lost
-
-    @property
-    def lag(self) -> Lag | None:
-        with self._lock:
+            silences = {each: ends.passed(self._positions[each]) for each, ends in self._ends.items()}
             lags = [ends.lag(self._positions[each], elapsed()) for each, ends in self._ends.items()]
-        return worst(lags)
+            return FeedState(silences, dict(self._positions), self._lost, worst(lags))
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if self.feed.group is None:

@@ -84,7 +84,7 @@ class SharedFeed:
         self.positions = dict(positions)
         share = Share(number, reading.readers, self.positions, self.journal.last_read)
         self.feed: OpenFeed = reading.feed.open(share)
-        self.journal.begin(self.feed.positions)
+        self.journal.begin(self.feed.state.positions)
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None
@@ -161,7 +161,7 @@ class SharedFeed:
     def reads_again(self) -> bool:
         """Whether it reads what an earlier process had read, so that open windows are not whole yet."""
         return self._arrivals is not None and self._arrivals.reads_again(
-            {**self.positions, **self.feed.positions}
+            {**self.positions, **self.feed.state.positions}
         )
 
     def forget(self) -> None:
@@ -180,7 +180,7 @@ class SharedFeed:
 
     def look(self) -> None:
         """Learn since when the partitions of the feed have been silent, and what other readers say."""
-        silences = self.feed.silences
+        silences = self.feed.state.silences
         with self._lock:
             self._watermarks.look(elapsed(), silences, self._uncommitted())
         if self._reading.readers > 1 and time.monotonic() >= self._hears_at:
@@ -240,7 +240,7 @@ class SharedFeed:
     @property
     def lag(self) -> Lag | None:
         """How far it is behind the server; None before any pull."""
-        lag = self.feed.lag
+        lag = self.feed.state.lag
         if lag is not None:
             return lag
         with self._lock:
