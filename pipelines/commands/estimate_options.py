@@ -14,7 +14,6 @@ from ldpbeam.inputs.kafka import span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.inputs.keys import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
-from ldpbeam.pipelines.commands.kafka_options import kafka_topic
 from ldpbeam.pipelines.commands.options import (
     check_number,
     check_partitions,
@@ -23,6 +22,7 @@ from ldpbeam.pipelines.commands.options import (
     check_reachable,
     check_service,
     engine_request,
+    filled,
     people_columns,
     refuse_all_outside,
     renamed_of,
@@ -31,10 +31,12 @@ from ldpbeam.pipelines.commands.options import (
 )
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.engines import EngineRequest
+from ldpbeam.pipelines.options.sources import BOUNDED, named
 from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.runs.scheduled import Scheduled
+from ldpbeam.pipelines.sources.kafka import topic_in
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
@@ -53,9 +55,8 @@ class Request:
         engine: the engine.
         beam_arguments: the options that only Beam knows.
         people: the people whose true values are compared; None for no comparison.
-        compared: the attribute that is compared with them.
         overwrite: whether the outputs of another run are replaced.
-        stop_for_damage: whether a damaged file ends the run.
+        on_bad_file: ``stop`` or ``skip``: whether a damaged file ends the run.
         max_bad_fraction: more bad input than this share is told by the exit code.
         processes: how many processes compute estimates; None for one per core.
     """
@@ -66,9 +67,8 @@ class Request:
     engine: EngineRequest
     beam_arguments: tuple[str, ...]
     people: People | None
-    compared: str
     overwrite: bool
-    stop_for_damage: bool
+    on_bad_file: str
     max_bad_fraction: float
     processes: int | None
 
@@ -94,18 +94,15 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     source = _source_of(options, tuple(map(reached, options.input or ())), engine)
     inputs = source if isinstance(source, tuple) else source.names
     job, shared = _job_of(options, study, source, inputs, engine.reachable(options.output))
-    return Request(
+    return filled(
+        Request,
+        options,
         job=job,
         shared=shared,
         inputs=inputs,
         engine=engine,
         beam_arguments=tuple(beam_arguments),
         people=people,
-        compared=options.attribute or next(iter(study.attributes)),
-        overwrite=options.overwrite,
-        stop_for_damage=options.on_bad_file == "stop",
-        max_bad_fraction=options.max_bad_fraction,
-        processes=options.processes,
     )
 
 
@@ -171,14 +168,12 @@ def _source_of(
     Raises:
         UserError: if it is not one of them, an option of Kafka has files, or the topic cannot be reached.
     """
-    if bool(patterns) == (options.kafka is not None):
-        raise UserError("name one thing to read: --input FILE, or --kafka BROKERS --topic T")
-    topic = kafka_topic(options, engine, ("topic", "from_offset", "to_offset", "kafka_config"))
-    if topic is None:
+    named(BOUNDED, options)
+    if patterns:
         return patterns
+    topic = topic_in(options, engine)
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
-    end = offset_of("--to-offset", options.to_offset, LATEST)
-    return span_of(topic, begin, end)
+    return span_of(topic, begin, offset_of("--to-offset", options.to_offset, LATEST))
 
 
 def _job_of(
@@ -198,21 +193,19 @@ def _job_of(
     )
     check_stamps(good, study, options.attribute, options.service, hidden=hidden)
     output, shared = _place(options, study, folder, span, inputs, renamed)
-    job = BatchJob(
+    job = filled(
+        BatchJob,
+        options,
         study=study,
         files=good,
         bad_files=bad,
         kafka=source if isinstance(source, KafkaSpan) else None,
         output=output.output,
         run=output.run,
-        attribute=options.attribute,
-        service=options.service,
         renamed=renamed,
         span=span,
         disclosure=disclosure,
-        partitions=options.partitions,
         ledger_key=ledger_key(shared or output, disclosure.user_id_key, shared=shared is not None),
-        estimate_on=options.estimate_on,
     )
     return job, shared
 

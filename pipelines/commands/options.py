@@ -9,6 +9,7 @@ import argparse
 import dataclasses
 import math
 from pathlib import Path
+from typing import Any, TypeVar
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -29,6 +30,8 @@ from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import lacking
 from ldpbeam.transforms.storage import open_raw
 
+_Value = TypeVar("_Value")
+
 
 def study_of(path: str, attribute: str | None = None) -> Study:
     """Read a study from a local file or an object store, and check that it has the attribute if one is given.
@@ -47,12 +50,17 @@ def engine_request(options: argparse.Namespace) -> EngineRequest:
     paths = [("--input", path) for path in getattr(options, "input", None) or ()]
     if getattr(options, "output", None):
         paths.append(("--output", options.output))
-    given = {
-        field.name: getattr(options, field.name)
-        for field in dataclasses.fields(EngineRequest)
-        if field.name != "paths" and hasattr(options, field.name)
-    }
-    return EngineRequest(**given, paths=tuple(paths))
+    return filled(EngineRequest, options, paths=tuple(paths))
+
+
+def filled(kind: type[_Value], options: argparse.Namespace, **others: Any) -> _Value:
+    """A dataclass whose fields have the values of the options of the same name, and others that are given.
+
+    So an option that needs no more than its parser's check reaches whoever holds the value without a line
+    between.
+    """
+    fields = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in vars(options).items() if name in fields} | others)
 
 
 def check_reachable(*paths: str) -> None:

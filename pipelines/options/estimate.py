@@ -5,7 +5,6 @@ from __future__ import annotations
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
-    add_kafka_options,
     add_output_option,
     add_people_options,
     add_privacy_options,
@@ -13,6 +12,7 @@ from ldpbeam.pipelines.options.shared import (
     add_study_option,
     add_unnamed_options,
 )
+from ldpbeam.pipelines.options.sources import BOUNDED, enumerated
 
 #: The default of --max-bad-fraction.
 MAX_BAD_FRACTION = 0.01
@@ -21,17 +21,11 @@ MAX_BAD_FRACTION = 0.01
 def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
     data = parser.add_argument_group(
-        "what is estimated, and where to", "One of --input, and --kafka with --topic."
+        "what is estimated, and where to", f"One of {enumerated(BOUNDED, 'and')}."
     )
     add_study_option(data)
-    data.add_argument("--input", nargs="+", metavar="FILE", help="files of reports, or globs")
-    data.add_argument("--topic", metavar="NAME", help="Kafka: the topic, whose messages are reports")
-    add_kafka_options(data, "where to begin in each partition")
-    data.add_argument(
-        "--to-offset", metavar="WHERE",
-        help="Kafka: where to end: earliest, latest or a time of the brokers (default: latest, as it is when "
-        "the run begins)",
-    )  # fmt: skip
+    for source in BOUNDED:
+        source.add_options(data)
     add_output_option(data)
     data.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
     add_unnamed_options(data)

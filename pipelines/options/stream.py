@@ -5,12 +5,12 @@ from __future__ import annotations
 from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
-    add_kafka_options,
     add_output_option,
     add_privacy_options,
     add_study_option,
     add_unnamed_options,
 )
+from ldpbeam.pipelines.options.sources import STREAMED, enumerated
 from ldpbeam.transforms.windows import PARTITIONS
 
 #: The default of --max-disorder.
@@ -25,25 +25,12 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
     data = parser.add_argument_group(
         "what is read, and where to",
-        "One of --subscription, --topic, --input, and --kafka with --topic. The Pub/Sub server is the one in "
-        "PUBSUB_EMULATOR_HOST, else Google's.",
+        f"One of {enumerated(STREAMED, 'and')}. The Pub/Sub server is the one in PUBSUB_EMULATOR_HOST, else "
+        "Google's.",
     )
     add_study_option(data, "it must have windows")
-    data.add_argument(
-        "--subscription", metavar="NAME", help="projects/P/subscriptions/S, whose messages are reports"
-    )
-    data.add_argument(
-        "--topic", metavar="NAME",
-        help="projects/P/topics/T: subscribe to it for this run alone; or, with --kafka, a topic of Kafka",
-    )  # fmt: skip
-    data.add_argument(
-        "--input", nargs="+", metavar="FILE", help="globs: files of reports, read as they appear"
-    )
-    add_kafka_options(data, "where the first run into the folder begins")
-    data.add_argument(
-        "--group", metavar="NAME",
-        help="Kafka: commit offsets for this group, for those who watch; nothing is read from it",
-    )  # fmt: skip
+    for source in STREAMED:
+        source.add_options(data)
     add_output_option(data)
     data.add_argument(
         "--publish-to", metavar="TOPIC",

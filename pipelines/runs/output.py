@@ -41,10 +41,6 @@ FIT_FOLDER = "fit"
 RUN = "run.json"
 #: In a run's folder: the windows of a stream that may lack reports.
 INCOMPLETE = "incomplete.json"
-#: In the file of a stream of Kafka: its topic.
-TOPIC = "topic"
-#: The same: what tells it from other topics of its name.
-TOPIC_IDENTITY = "topic_identity"
 STUDY = "study.json"
 DEAD_LETTERS = "dead_letters"
 ACCOUNTING = "accounting.json"

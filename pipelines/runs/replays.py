@@ -7,14 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs.output import (
     ACCOUNTING,
     COUNTED,
     INCOMPLETE,
-    RUN,
-    TOPIC,
-    TOPIC_IDENTITY,
     files_in,
     folder_of,
     named_in_errors,
@@ -32,7 +28,6 @@ from ldpbeam.transforms.sources.journal import (
     lowest,
     positions_before,
 )
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Replay, Step
 from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes
 from ldpbeam.windows import FAR, Bounds
@@ -69,33 +64,6 @@ class Continued:
             for offsets in (self.replay.counted, self.replay.taken)
         )
         return replace(self, replay=replace(self.replay, counted=counted, taken=taken))
-
-
-def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
-    """Check that runs into a folder have read no other topic of Kafka, on whatever engine.
-
-    Args:
-        output: the folder.
-        topic: the topic.
-        identity: what tells it from others of its name.
-
-    Raises:
-        UserError: if one has, or a file is damaged.
-    """
-    with named_in_errors(output):
-        for entry in files_in(FileSystems.join(output, RUNS), f"*/{RUN}"):
-            about = read_json(entry.path)
-            if about.get(TOPIC, topic.name) != topic.name:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
-                    "offsets of one topic say nothing of another; name another folder"
-                )
-            if about.get(TOPIC_IDENTITY, identity) != identity:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
-                    f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "
-                    "topic say nothing of another; name another folder"
-                )
 
 
 def continued(study: Study, output: str) -> Continued | None:

@@ -18,8 +18,6 @@ from ldpbeam.pipelines.runs.output import (
     INCOMPLETE,
     RUN,
     STATISTICS,
-    TOPIC,
-    TOPIC_IDENTITY,
     delete,
     files_in,
     folder_of,
@@ -33,7 +31,6 @@ from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.claims import CLAIMS
 from ldpbeam.transforms.sources.journal import RUNS, STOP, Incomplete, OpenWindow, ended_at, named_windows
-from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.storage import make_folder, read_json
 from ldpbeam.transforms.windows.panes import EARLY
 
@@ -42,11 +39,14 @@ MOST_CHARACTERS = 255
 
 
 @contextmanager
-def owned_by_stream(job: StreamJob) -> Iterator[None]:
+def owned_by_stream(job: StreamJob, *, at_once: bool = True) -> Iterator[None]:
     """Hold the output folder, shared with other streams of the study, while a run writes to it.
 
-    A stream of Kafka shares it with none that runs: where it begins is where the others have ended. The run's
-    own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
+    The run's own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
+
+    Args:
+        job: the run.
+        at_once: whether others may run meanwhile. They may not if a run begins where others have ended.
 
     Raises:
         UserError: if this run may not use the folder, a run of another kind writes there, this run is running
@@ -58,14 +58,12 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
             f"--output {job.output}: the names of its files would have {longest} characters, more than file "
             "systems take; give the study, its attributes or coordinates shorter names"
         )
-    of_kafka = isinstance(job.feed, KafkaFeed)
-    with owned(job, STREAMS, at_once=not of_kafka):
+    with owned(job, STREAMS, at_once=at_once):
         with named_in_errors(job.output):
             make_folder(job.of_run(""))
-            about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
-            if isinstance(job.feed, KafkaFeed):
-                about |= {TOPIC: job.feed.topic.name, TOPIC_IDENTITY: job.feed.identity}
-            write_json(job.of_run(RUN), about)
+            assert job.feed is not None
+            about = {"run": job.run, "reads": job.feed.name, **job.feed.about}
+            write_json(job.of_run(RUN), {**STREAMS.mark_of(job), **about})
             if job.incomplete != Incomplete():
                 left = [window._asdict() for window in sorted(job.incomplete.windows)]
                 write_json(job.of_run(INCOMPLETE), {**asdict(job.incomplete), "windows": left})

@@ -20,7 +20,7 @@ from ldpbeam.pipelines.commands.options import (
     check_service,
     duration_of,
 )
-from ldpbeam.pipelines.runs.feed import check_name
+from ldpbeam.pipelines.sources.pubsub import check_name
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.windows import EVERYTHING, Span
 

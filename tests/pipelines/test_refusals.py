@@ -387,7 +387,7 @@ def test_pubsub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.Monke
     line = f"stream {GIVEN['stream']} --subscription {SUBSCRIPTION}"
     with monkeypatch.context() as patch:
         patch.setenv("PUBSUB_EMULATOR_HOST", "localhost:1")
-        patch.setattr("ldpbeam.pipelines.runs.feed.SERVER_SECONDS", 0.5)
+        patch.setattr("ldpbeam.pipelines.sources.pubsub.SERVER_SECONDS", 0.5)
         said = refused(line)
         assert said.startswith("the server at localhost:1 (PUBSUB_EMULATOR_HOST): failed to connect")
     monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)

@@ -32,6 +32,7 @@ from ldpbeam.transforms.sources.folder import FolderFeed
 from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow, ask_to_stop, asked_to_stop
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.reading import ReadingOptions
 
 HOUR = 3_600_000
 TEXT = """\
@@ -54,7 +55,9 @@ STUDY = parse_study(TEXT)
 
 def job(output: Path | str, run: str = "run-1", study: Study = STUDY, **others: Any) -> StreamJob:
     feed = FolderFeed(("in/*",), Columns(), "", ())
-    return StreamJob(study=study, output=str(output), run=run, feed=feed, disorder=0, partitions=1, **others)
+    return StreamJob(
+        study=study, output=str(output), run=run, feed=feed, reading=ReadingOptions(0), partitions=1, **others
+    )
 
 
 def claim_for_stream(own: StreamJob) -> None:

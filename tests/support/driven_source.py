@@ -18,7 +18,7 @@ from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, FeedState, OpenFeed
 from ldpbeam.transforms.sources.journal import OpenWindow, named_windows, stopped_at
 from ldpbeam.transforms.sources.lag import Lag
-from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.windows import Windows
 
 SECOND = 1000
@@ -111,8 +111,9 @@ class Driven:
         windows = given.pop("windows", Windows(10 * SECOND, period, 20 * SECOND, most_open=10**6))
         feed = Fake(starts=given.pop("starts", ()))
         own = {"feed": feed, "attributes": ("x", "y"), "windows": windows}
+        options = ReadingOptions(given.pop("disorder", DISORDER), given.pop("stop_when_idle", None))
         self.reading = Reading(
-            **{**own, "output": self.output, "run": feed.label, "disorder": DISORDER, **given}
+            **{**own, "output": self.output, "run": feed.label, "options": options, **given}
         )
         self._numbers = itertools.count()
         source_of_one = source.Source(self.reading, reader)

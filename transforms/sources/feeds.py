@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -129,13 +128,15 @@ class OpenFeed(ABC):
 class Feed(ABC):
     """Where reports arrive; a feed is pickled, sent to a worker, and opened there."""
 
-    #: What ``run.json`` says of it besides its name.
-    about: Mapping[str, str] = MappingProxyType({})
-
     @property
     @abstractmethod
     def name(self) -> str:
         """The name that messages show and that dead letters have as their file."""
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """What the file of a run says of it besides its name."""
+        return {}
 
     @property
     def partitions(self) -> int:

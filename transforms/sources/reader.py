@@ -180,7 +180,7 @@ class Reader(UnboundedReader):
         if lost is not None:
             self.shared.journal.lose(lost)
         if batch is None:
-            idle = self.reading.stop_when_idle
+            idle = self.reading.options.stop_when_idle
             if idle is not None and (self.shared.idle >= idle or self.shared.others_ended):
                 self._finish(stopped=False)
             return False

@@ -1,0 +1,45 @@
+"""Files that appear, as a source of streams."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.errors import UserError, without_number
+from ldpbeam.pipelines.graphs.engines import EngineRequest
+from ldpbeam.pipelines.runs.output import named_in_errors
+from ldpbeam.pipelines.runs.replays import Continued
+from ldpbeam.pipelines.sources.opening import Opened, Opening
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources.files import entries_of
+from ldpbeam.transforms.sources.folder import FolderFeed, done_before
+from ldpbeam.transforms.sources.journal import RUNS
+
+
+def opening(options: argparse.Namespace, engine: EngineRequest) -> Opening:
+    """What opens the files that the options name."""
+    return partial(open_files, tuple(map(engine.reachable, options.input)))
+
+
+@contextmanager
+def open_files(
+    patterns: tuple[str, ...], columns: Columns, output: str, run: str, _: Continued | None
+) -> Iterator[Opened]:
+    """The files that match patterns, but for what earlier runs have read.
+
+    Raises:
+        UserError: if a pattern cannot be searched for.
+    """
+    with named_in_errors(output):
+        done = done_before(output, RUNS)
+    for pattern in patterns:
+        try:
+            entries_of([pattern])
+        except (BeamIOError, OSError, ValueError) as error:
+            raise UserError(f"--input {pattern}: {without_number(str(error))}") from None
+    yield Opened(FolderFeed(patterns, columns, FileSystems.join(output, RUNS, run), done))
