@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
 
@@ -83,7 +83,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     reading = filled(
         ReadingOptions,
         options,
-        disorder=duration_of("--max-disorder", options.max_disorder or DISORDER),
+        max_disorder=duration_of("--max-disorder", options.max_disorder or DISORDER),
         stop_when_idle=None if idle is None else duration_of("--stop-when-idle", idle),
     )
     publishes, of_publishing = _publishing(options.publish_to)
@@ -145,10 +145,11 @@ def _check_detached(options: argparse.Namespace, source: Source, name: str) -> N
     Raises:
         UserError: for the first thing.
     """
-    ours = [
-        *([] if source.detached else [name]),
-        *([] if options.stop_when_idle is None else ["--stop-when-idle"]),
-        *([] if options.max_disorder is None else ["--max-disorder"]),
+    ours = [] if source.detached else [name]
+    ours += [
+        f"--{field.name.replace('_', '-')}"
+        for field in fields(ReadingOptions)
+        if getattr(options, field.name) is not None
     ]
     if ours:
         raise UserError(f"{ours[0]} needs an engine that can run our own source: Prism or Flink")

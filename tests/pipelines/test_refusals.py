@@ -177,7 +177,10 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--input in/* --metrics-host ::1", "--metrics-host ::1: name a port, as in --metrics-port 9464"),
         ("--input in/* --metrics-port 65536", "--metrics-port 65536: a port is a number from 1 to 65535"),
         ("--input in/* --metrics-port -1", "--metrics-port -1: a port is a number from 1 to 65535"),
-        ("--input in/* --runner dataflow", "--input needs an engine that can run our own source"),
+        *((f"{line} --runner dataflow", f"{option} needs an engine that can run our own source") for
+          option, line in (("--input", "--input in/*"), ("--kafka", "--kafka localhost:9092 --topic t"),
+                           ("--max-disorder", f"--subscription {SUBSCRIPTION} --max-disorder 1m"),
+                           ("--stop-when-idle", f"--subscription {SUBSCRIPTION} --stop-when-idle 1m"))),
         (f"--subscription {SUBSCRIPTION} --runner dataflow --metrics-port 0",
          "--metrics-port: the job outlives this command"),
         (f"--subscription {SUBSCRIPTION} --runner dataflow --report page.html",

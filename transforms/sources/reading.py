@@ -13,14 +13,14 @@ from ldpbeam.windows import Windows
 class ReadingOptions:
     """What the options of ``ldpbeam stream`` say of how reports are read.
 
-    A field that an option has the name of is filled with its value.
+    Each has the name of its option. Where the engine's own source reads, as on Dataflow, none may be given.
 
     Attributes:
-        disorder: how many milliseconds out of order reports arrive at most.
+        max_disorder: how many milliseconds out of order reports arrive at most.
         stop_when_idle: milliseconds without a report after which the run finishes; None to run on.
     """
 
-    disorder: int
+    max_disorder: int
     stop_when_idle: int | None = None
 
 

@@ -93,13 +93,12 @@ class SharedFeed:
         self.pending: deque[Pending] = deque()
         replay = reading.replay or Replay()
         before = [time for time in (replay.watermark, replay.settled) if time is not None]
-        self._watermarks = Watermarks(reading.options.disorder, elapsed(), max(before, default=None))
+        disorder = reading.options.max_disorder
+        self._watermarks = Watermarks(disorder, elapsed(), max(before, default=None))
         # Other readers hold back the watermark until their first claims are read.
         self._watermarks.hear([Claims()] * (reading.readers - 1))
         #: How batches came; None if no other process reads the feed again.
-        self._arrivals = (
-            None if reading.replay is None else Arrivals(replay, reading.windows, reading.options.disorder)
-        )
+        self._arrivals = None if reading.replay is None else Arrivals(replay, reading.windows, disorder)
         self._reading = reading
         self._looked = time.monotonic()
         self._hears_at = 0.0
@@ -147,7 +146,7 @@ class SharedFeed:
             self._watermarks.take(partition, elapsed(), times, batch.oldest, batch.published)
             anchors = self._watermarks.anchors(partition)
             if self._arrivals is None or batch.offsets is None:
-                near = (*windows.near(anchors, self._reading.options.disorder), *windows.crowded(times))
+                near = (*windows.near(anchors, self._reading.options.max_disorder), *windows.crowded(times))
                 return reached, Arrival("", now(), pairs_of_times(near))
             steps = self._arrivals.steps.setdefault(batch.partition, [])
             before = len(steps)
