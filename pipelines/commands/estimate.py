@@ -263,7 +263,7 @@ def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
 
 def _sentences(job: BatchJob) -> Iterator[str]:
     """One sentence for each damaged file with its first damage, ordered by path."""
-    formats = {file.path: file.format for file in job.files}
+    formats = {file.path: file.format for file in job.input.files}
     first: dict[str, tuple[int, str]] = {}
     for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
         with open_raw(job.path(DEAD_LETTERS, name)) as stream:

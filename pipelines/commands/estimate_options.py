@@ -91,9 +91,9 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     engine = engine_request(options)
     # Scheduled runs may start in different folders.
     reached = files.absolute if _is_scheduled(options, study) else engine.reachable
-    source = _source_of(options, tuple(map(reached, options.input or ())), engine)
-    inputs = source if isinstance(source, tuple) else source.names
-    job, shared = _job_of(options, study, source, inputs, engine.reachable(options.output))
+    topic = _topic_of(options, engine)
+    inputs = tuple(map(reached, options.input)) if topic is None else topic.names
+    job, shared = _job_of(options, study, topic, inputs, engine.reachable(options.output))
     return filled(
         Request,
         options,
@@ -160,17 +160,15 @@ def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: 
     return people
 
 
-def _source_of(
-    options: argparse.Namespace, patterns: tuple[str, ...], engine: EngineRequest
-) -> tuple[str, ...] | KafkaSpan:
-    """What is read: names and globs of files, or a span of a topic of Kafka.
+def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan | None:
+    """The span of a topic of Kafka that is read; None if files are.
 
     Raises:
-        UserError: if it is not one of them, an option of Kafka has files, or the topic cannot be reached.
+        UserError: if not one of them is named, an option of Kafka has files, or the topic cannot be reached.
     """
     named(BOUNDED, options)
-    if patterns:
-        return patterns
+    if options.input:
+        return None
     topic = topic_in(options, engine)
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
     return span_of(topic, begin, offset_of("--to-offset", options.to_offset, LATEST))
@@ -179,7 +177,7 @@ def _source_of(
 def _job_of(
     options: argparse.Namespace,
     study: Study,
-    source: tuple[str, ...] | KafkaSpan,
+    topic: KafkaSpan | None,
     inputs: tuple[str, ...],
     folder: str,
 ) -> tuple[BatchJob, Scheduled | None]:
@@ -188,18 +186,14 @@ def _job_of(
     span = _span_of(options, study)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     hidden = disclosure.user_id_key is not None
-    good, bad = (
-        find_input(source, options.on_bad_file, hidden=hidden) if isinstance(source, tuple) else ((), ())
-    )
-    check_stamps(good, study, options.attribute, options.service, hidden=hidden)
+    read = topic or find_input(inputs, options.on_bad_file, hidden=hidden)
+    check_stamps(read.files, study, options.attribute, options.service, hidden=hidden)
     output, shared = _place(options, study, folder, span, inputs, renamed)
     job = filled(
         BatchJob,
         options,
         study=study,
-        files=good,
-        bad_files=bad,
-        kafka=source if isinstance(source, KafkaSpan) else None,
+        input=read,
         output=output.output,
         run=output.run,
         renamed=renamed,

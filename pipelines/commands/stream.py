@@ -44,6 +44,7 @@ from ldpbeam.pipelines.runs.stream_runs import (
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
 from ldpbeam.pipelines.runs.temporary import folder_of_run
+from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.printing import document, note, warn
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
@@ -129,7 +130,10 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
         resume(output, request.resume)
     if destination is not None:
         destination.reach()
-    with request.opening(request.columns, output, name, continues) as opened:
+    with contextlib.ExitStack() as until_it_ends:
+        with named_in_errors(output):
+            run = Run(request.columns, output, name, continues)
+            opened = until_it_ends.enter_context(request.opening(run))
         if request.resume and opened.new:
             raise UserError(
                 f"--resume {name}: its savepoint has offsets of messages that the topic has lost; name "

@@ -8,14 +8,10 @@ from contextlib import contextmanager
 from functools import partial
 
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError, without_number
 from ldpbeam.pipelines.graphs.engines import EngineRequest
-from ldpbeam.pipelines.runs.output import named_in_errors
-from ldpbeam.pipelines.runs.replays import Continued
-from ldpbeam.pipelines.sources.opening import Opened, Opening
-from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 from ldpbeam.transforms.sources.journal import RUNS
@@ -27,19 +23,15 @@ def opening(options: argparse.Namespace, engine: EngineRequest) -> Opening:
 
 
 @contextmanager
-def open_files(
-    patterns: tuple[str, ...], columns: Columns, output: str, run: str, _: Continued | None
-) -> Iterator[Opened]:
+def open_files(patterns: tuple[str, ...], run: Run) -> Iterator[Opened]:
     """The files that match patterns, but for what earlier runs have read.
 
     Raises:
         UserError: if a pattern cannot be searched for.
     """
-    with named_in_errors(output):
-        done = done_before(output, RUNS)
     for pattern in patterns:
         try:
             entries_of([pattern])
         except (BeamIOError, OSError, ValueError) as error:
             raise UserError(f"--input {pattern}: {without_number(str(error))}") from None
-    yield Opened(FolderFeed(patterns, columns, FileSystems.join(output, RUNS, run), done))
+    yield Opened(FolderFeed(patterns, run.columns, run.folder, done_before(run.output, RUNS)))

@@ -14,18 +14,15 @@ from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_a
 from ldpbeam.inputs.kafka_brokers import EARLIEST
 from ldpbeam.inputs.times import offset_of
 from ldpbeam.pipelines.graphs.engines import EngineRequest
-from ldpbeam.pipelines.runs.output import RUN, files_in, named_in_errors
-from ldpbeam.pipelines.runs.replays import Continued
-from ldpbeam.pipelines.sources.opening import Opened, Opening
+from ldpbeam.pipelines.runs.output import RUN, files_in
+from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import warn
-from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.outputs.panes import Destination
-from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.journal import RUNS, checksums_before, positions_before
 from ldpbeam.transforms.sources.kafka import TOPIC, TOPIC_IDENTITY, KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.storage import literal, read_json
+from ldpbeam.transforms.storage import read_json
 from ldpbeam.windows import FAR
 
 
@@ -65,22 +62,17 @@ def _config(options: argparse.Namespace, engine: EngineRequest) -> str | None:
 
 
 @contextmanager
-def open_topic(
-    asked: KafkaRequest, columns: Columns, output: str, name: str, run: Continued | None
-) -> Iterator[Opened]:
+def open_topic(asked: KafkaRequest, run: Run) -> Iterator[Opened]:
     """The feed of a topic, which begins where it must so that nothing is lost.
 
     Raises:
         UserError: if the brokers cannot be reached, or runs have read messages that the topic does not have.
     """
-    folder = FileSystems.join(output, RUNS, name)
-    with named_in_errors(output):
-        suspects = tuple(sorted(left_on_record(FileSystems.join(literal(output), RUNS, "*")).items()))
-        positions = positions_before(output) if run is None else run.positions
-        read = checksums_before(output)
-    reached = reach(asked, positions, read)
-    check_topic(output, asked.topic, reached.identity)
-    taken = positions if run is None else dict(run.replay.taken)
+    goes_on, suspects = run.continues, run.suspects
+    positions = positions_before(run.output) if goes_on is None else goes_on.positions
+    reached = reach(asked, positions, checksums_before(run.output))
+    check_topic(run.output, asked.topic, reached.identity)
+    taken = positions if goes_on is None else dict(goes_on.replay.taken)
     ends = {each: min(offset, reached.ends.get(each, 0)) for each, offset in taken.items()}
     new = {each: end for each, end in ends.items() if end < taken[each]} | dict(reached.new)
     # Where a log has lost its end, no offset is known to have the message that was there.
@@ -95,15 +87,15 @@ def open_topic(
             f"{asked.topic.name}, partition {partition}: {what}, which this run needs; what was in "
             "them is lost, and windows that may lack it are marked incomplete"
         )
-    run = None if run is None else run.without(new)
     if reached.others is not None:
         warn(
             f"--group {reached.others}: somebody else has committed offsets of this topic for it; only one "
             "can show how far this stream has come"
         )
     starts = tuple(sorted(reached.starts.items()))
-    cuts = () if run is None else tuple(sorted(run.replay.cuts.items()))
-    feed = KafkaFeed(asked.topic, reached.identity, columns, folder, starts, cuts, suspects, asked.group)
+    cuts = () if goes_on is None else tuple(sorted(goes_on.without(new).replay.cuts.items()))
+    place = run.columns, run.folder
+    feed = KafkaFeed(asked.topic, reached.identity, *place, starts, cuts, suspects, asked.group)
     yield Opened(feed, starts, gone, new)
 
 
@@ -116,19 +108,19 @@ def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
         identity: what tells it from others of its name.
 
     Raises:
-        UserError: if one has, or a file is damaged.
+        UserError: if one has.
+        ValueError: if a file is damaged.
     """
-    with named_in_errors(output):
-        for entry in files_in(FileSystems.join(output, RUNS), f"*/{RUN}"):
-            about = read_json(entry.path)
-            if about.get(TOPIC, topic.name) != topic.name:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
-                    "offsets of one topic say nothing of another; name another folder"
-                )
-            if about.get(TOPIC_IDENTITY, identity) != identity:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
-                    f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "
-                    "topic say nothing of another; name another folder"
-                )
+    for entry in files_in(FileSystems.join(output, RUNS), f"*/{RUN}"):
+        about = read_json(entry.path)
+        if about.get(TOPIC, topic.name) != topic.name:
+            raise UserError(
+                f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
+                "offsets of one topic say nothing of another; name another folder"
+            )
+        if about.get(TOPIC_IDENTITY, identity) != identity:
+            raise UserError(
+                f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
+                f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "
+                "topic say nothing of another; name another folder"
+            )

@@ -6,9 +6,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from apache_beam.io.filesystems import FileSystems
+
 from ldpbeam.pipelines.runs.replays import Continued
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
+from ldpbeam.transforms.sources.journal import RUNS
+from ldpbeam.transforms.storage import literal
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,32 @@ class Opened:
     server: str | None = None
 
 
-#: It takes the columns that are read, the output folder, whose journals say what earlier runs have read, the
-#: name of the run, and what an earlier process of the run left that matters to the feed; None if none did. It
-#: raises UserError if the source cannot be reached.
-Opening = Callable[[Columns, str, str, Continued | None], AbstractContextManager[Opened]]
+@dataclass(frozen=True)
+class Run:
+    """The run that is to read a source.
+
+    Attributes:
+        columns: the columns that are read.
+        output: the output folder, whose journals say what earlier runs have read.
+        name: the name of the run.
+        continues: what an earlier process of the run left that matters to the feed; None if none did.
+    """
+
+    columns: Columns
+    output: str
+    name: str
+    continues: Continued | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder of the run."""
+        return str(FileSystems.join(self.output, RUNS, self.name))
+
+    @property
+    def suspects(self) -> tuple[tuple[str, int], ...]:
+        """Ids of messages that earlier runs left on record, and with how many each was."""
+        return tuple(sorted(left_on_record(FileSystems.join(literal(self.output), RUNS, "*")).items()))
+
+
+#: It raises UserError if the source cannot be reached, and an OSError or ValueError for the output folder.
+Opening = Callable[[Run], AbstractContextManager[Opened]]

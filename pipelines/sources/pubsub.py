@@ -15,18 +15,13 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.graphs.engines import EngineRequest
-from ldpbeam.pipelines.runs.output import named_in_errors
 from ldpbeam.pipelines.runs.ownership import held
-from ldpbeam.pipelines.runs.replays import Continued
 from ldpbeam.pipelines.runs.stream_runs import runs_in
-from ldpbeam.pipelines.sources.opening import Opened, Opening
+from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import note
-from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.outputs.panes import Destination, Publish
-from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.journal import RUNS, ended_at
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
-from ldpbeam.transforms.storage import literal
 
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
@@ -40,7 +35,7 @@ OWN_LEASE_SECONDS = 60
 EXPIRATION = timedelta(days=7)
 
 
-def opening(options: argparse.Namespace, engine: EngineRequest) -> Opening:
+def opening(options: argparse.Namespace, _: EngineRequest) -> Opening:
     """What opens the subscription or the topic that the options name.
 
     Raises:
@@ -71,9 +66,7 @@ def _reach(topic: str) -> None:
 
 
 @contextmanager
-def open_subscription(
-    name: str, columns: Columns, output: str, run: str, _: Continued | None
-) -> Iterator[Opened]:
+def open_subscription(name: str, run: Run) -> Iterator[Opened]:
     """The feed of a subscription.
 
     Raises:
@@ -81,11 +74,11 @@ def open_subscription(
     """
     with _server() as (client, patience):
         lease = client.get_subscription(subscription=name, **patience).ack_deadline_seconds
-        yield _opened(name, columns, output, run, lease)
+        yield _opened(name, run, lease)
 
 
 @contextmanager
-def open_topic(topic: str, columns: Columns, output: str, run: str, _: Continued | None) -> Iterator[Opened]:
+def open_topic(topic: str, run: Run) -> Iterator[Opened]:
     """The feed of a topic, which gets a subscription for the run.
 
     It is that of an earlier run which could not delete it, or one that is created. It is deleted when the
@@ -98,33 +91,29 @@ def open_topic(topic: str, columns: Columns, output: str, run: str, _: Continued
         from google.api_core.exceptions import NotFound
 
         name = f"projects/{topic.split('/')[1]}/subscriptions/ldpbeam-"
-        for earlier in runs_in(output):
+        for earlier in runs_in(run.output):
             with (
                 contextlib.suppress(UserError, NotFound),
-                held(FileSystems.join(output, RUNS, earlier), alone=True),
+                held(FileSystems.join(run.output, RUNS, earlier), alone=True),
             ):
                 if client.get_subscription(subscription=name + earlier, **patience).topic == topic:
                     name += earlier
                     note(f"run {earlier} left its subscription: this run reads what waits there")
                     break
         else:
-            name += run
+            name += run.name
             request = {"name": name, "topic": topic, "ack_deadline_seconds": OWN_LEASE_SECONDS}
             request["expiration_policy"] = {"ttl": EXPIRATION}
             client.create_subscription(request=request, **patience)
         try:
-            yield _opened(name, columns, output, run, OWN_LEASE_SECONDS)
+            yield _opened(name, run, OWN_LEASE_SECONDS)
         finally:
-            if run not in runs_in(output) or ended_at(output, run) is not None:
+            if run.name not in runs_in(run.output) or ended_at(run.output, run.name) is not None:
                 client.delete_subscription(subscription=name, **patience)
 
 
-def _opened(name: str, columns: Columns, output: str, run: str, lease: int) -> Opened:
-    with named_in_errors(output):
-        suspects = left_on_record(FileSystems.join(literal(output), RUNS, "*"))
-    folder = FileSystems.join(output, RUNS, run)
-    feed = PubSubFeed(name, columns, folder, tuple(sorted(suspects.items())), lease)
-    return Opened(feed, server=emulator())
+def _opened(name: str, run: Run, lease: int) -> Opened:
+    return Opened(PubSubFeed(name, run.columns, run.folder, run.suspects, lease), server=emulator())
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from ldpbeam.pipelines.runs.replays import begin, beginning, continued, forget, 
 from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stream
 from ldpbeam.pipelines.sources import kafka
 from ldpbeam.pipelines.sources.kafka import check_topic
+from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.accounting import write_accounting
@@ -183,7 +184,7 @@ def test_another_topic_needs_another_folder(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(kafka, "reach", lambda *_: Reached({}, {}, {}, None, "another id"))
     with (
         pytest.raises(UserError, match=r"--topic reports: run 2 into .* has read another topic of this name"),
-        kafka.open_topic(KafkaRequest(TOPIC), Columns(), str(tmp_path), RUN, None),
+        kafka.open_topic(KafkaRequest(TOPIC), Run(Columns(), str(tmp_path), RUN)),
     ):
         pass
 
@@ -197,7 +198,7 @@ def test_a_log_that_ends_before_what_was_read_has_lost_its_end(
     monkeypatch.setattr(kafka, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None, "id"))
     asked = KafkaRequest(KafkaTopic("localhost:1", "reports"))
     for continues in (run, None):
-        with kafka.open_topic(asked, Columns(), str(tmp_path), RUN, continues) as opened:
+        with kafka.open_topic(asked, Run(Columns(), str(tmp_path), RUN, continues)) as opened:
             assert opened.new == {0: last}
     assert run is not None
     lost = lost_to(run, STUDY, {0: (last, FAR)}, 99)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 from importlib import import_module
 from typing import Any
 
 import pytest
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.options.sources import BOUNDED, DESTINATIONS, STREAMED, Source, named
+from ldpbeam.pipelines.options.sources import BOUNDED, DESTINATIONS, STREAMED, Option, Source, named
 
-ONE = Source("", "--one", ("--one",), {"--one": {}, "--of-one": {}})
-TWO = Source("", "--two A --shared B", ("--two",), {"--two": {}}, shares=("--shared",))
-THREE = Source("", "--shared", ("--shared",), {"--shared": {}})
+ONE = Source("", "--one", ("--one",), (Option("--one", "A", ""), Option("--of-one", "A", "")))
+TWO = Source("", "--two A --shared B", ("--two",), (Option("--two", "A", ""),), shares=("--shared",))
+THREE = Source("", "--shared", ("--shared",), (Option("--shared", "A", ""),))
 
 
 def options(**given: Any) -> argparse.Namespace:
@@ -61,6 +60,6 @@ def test_every_source_and_destination_has_a_module() -> None:
 
 @pytest.mark.parametrize("sources", [STREAMED, BOUNDED])
 def test_what_names_a_thing_is_an_option(sources: tuple[Source, ...]) -> None:
-    every = list(itertools.chain.from_iterable(source.options for source in sources))
+    every = [option.name for source in sources for option in source.options]
     assert len(every) == len(set(every))
     assert {name for source in sources for name in (*source.names, *source.shares)} <= set(every)

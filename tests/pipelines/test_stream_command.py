@@ -15,6 +15,7 @@ from ldpbeam.pipelines.commands import stream as stream_command
 from ldpbeam.pipelines.graphs import engines
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.sources import pubsub
+from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.reading import ReadingOptions
 
@@ -109,7 +110,7 @@ def test_a_topic_has_a_subscription_of_its_own_while_the_run_lasts(
 ) -> None:
     with (
         pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext(),
-        pubsub.open_topic(TOPIC, Columns(), str(tmp_path), "run", None) as opened,
+        pubsub.open_topic(TOPIC, Run(Columns(), str(tmp_path), "run")) as opened,
     ):
         assert set(server._subscriptions) == {SUBSCRIPTION, opened.feed.name}
         if fails:
