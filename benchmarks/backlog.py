@@ -67,7 +67,7 @@ def counted(output: Path) -> int:
 def measure(engine: str, source: Sequence[str], reports: int, folder: Path) -> str:
     """A line of the table."""
     output, log = folder / "out", folder / "log"
-    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
+    command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
     command += [*source, "--output", str(output), "--max-disorder", "10s", "--stop-when-idle", "20s"]
     with contextlib.ExitStack() as stack:
         if engine == "flink":

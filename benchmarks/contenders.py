@@ -15,14 +15,14 @@ from rich.console import Console
 from ldpbeam.answers.people import People
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
+from ldpbeam.folders import output as output_of
 from ldpbeam.inputs import files as inputs
 from ldpbeam.mechanisms import NumericMechanism
-from ldpbeam.pipelines.graphs import batch, engines
+from ldpbeam.pipelines.graphs import batch
 from ldpbeam.pipelines.graphs import run as graph
-from ldpbeam.pipelines.runs import output as output_of
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import write_reports
-from ldpbeam.runners import direct
+from ldpbeam.runners import direct, engines
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.avro_blocks import read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header

@@ -21,7 +21,7 @@ import psutil
 
 from benchmarks.contenders import STUDY, run_ldpbeam, write_inputs
 from benchmarks.pages import show
-from ldpbeam.pipelines.main import main as ldpbeam
+from ldpbeam.command_line.main import main as ldpbeam
 from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.parts import fetch
 

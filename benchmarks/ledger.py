@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from ldpbeam.answers.periods import added_up
-from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output
 from ldpbeam.pipelines.runs.received import ReceivedFile
 from ldpbeam.pipelines.runs.sums import read_sums, write_sums
 from ldpbeam.received import Received

@@ -166,7 +166,7 @@ def measure(server: PubSub | Kafka, rate: int, per_message: int, seconds: float,
     name, held = f"rates-{per_message}", Held()
     with server.topic(name) as source:
         sent, stop = multiprocessing.Value("q", 0), multiprocessing.Event()
-        command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
+        command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
         command += [*source, "--output", folder, "--max-disorder", "2s"]
         stream = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         listener = threading.Thread(target=_listen, args=(stream, held))

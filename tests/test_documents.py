@@ -17,11 +17,11 @@ import xxhash
 from support.given_draws import Given, mechanism_of, sent
 
 from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
+from ldpbeam.command_line.main import main
 from ldpbeam.domains import Domain, KeyValues
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import LocalHashing, Mechanism
 from ldpbeam.mechanisms.categories.xxh32 import xxh32
-from ldpbeam.pipelines.main import main
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study

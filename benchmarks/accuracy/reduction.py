@@ -11,7 +11,7 @@ from benchmarks.accuracy.trials import asked, collected, header, row, summary
 from ldpbeam import Numeric, metrics
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import estimate
-from ldpbeam.populations import two_normals
+from ldpbeam.planning.populations import two_normals
 
 DOMAIN, BUCKETS = Numeric(-1.0, 1.0), 1024
 EPSILONS = (0.5, 1.0, 2.0)

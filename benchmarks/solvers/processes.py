@@ -23,7 +23,7 @@ from benchmarks.solvers.measure import REPEATS, table
 from ldpbeam import tally
 from ldpbeam.answers.solve import solve
 from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.processes import cores
+from ldpbeam.processes import cores
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
+from ldpbeam.answers.costs import endless_parts
 from ldpbeam.beam import rows
 from ldpbeam.beam.elements import DecodeElements
 from ldpbeam.beam.read import ReportsRead
 from ldpbeam.beam.solve_windows import Solve
-from ldpbeam.inputs.costs import endless_parts
 from ldpbeam.library.study import study_of
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.study import Study

@@ -15,24 +15,11 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from ldpbeam.answers import tables
+from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.published import cut_windows, warnings_of, without_groups
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.inputs.costs import slow_parts
-from ldpbeam.inputs.files import NOT_SHOWN
-from ldpbeam.pipelines.commands.estimate_options import Request, request_of
-from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
-from ldpbeam.pipelines.estimates.ledger_files import (
-    print_periods,
-    write_ledger,
-    write_periods,
-    write_periods_after,
-)
-from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
-from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.engines import engine_of
-from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     STATISTICS,
@@ -45,17 +32,29 @@ from ldpbeam.pipelines.runs.output import (
     sweep,
     write_json,
 )
+from ldpbeam.inputs.files import NOT_SHOWN
+from ldpbeam.pipelines.commands.estimate_options import Request, request_of
+from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
+from ldpbeam.pipelines.estimates.ledger_files import (
+    print_periods,
+    write_ledger,
+    write_periods,
+    write_periods_after,
+)
+from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
+from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
-from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.printing import document, note, progress_console, step, warn
-from ldpbeam.runners import dataflow
+from ldpbeam.runners.engines import engine_of, is_dry_run, template_of
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
+from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_snapshots_of
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
@@ -80,12 +79,12 @@ def _run(request: Request, folder: Path) -> int:
     job, progress = request.job, progress_console()
     engine = engine_of(request.engine, folder, given=request.beam_arguments)
     pipeline = assemble(job, engine, request.beam_arguments)
-    if dataflow.template_of(pipeline):
+    if template_of(pipeline):
         raise UserError(
             "--template_location: this command estimates when its job has ended, and a template's job is "
             "started by others; ldpbeam stream makes templates"
         )
-    if dataflow.is_dry_run(pipeline):
+    if is_dry_run(pipeline):
         run_pipeline(pipeline, progress, engine.here)
         print(
             "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "

@@ -6,37 +6,33 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ldpbeam.answers.people import People, read_people
+from ldpbeam.answers.costs import refuse_endless
+from ldpbeam.answers.people import People
+from ldpbeam.command_line.arguments import filled
+from ldpbeam.command_line.checks import (
+    check_number,
+    check_partitions,
+    check_processes,
+    check_reachable,
+    check_service,
+    renamed_of,
+    study_of,
+    true_values,
+)
 from ldpbeam.errors import UserError
-from ldpbeam.inputs.costs import refuse_endless
+from ldpbeam.folders.output import Output, run_name
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.inputs.kafka import span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.inputs.keys import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
-from ldpbeam.pipelines.commands.options import (
-    check_number,
-    check_partitions,
-    check_people,
-    check_processes,
-    check_reachable,
-    check_service,
-    engine_request,
-    filled,
-    people_columns,
-    refuse_all_outside,
-    renamed_of,
-    study_of,
-    warn_of_rows,
-)
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.options.sources import BOUNDED, named
-from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.pipelines.sources.kafka import topic_in
+from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
@@ -82,7 +78,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     study = study_of(options.study, options.attribute)
     _check(options, study, beam_arguments)
     refuse_endless(study)
-    people = truth_of(
+    people = true_values(
         options,
         study,
         times=study.windows is not None or options.start is not None or options.stop is not None,
@@ -126,38 +122,6 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
         raise UserError(
             "--streaming: this command reads its input to an end: leave it out, or use ldpbeam stream"
         )
-
-
-def truth_of(options: argparse.Namespace, study: Study, *, times: bool, groups: bool) -> People | None:
-    """The people whose true values are compared with estimates; None without ``--truth``.
-
-    Args:
-        options: the options of the command.
-        study: the study.
-        times: whether an estimate is of the people of some time only: of its window, say.
-        groups: whether an estimate is of a group.
-
-    Raises:
-        UserError: if the options for people do not fit together, or leave open which people an estimate is
-            of, or their file cannot be read.
-    """
-    check_people(options, "--truth", options.truth)
-    if not options.truth:
-        return None
-    if len(study.attributes) > 1 and not options.attribute:
-        raise UserError("--truth needs --attribute: the study has several")
-    name = options.attribute or next(iter(study.attributes))
-    domain = study.attribute(name).domain
-    for needed, what, option in ((times, "time", "time_column"), (groups, "group", "group_column")):
-        if needed and getattr(options, option) is None:
-            raise UserError(
-                f"--truth compares each estimate with the people of its {what}, which no option gives: "
-                f"add --{option.replace('_', '-')} COLUMN"
-            )
-    people = read_people(options.truth, people_columns(options, domain), domain)
-    refuse_all_outside(people, options.truth, name)
-    warn_of_rows(people)
-    return people
 
 
 def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan | None:

@@ -14,13 +14,13 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from ldpbeam.command_line.checks import duration_of
 from ldpbeam.domains import as_text
 from ldpbeam.errors import DONE, UserError
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, proposal
 from ldpbeam.pipelines.commands.init_text import Draft
-from ldpbeam.pipelines.commands.options import duration_of
 from ldpbeam.printing import document, warn
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.schemas.study.models import GroupsModel, Name

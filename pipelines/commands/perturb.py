@@ -13,12 +13,7 @@ import numpy as np
 from ldpbeam.answers.people import read_people
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.client import versions_of_clients
-from ldpbeam.domains import KeyValues
-from ldpbeam.errors import DONE, UserError, naming
-from ldpbeam.inputs.keys import read_key
-from ldpbeam.inputs.times import time_of
-from ldpbeam.nearest import did_you_mean
-from ldpbeam.pipelines.commands.options import (
+from ldpbeam.command_line.checks import (
     duration_of,
     output_folder,
     people_columns,
@@ -26,6 +21,11 @@ from ldpbeam.pipelines.commands.options import (
     study_of,
     warn_of_rows,
 )
+from ldpbeam.domains import KeyValues
+from ldpbeam.errors import DONE, UserError, naming
+from ldpbeam.inputs.keys import read_key
+from ldpbeam.inputs.times import time_of
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
 from ldpbeam.printing import document, note, progress_bar, warn

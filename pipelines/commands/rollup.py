@@ -7,14 +7,14 @@ import argparse
 from rich.console import Console
 
 from ldpbeam.answers import tables
+from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.published import warnings_of
+from ldpbeam.command_line.checks import check_processes, duration_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.inputs.costs import refuse_endless
-from ldpbeam.pipelines.commands.options import check_processes, duration_of, study_of
+from ldpbeam.folders.output import Output, run_name
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.rolled_up import not_joined, read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
-from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.printing import document, step, warn
 from ldpbeam.schemas.outputs.estimates import json_fields

@@ -14,17 +14,10 @@ from typing import Any
 
 from ldpbeam.answers import tables
 from ldpbeam.answers.published import warnings_of
+from ldpbeam.command_line.catalogue import named
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.fit.words import tally
-from ldpbeam.pipelines.commands.stream_options import Request, request_of
-from ldpbeam.pipelines.estimates.ledger_files import print_periods
-from ldpbeam.pipelines.estimates.page import kept_current
-from ldpbeam.pipelines.estimates.read import fit_of_panes
-from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
-from ldpbeam.pipelines.graphs.engines import Engine, engine_of
-from ldpbeam.pipelines.graphs.stream import StreamJob, build
-from ldpbeam.pipelines.runs.checkpoints import lost_run
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     DEAD_LETTERS,
     ESTIMATES,
     LEDGER_FOLDER,
@@ -33,6 +26,12 @@ from ldpbeam.pipelines.runs.output import (
     named_in_errors,
     sweep,
 )
+from ldpbeam.folders.read import fit_of_panes
+from ldpbeam.pipelines.commands.stream_options import Request, request_of
+from ldpbeam.pipelines.estimates.ledger_files import print_periods
+from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
+from ldpbeam.pipelines.graphs.stream import StreamJob, build
+from ldpbeam.pipelines.runs.checkpoints import lost_run
 from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
@@ -43,15 +42,18 @@ from ldpbeam.pipelines.runs.stream_runs import (
     resume,
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
-from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.printing import document, note, warn
-from ldpbeam.runners import dataflow
+from ldpbeam.runners.engines import Engine, engine_of, is_dry_run, template_of
 from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
 from ldpbeam.transforms.sources.journal import lost_before, positions_before
 from ldpbeam.untrusted import shown
+
+#: What keeps the page of ``--report`` current: it looks at the files in the output folder alone.
+_PAGE = "ldpbeam.results.page.writing:kept_current"
 
 
 def stream_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
@@ -153,7 +155,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
         )
         pipeline = engine.pipeline(request.beam_arguments)
         build(pipeline, job)
-        if dataflow.is_dry_run(pipeline):
+        if is_dry_run(pipeline):
             submit(pipeline)
             print(
                 f"a dry run: the job was made and not submitted; nothing was read, {job.output} is as it was"
@@ -174,7 +176,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 print(shown(f"run {name}: reads {feed.name}, writes to {job.output}"))
                 submitted = submit(pipeline)
                 if submitted is None:
-                    print(f"the job is the template {dataflow.template_of(pipeline)}, and was not started")
+                    print(f"the job is the template {template_of(pipeline)}, and was not started")
                 else:
                     print(
                         f"job {submitted} continues without this command; `gcloud dataflow jobs drain "
@@ -185,7 +187,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
             document(started)
             where = f" at {opened.server}" if opened.server else ""
             print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
-            with kept_current(request.report, job.output), ledger_kept_current(job):
+            with named(_PAGE)(request.report, job.output), ledger_kept_current(job):
                 savepoint = run_until_stopped(pipeline, job, engine.here, watch)
             if savepoint is not None:
                 document({"event": "ended", "run": name, "output": job.output, "savepoint": savepoint})

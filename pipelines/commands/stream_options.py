@@ -8,26 +8,25 @@ from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
 
-from ldpbeam.errors import UserError
-from ldpbeam.inputs.costs import refuse_endless
-from ldpbeam.inputs.keys import disclosure_of
-from ldpbeam.pipelines.commands.options import (
+from ldpbeam.answers.costs import refuse_endless
+from ldpbeam.command_line.arguments import filled
+from ldpbeam.command_line.checks import (
     check_partitions,
     check_reachable,
     check_service,
     duration_of,
-    engine_request,
-    filled,
     renamed_of,
     study_of,
 )
-from ldpbeam.pipelines.graphs.engines import EngineRequest
+from ldpbeam.errors import UserError
+from ldpbeam.folders.output import Output
+from ldpbeam.inputs.keys import disclosure_of
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.options.sources import DESTINATIONS, STREAMED, Source, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
-from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.sources.opening import Opening
+from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.reading import ReadingOptions

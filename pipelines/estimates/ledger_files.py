@@ -10,8 +10,8 @@ from rich.console import Console
 from ldpbeam.answers import ledger, periods
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.estimates.read import read_ledgers
-from ldpbeam.pipelines.runs.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
+from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
+from ldpbeam.folders.read import read_ledgers
 from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.pipelines.runs.sums import read_sums, user_reports, write_sums

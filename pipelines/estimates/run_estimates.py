@@ -11,8 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.answers.published import Size, chosen, size_of, smallest
 from ldpbeam.answers.solve import sort_key
-from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     ESTIMATES,
     STATISTICS,
     WORKER_ESTIMATES,
@@ -21,6 +20,7 @@ from ldpbeam.pipelines.runs.output import (
     snapshot_counts,
     windows_of,
 )
+from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.printing import progress_bar
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from ldpbeam.answers.periods import sentences
 from ldpbeam.errors import UserError
+from ldpbeam.folders.read import read_periods
 from ldpbeam.pipelines.estimates.ledger_files import write_periods
-from ldpbeam.pipelines.estimates.read import read_periods
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.received import files_of
 from ldpbeam.printing import note, warn

@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from ldpbeam.answers.solve import sort_key
 from ldpbeam.beam.solve_windows import Solve
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     LEDGER_PARTS,

@@ -12,8 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.fit.spending import Spending
-from ldpbeam.pipelines.estimates.pane_fit import PaneFit
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     ACCOUNTING,
     COUNTED,
     DEAD_LETTERS,
@@ -23,6 +22,7 @@ from ldpbeam.pipelines.runs.output import (
     Output,
     snapshots_in,
 )
+from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.runs.received import keeping
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study

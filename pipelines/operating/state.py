@@ -10,8 +10,8 @@ from apache_beam.runners.runner import PipelineState
 from grpc import RpcError
 
 from ldpbeam.beam.solve_windows import Solves, solved_here
+from ldpbeam.folders.output import FIT_FOLDER, files_in
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.output import FIT_FOLDER, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.feeds import elapsed

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ldpbeam.pipelines.options.arguments import Parser
+from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.options import add_people_options, add_processes_option, add_study_option
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
     add_output_option,
-    add_people_options,
     add_privacy_options,
-    add_processes_option,
-    add_study_option,
     add_unnamed_options,
 )
 from ldpbeam.pipelines.options.sources import BOUNDED, enumerated

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ldpbeam.pipelines.options.arguments import Parser
+from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.options import add_study_option
+from ldpbeam.log_lines import LOG_JSON
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
     add_output_option,
     add_privacy_options,
-    add_study_option,
     add_unnamed_options,
 )
 from ldpbeam.pipelines.options.sources import STREAMED, enumerated
@@ -15,8 +16,6 @@ from ldpbeam.transforms.windows import PARTITIONS
 
 #: The default of --max-disorder.
 DISORDER = "1m"
-#: The option that makes standard error a log.
-LOG_JSON = "--log-json"
 #: The default of --metrics-host: only this machine reaches it.
 METRICS_HOST = "127.0.0.1"
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import files_in, folder_of, named_in_errors, write_json
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.output import files_in, folder_of, named_in_errors, write_json
 from ldpbeam.pipelines.runs.stream_runs import runs_in
-from ldpbeam.runners.flink.parts import FlinkError
-from ldpbeam.runners.flink.rest import Rest
+from ldpbeam.runners.engines import state_of_job
 from ldpbeam.transforms.sources.journal import RUNS, ended_at
 from ldpbeam.transforms.storage import read_json
 
@@ -45,12 +42,11 @@ def lost_run(output: str, master: str) -> tuple[str, str] | None:
             folder = str(read_json(path)["folder"])
             left = files_in(folder.removeprefix("file:"), f"{_CHECKPOINT}*/_metadata")
         job = folder.rpartition("/")[2]
-        with contextlib.suppress(FlinkError):
-            if Rest(master).job(job)["state"] in ("CREATED", "RUNNING", "FAILING", "RESTARTING"):
-                raise UserError(
-                    f"--output {output}: run {run} goes on there as job {job} on {master}: end it with a "
-                    "savepoint (docs/flink.md), or cancel it"
-                )
+        if state_of_job(master, job) in ("CREATED", "RUNNING", "FAILING", "RESTARTING"):
+            raise UserError(
+                f"--output {output}: run {run} goes on there as job {job} on {master}: end it with a "
+                "savepoint (docs/flink.md), or cancel it"
+            )
         numbers = [int(folder_of(entry).removeprefix(_CHECKPOINT)) for entry in left]
         if numbers:
             return run, f"{folder}/{_CHECKPOINT}{max(numbers)}"

@@ -15,8 +15,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.runs.locks import LOCK, locked
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     DEAD_LETTERS,
     FORMAT,
     RUN,
@@ -31,6 +30,7 @@ from ldpbeam.pipelines.runs.output import (
     sweep,
     write_json,
 )
+from ldpbeam.pipelines.runs.locks import LOCK, locked
 from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, read_json
 

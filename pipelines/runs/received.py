@@ -18,7 +18,7 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError, naming
-from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output, delete, files_in
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output, delete, files_in
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.received import Received, distinct
 from ldpbeam.schemas.outputs.received import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     ACCOUNTING,
     COUNTED,
     INCOMPLETE,

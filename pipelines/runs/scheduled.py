@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     ACCOUNTING,
     DEAD_LETTERS,
     ESTIMATES,

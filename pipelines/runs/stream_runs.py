@@ -12,8 +12,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, run_name
-from ldpbeam.pipelines.runs.output import (
+from ldpbeam.folders.output import (
     ACCOUNTING,
     INCOMPLETE,
     RUN,
@@ -25,6 +24,7 @@ from ldpbeam.pipelines.runs.output import (
     snapshots_in,
     write_json,
 )
+from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, run_name
 from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name

@@ -19,14 +19,14 @@ from apache_beam.io.filesystems import FileSystems
 from grpc import RpcError
 
 from ldpbeam.errors import INTERRUPTED, UserError, end_of, machine_problem
+from ldpbeam.folders.output import ESTIMATES, STATISTICS, files_in
+from ldpbeam.interrupts import once_per_request
 from ldpbeam.log_lines import JsonHandler, lines
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.interrupts import once_per_request
 from ldpbeam.pipelines.runs.checkpoints import remember
-from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.printing import fail, note
-from ldpbeam.runners.flink.jobs import StreamResult
+from ldpbeam.runners.engines import StreamResult
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import read_estimates

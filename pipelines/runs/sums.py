@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.errors import naming
-from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output, files_in
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output, files_in
 from ldpbeam.pipelines.runs.received import ReceivedFile, bits_at_once, shares_windows, users_in_turn
 from ldpbeam.received import UserReports, counted, negative, summed
 from ldpbeam.schemas.outputs.received import About, bits_for, read_about, read_rows, write_rows

@@ -10,13 +10,13 @@ from functools import partial
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import RUN, files_in
 from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_at, topic_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST
 from ldpbeam.inputs.times import offset_of
-from ldpbeam.pipelines.graphs.engines import EngineRequest
-from ldpbeam.pipelines.runs.output import RUN, files_in
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import warn
+from ldpbeam.runners.engines import EngineRequest
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.outputs.panes import Destination
 from ldpbeam.transforms.sources.journal import RUNS, checksums_before, positions_before

@@ -14,11 +14,11 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.graphs.engines import EngineRequest
 from ldpbeam.pipelines.runs.ownership import held
 from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import note
+from ldpbeam.runners.engines import EngineRequest
 from ldpbeam.transforms.outputs.panes import Destination, Publish
 from ldpbeam.transforms.sources.journal import RUNS, ended_at
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator

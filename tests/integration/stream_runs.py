@@ -117,7 +117,16 @@ def streaming(folder: Path, study: str, prism: str | None, *options: object) -> 
     located = [] if prism is None else ["--prism-location", prism]
     mark = uuid.uuid4().hex
     log = folder / f"said-{mark}"
-    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", path, "--output", output]
+    command = [
+        sys.executable,
+        "-m",
+        "ldpbeam.command_line.main",
+        "stream",
+        "--study",
+        path,
+        "--output",
+        output,
+    ]
     with log.open("wb") as said:
         process = subprocess.Popen(
             [*map(str, command), *located, *map(str, options)],

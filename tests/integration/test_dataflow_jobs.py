@@ -17,14 +17,13 @@ from apache_beam.internal.gcp import auth
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 
+from ldpbeam.command_line.arguments import Parser
 from ldpbeam.inputs import files as inputs
-from ldpbeam.pipelines.commands.options import engine_request
 from ldpbeam.pipelines.graphs import run
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.engines import engine_of
-from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import dataflow, wheels
+from ldpbeam.runners.engines import engine_of, engine_request
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 if TYPE_CHECKING:

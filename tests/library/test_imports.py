@@ -99,7 +99,9 @@ def test_the_library_needs_what_its_page_installs_and_commands_say_what_they_mis
     assert missing >= {"apache_beam", "grpc", "loky", "pandas", "cryptography"} and "numpy" not in missing
     blocked = BLOCKED.format(missing=missing)
     subprocess.run([sys.executable, "-c", blocked + PREPARED], check=True)
-    command = "from ldpbeam.pipelines.main import main; sys.exit(main(['explain', '--study', 'study.yaml']))"
+    command = (
+        "from ldpbeam.command_line.main import main; sys.exit(main(['explain', '--study', 'study.yaml']))"
+    )
     ran = subprocess.run([sys.executable, "-c", blocked + command], capture_output=True, text=True)
     (sentence,) = ran.stderr.splitlines()
     assert (ran.returncode, ran.stdout) == (2, "")

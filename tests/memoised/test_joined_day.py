@@ -15,10 +15,10 @@ from ldpbeam import Answers, empty, merge, tally
 from ldpbeam.answers.solve import answers
 from ldpbeam.errors import UserError
 from ldpbeam.estimators.channel_means import least_noise
+from ldpbeam.folders.output import Output
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.joined_windows import JoinedCells, JoinedSupports, Table
 from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
-from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot, decode_statistic, encode_statistic
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import difference

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from ldpbeam.answers.explain import explain
 from ldpbeam.mechanisms import GeneralWave
-from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.schemas.reports.stamps import differences, stamp_of
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study

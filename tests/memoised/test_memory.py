@@ -13,15 +13,15 @@ from support.memoised_reports import FLEETS, HOUR, START, Fleet
 from support.tallied import tallied
 
 from benchmarks.memoised.memory import VALUES, WRONG, Setting, drawn, run
+from ldpbeam.answers.explain import explain
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.fit import fit_tests
 from ldpbeam.fit.memory import FEWEST_USERS, agreement, memory
 from ldpbeam.fit.spending import Spending
 from ldpbeam.joined_windows import JoinedSupports, Table, joined_supports
-from ldpbeam.pages.warnings import misfit
 from ldpbeam.pipelines.estimates import fit
-from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
+from ldpbeam.results.page.warnings import misfit
 from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.records import Fit, FitEntry, bounds
 from ldpbeam.schemas.study.yaml_file import parse_study

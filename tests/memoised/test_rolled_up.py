@@ -18,11 +18,11 @@ from ldpbeam.answers.solve import answers
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
+from ldpbeam.folders.output import Output
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
-from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 
 WINDOWS, PEOPLE = 24, 400

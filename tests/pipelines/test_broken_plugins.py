@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.registries import fresh
 
-from ldpbeam.pipelines.main import _formatted
+from ldpbeam.command_line.main import _formatted
 from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 

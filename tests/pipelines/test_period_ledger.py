@@ -17,13 +17,13 @@ from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Price, Run, l
 import ldpbeam as ldp
 from ldpbeam.answers.periods import added_up
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import Output
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.commands import ledger
 from ldpbeam.pipelines.estimates import ledger_files
 from ldpbeam.pipelines.estimates.ledger_files import totals_of, write_periods
 from ldpbeam.pipelines.runs import received
 from ldpbeam.pipelines.runs.locks import locked
-from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.received import (
     ReceivedFile,
     bring_streams_together,

@@ -23,7 +23,7 @@ import ldpbeam as ldp
 from ldpbeam.answers.published import Size, chosen, smallest, warnings_of
 from ldpbeam.beam import solve_windows
 from ldpbeam.beam.solve_windows import Solve, SolveWindow
-from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.folders.output import Output
 from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally

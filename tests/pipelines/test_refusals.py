@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from support.studies import SMALL
 
+from ldpbeam.command_line.catalogue import COMMANDS
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.options.catalogue import COMMANDS
 
 MIXED = """\
 study: mixed

@@ -14,8 +14,8 @@ from support.output_folders import contents
 
 from ldpbeam import tally
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import sweep
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.output import sweep
 from ldpbeam.pipelines.runs.stream_runs import (
     incomplete_windows,
     owned_by_stream,

@@ -18,9 +18,9 @@ from support.studies import SMALL
 from ldpbeam import tally
 from ldpbeam.beam.solve_windows import SolveWindow
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import ACCOUNTING, FIT, LEDGER, STATISTICS, write_json
 from ldpbeam.pipelines.runs import ownership, scheduled
 from ldpbeam.pipelines.runs.locks import locked
-from ldpbeam.pipelines.runs.output import ACCOUNTING, FIT, LEDGER, STATISTICS, write_json
 from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, owned
 from ldpbeam.pipelines.runs.scheduled import Scheduled, owned_by_schedule, publish
 from ldpbeam.schemas.outputs.records import EstimateRecord

@@ -11,9 +11,9 @@ import pytest
 from support.ledger_model import PRICES, STUDY, report
 from support.waiting import wait_until
 
+from ldpbeam.folders.read import read_periods
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.estimates import stream_ledger
-from ldpbeam.pipelines.estimates.read import read_periods
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.received import files_of

@@ -9,7 +9,7 @@ import pytest
 
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import registered_mechanisms
-from ldpbeam.pipelines.simulated.designs import designs
+from ldpbeam.planning.designs import designs
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 DOCS = Path(__file__).parents[2] / "docs"

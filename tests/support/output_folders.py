@@ -14,9 +14,9 @@ import ldpbeam as ldp
 from ldpbeam import tally
 from ldpbeam.beam.solve_windows import SolveWindow
 from ldpbeam.fit.spending import Spending
+from ldpbeam.folders.output import FIT_FOLDER
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.output import FIT_FOLDER
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns

@@ -29,9 +29,8 @@ def measure(folder: Path) -> dict[str, Any]:
     from rich.console import Console
 
     from ldpbeam.inputs import files as inputs
-    from ldpbeam.pipelines.graphs import engines
     from ldpbeam.pipelines.graphs import run as graph
-    from ldpbeam.runners import direct
+    from ldpbeam.runners import direct, engines
 
     study, users, few = study_of(2), 1_000_000, 10_000
     reports = 2 * users
