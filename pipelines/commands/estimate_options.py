@@ -10,9 +10,6 @@ from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.people import People
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import (
-    check_number,
-    check_partitions,
-    check_processes,
     check_reachable,
     check_service,
     renamed_of,
@@ -105,13 +102,10 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
 def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[str]) -> None:
     """Check that the options are in range and fit the study."""
     check_reachable(*(options.input or ()), options.output)
-    check_partitions(options.partitions)
-    check_processes(options.processes)
     if options.processes is not None and options.estimate_on == "worker":
         raise UserError(
             "--processes: it is for --estimate-on driver; workers compute as the engine runs them"
         )
-    check_number("--max-bad-fraction", options.max_bad_fraction, 0, 1)
     try:
         if study.group_users:
             check_overlap(study.windows)

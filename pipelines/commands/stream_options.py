@@ -11,7 +11,6 @@ from typing import Any
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import (
-    check_partitions,
     check_reachable,
     check_service,
     duration_of,
@@ -73,7 +72,6 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         raise UserError("--resume and --savepoint go together: --resume names the run, --savepoint its state")
     check_reachable(*(options.input or ()), options.output)
     check_service(options.service, study)
-    check_partitions(options.partitions)
     engine = engine_request(options)
     renamed = renamed_of(options, study)
     output = engine.reachable(options.output)

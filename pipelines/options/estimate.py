@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.arguments import Parser, within
 from ldpbeam.command_line.options import add_people_options, add_processes_option, add_study_option
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
@@ -11,6 +11,7 @@ from ldpbeam.pipelines.options.shared import (
     add_unnamed_options,
 )
 from ldpbeam.pipelines.options.sources import BOUNDED, enumerated
+from ldpbeam.transforms.windows import MOST_PARTITIONS
 
 #: The default of --max-bad-fraction.
 MAX_BAD_FRACTION = 0.01
@@ -42,7 +43,7 @@ def add_options(parser: Parser) -> None:
         help="whether a file that cannot be read stops the run, or is counted and skipped (default: stop)",
     )  # fmt: skip
     bad.add_argument(
-        "--max-bad-fraction", type=float, default=MAX_BAD_FRACTION, metavar="SHARE",
+        "--max-bad-fraction", type=within(float, 0, 1), default=MAX_BAD_FRACTION, metavar="SHARE",
         help=f"exit code 3 if more of the input than this is bad (default: {MAX_BAD_FRACTION})",
     )  # fmt: skip
     add_privacy_options(parser)
@@ -54,7 +55,7 @@ def add_options(parser: Parser) -> None:
     add_processes_option(work)
     work.add_argument(
         "--partitions",
-        type=int,
+        type=within(int, 1, MOST_PARTITIONS),
         metavar="N",
         help="how many partitions users are divided into; results do not change",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.arguments import Parser, within
 from ldpbeam.command_line.options import add_study_option
 from ldpbeam.log_lines import LOG_JSON
 from ldpbeam.pipelines.options.shared import (
@@ -12,7 +12,7 @@ from ldpbeam.pipelines.options.shared import (
     add_unnamed_options,
 )
 from ldpbeam.pipelines.options.sources import STREAMED, enumerated
-from ldpbeam.transforms.windows import PARTITIONS
+from ldpbeam.transforms.windows import MOST_PARTITIONS, PARTITIONS
 
 #: The default of --max-disorder.
 DISORDER = "1m"
@@ -51,7 +51,7 @@ def add_options(parser: Parser) -> None:
     add_privacy_options(parser)
     work = parser.add_argument_group("how it is computed")
     work.add_argument(
-        "--partitions", type=int, metavar="N", default=PARTITIONS,
+        "--partitions", type=within(int, 1, MOST_PARTITIONS), metavar="N", default=PARTITIONS,
         help=f"partitions of users (default: {PARTITIONS})",
     )  # fmt: skip
     work.add_argument(

@@ -195,7 +195,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--value-column value --start 1763628000", "--start 1763628000: looks like seconds"),
         ("--value-column value --spread 3", "--spread 3: write a whole number and a unit"),
         ("--value-column value --start 2199-12-31T23:59:00Z --spread 2h", "lie in 2200 or later"),
-        ("--value-column value --seed -1", "--seed -1: from 0 up"),
+        ("--value-column value --seed -1", "--seed -1: 0 or above"),
         ("--value-column value --services bb", "--services bb: did you mean 'b'? there are a, b"),
         ("--value-column value --services zzz", "--services zzz: there are a, b; spaces between them"),
         ("--value-column value --versions a=new", "--versions a: no field tells versions of this "),
