@@ -1,4 +1,4 @@
-"""One request to end is one, however many signals bring it.
+"""Signals within two seconds are one request to stop.
 
 ``timeout -s INT`` signals a process and then its group; a terminal and a supervisor may both signal.
 """

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.joined_windows import JoinedWindows, joined_cells, joined_supports, merged_windows
 from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
+from ldpbeam.over_time.joined_windows import JoinedWindows, joined_cells, joined_supports, merged_windows
 from ldpbeam.resolution import ENOUGH
 
 #: A joint histogram has at most this many cells that are not empty: up to 800 MB with two words per cell. A

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.panels import Panel
+from ldpbeam.over_time.panels import Panel
 from ldpbeam.statistics import Statistic
 from ldpbeam.times import rfc3339
 from ldpbeam.windows import EVERYTHING, FAR, Span, Windows

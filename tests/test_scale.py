@@ -31,7 +31,7 @@ from ldpbeam.transforms.sources.files import ReportFile, split
 from ldpbeam.transforms.sources.read import read_range
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.cut import Pieces
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"

@@ -15,15 +15,15 @@ import pyarrow as pa
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
-from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
+from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
-from ldpbeam.transforms.reports.received import RECEIVED
+from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
-from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.panes import Earlier, Panes
 from ldpbeam.transforms.windows.split import LeaveOutside
+from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -52,7 +52,7 @@ class BatchStatistics(beam.PTransform):
         span: reports outside are out of range, and only the windows inside are counted.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
         ledger: where the rows of the ledger over periods go; None for nowhere.
-        spill: as of :class:`GroupPieces`.
+        spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study

@@ -1,8 +1,7 @@
 """Reading and writing whole files on any file system that Beam knows; devices and sockets are refused.
 
 Every file is written under a temporary name and then renamed, so that a retried or failed worker leaves no
-half-written file under the final name. On a local file system, the disk has a file when it is written: no
-power failure takes what somebody has been told of.
+half-written file under the final name. A local file is on disk before success is reported.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from ldpbeam.estimators import Estimate
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import LocalHashing, NumericMechanism, build_mechanism
-from ldpbeam.memoised import Lifetime, SupportChain
-from ldpbeam.memoised.chains import uniform_part
+from ldpbeam.over_time.memoised import Lifetime, SupportChain
+from ldpbeam.over_time.memoised.chains import uniform_part
 from ldpbeam.statistics import Moments, Statistic
 
 HOURS, CATEGORIES, BUCKETS = 24, 40, 64

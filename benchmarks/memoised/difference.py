@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 import ldpbeam as ldp
 from benchmarks.pages import show
 from ldpbeam.answers.difference import ends_of
-from ldpbeam.answers.numbers import Numbers
+from ldpbeam.answers.named_numbers import Numbers
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.joined_windows import difference_of_windows
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism, build_mechanism
-from ldpbeam.memoised import Lifetime, SupportChain
+from ldpbeam.over_time.joined_windows import difference_of_windows
+from ldpbeam.over_time.memoised import Lifetime, SupportChain
 
 CATEGORIES, PEOPLE, LEVEL, Z = 10, 2_000, 0.95, 1.959964
 MECHANISMS = ("grr", "oue")

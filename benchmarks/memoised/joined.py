@@ -35,10 +35,10 @@ from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators import Estimate
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.joined_windows import JoinedCells, JoinedSupports, Table
 from ldpbeam.mechanisms import LocalHashing, NumericMechanism
-from ldpbeam.memoised import Lifetime, SupportChain
-from ldpbeam.memoised.chains import uniform_part
+from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, Table
+from ldpbeam.over_time.memoised import Lifetime, SupportChain
+from ldpbeam.over_time.memoised.chains import uniform_part
 from ldpbeam.statistics import Moments, Statistic
 
 RESULTS = Path("build/memoised-joined.jsonl")
@@ -281,7 +281,7 @@ def _row(cell: Cell, kind: str, held: list[dict[str, float]]) -> list[str]:
 HEAD = """\
 ## A day of joined hours
 The same day with `windows: {size: 1h, joined: 1d}`, for people who are drawn from the population anew in
-each run. Counts by user are drawn directly; `tests/memoised/test_joined_day.py` takes reports of each
+each run. Counts by user are drawn directly; `tests/over_time/test_joined_day.py` takes reports of each
 mechanism through the pipeline and compares the statistic with a loop over users.
 
 - `population` and `sample` are the shares of 95% intervals that hold the numbers of the population and of

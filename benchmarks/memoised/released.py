@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbeam.domains import Categories, Floats
 from ldpbeam.mechanisms import CategoricalMechanism, LocalHashing, Mechanism, build_mechanism
-from ldpbeam.memoised import Lifetime, SupportChain, released_options
+from ldpbeam.over_time.memoised import Lifetime, SupportChain, released_options
 
 BUDGETS = ((2.0, 1.0), (3.0, 1.5), (4.0, 1.2), (4.0, 2.0))
 SIZES = (10, 100)

@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import ndtri
 
-from ldpbeam.answers.numbers import Numbers, by_key, numbers_of
+from ldpbeam.answers.named_numbers import Numbers, by_key, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
@@ -66,7 +66,7 @@ class Comparison:
 
     Attributes:
         differences: every number of the estimates that are in both, in the order of the first.
-        only_first: the estimates that have numbers in the first only; of no report there are none.
+        only_first: the estimates that have numbers in the first only (an estimate from no reports has none).
         only_second: those that have numbers in the second only.
         unlike: estimates with numbers that cannot be compared, as only one has them, or as buckets or names
             differ.

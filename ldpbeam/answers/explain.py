@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam import fit, panels, statistics
+from ldpbeam import fit, statistics
 from ldpbeam.answers import ledger, periods, published
 from ldpbeam.answers.costs import endless_parts, slow_parts
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Numeric, Vector
 from ldpbeam.estimators import registered_estimators
-from ldpbeam.fit.memory import FEWEST_USERS
 from ldpbeam.intervals import computing
-from ldpbeam.memoised import Lifetime, steps_of
+from ldpbeam.over_time import panels
+from ldpbeam.over_time.memoised import Lifetime, steps_of
+from ldpbeam.over_time.remembered_noise import FEWEST_USERS
 from ldpbeam.schemas.study.joined import joined_counts
 from ldpbeam.statistics import counted
 from ldpbeam.study import Study, StudyAttribute, attribute_of

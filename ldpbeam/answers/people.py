@@ -120,7 +120,7 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
 
 
 def other_table(start: bytes) -> str | None:
-    """What a file is that is no CSV, told from its start, in words; None if that is not known."""
+    """What a file is that is no CSV, by its start, in words; None if that is not known."""
     header = start.partition(b"\n")[0]
     for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
         if separator in header and b"," not in header:

@@ -79,7 +79,7 @@ class Results:
         kind: which kind of runs wrote it.
         about: the folder's ``run.json``.
         study: the study; None if the folder does not hold it, or holds one that cannot be read here.
-        study_problem: why the study that it holds cannot be read; empty if it can, or there is none.
+        study_problem: why its study cannot be read; empty if it can or has none.
         runs: the runs that wrote it, in the order of their names: one, or several that share the folder.
         estimates: the estimates, by attribute and window. Two runs of a stream may both have one window.
         periods: what users spent in each period of the ledger, when it was last added up.

@@ -44,14 +44,14 @@ class ReadReports(beam.PTransform):
     over the workers. Gives :class:`ReportsRead`, which ``Estimate`` takes as it is.
 
     Args:
-        study: as of :class:`Estimate`.
+        study: as :class:`Estimate` takes it.
         patterns: a name or a glob of files, or several; or one topic of Kafka.
-        attribute: the attribute of reports that do not name one, as of :class:`Estimate`.
+        attribute: the attribute of reports that do not name one, as :class:`Estimate` takes it.
         service: the service of reports that do not name one.
-        columns: the field of a file that has a column, by the column's name, as of :class:`Estimate`.
+        columns: the field of a file that has a column, by the column's name, as :class:`Estimate` takes it.
         skip_bad_files: whether a malformed file is a dead letter; if not, it is an error.
-        user_id_key: as of :class:`Estimate`; give both the same.
-        keep_bad_records: as of :class:`Estimate`.
+        user_id_key: as :class:`Estimate` takes it; give both the same.
+        keep_bad_records: as :class:`Estimate` takes it.
         from_offset: Kafka: where to begin in each partition: ``earliest``, ``latest``, or a time of the
             brokers in RFC 3339 or epoch milliseconds.
         to_offset: Kafka: where to end; ``latest`` is the end when the pipeline is built.

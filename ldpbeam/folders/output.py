@@ -19,11 +19,13 @@ from ldpbeam.schemas.outputs.snapshots import ATTRIBUTE, SNAPSHOTS, Snapshot, re
 from ldpbeam.schemas.outputs.tables import SCHEMAS
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import write_accounting
+from ldpbeam.transforms.outputs.names import ACCOUNTING as ACCOUNTING
 from ldpbeam.transforms.outputs.names import ESTIMATES as ESTIMATES
+from ldpbeam.transforms.outputs.names import RUN as RUN
+from ldpbeam.transforms.outputs.names import RUNS as RUNS
 from ldpbeam.transforms.outputs.names import STATISTICS as STATISTICS
 from ldpbeam.transforms.outputs.names import TABLES
 from ldpbeam.transforms.patterns import matching
-from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import half_written, literal, open_raw, read_json, write_bytes
 
 #: The version of the layout of output folders, in ``run.json``; a folder that does not say has version 1.
@@ -38,14 +40,8 @@ LEDGER_PERIODS = "ledger_periods.json"
 FIT = "fit.json"
 #: In the folder of a stream's run: the tests of fit, a file for each attribute and window.
 FIT_FOLDER = "fit"
-RUN = "run.json"
-#: In a run's folder: the windows of a stream that may lack reports.
-INCOMPLETE = "incomplete.json"
 STUDY = "study.json"
 DEAD_LETTERS = "dead_letters"
-ACCOUNTING = "accounting.json"
-#: In the folder of a stream's run: its accounting with the offsets and windows that are final.
-COUNTED = "counted.json"
 WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
 
 

@@ -19,6 +19,7 @@ from ldpbeam.folders.output import (
     LEDGER,
     LEDGER_PERIODS,
     RUN,
+    RUNS,
     STUDY,
     files_in,
     folder_of,
@@ -37,7 +38,6 @@ from ldpbeam.schemas.outputs.records import (
 from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.estimates import read_estimates
-from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import open_raw
 
 _Kind = TypeVar("_Kind")

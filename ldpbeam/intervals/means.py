@@ -13,8 +13,8 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import mean_variance
 from ldpbeam.intervals.answer import Parts
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
+from ldpbeam.over_time.joined_windows import JoinedCells
 
 #: How the interval is computed, in words.
 UNBIASED_SUMS = "unbiased reports and their variance, within the domain"

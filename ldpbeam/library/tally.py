@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpbeam.received import Received
+from ldpbeam.over_time.received import Received
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import in_parts
@@ -21,7 +21,7 @@ from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import Accumulator, added_up, by_window, snapshots, with_added
-from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.windows import EVERYTHING, Span
 
 #: A partition of users has about this many reports, so that their keys fit into one Arrow array.

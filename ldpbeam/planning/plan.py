@@ -108,8 +108,8 @@ def _tried(study: Study, wanted: set[str], asked: list[str]) -> list[tuple[str, 
     }
     for population in asked:
         if known and not any(population in names for names in known.values()):
-            told = "; ".join(f"{name!r} can have {', '.join(names)}" for name, names in known.items())
-            raise UserError(f"--simulate {population}: {told}")
+            there = "; ".join(f"{name!r} can have {', '.join(names)}" for name, names in known.items())
+            raise UserError(f"--simulate {population}: {there}")
     return [
         (name, populations)
         for name, names in known.items()

@@ -14,7 +14,7 @@ from ldpbeam.planning.influence import influence
 from ldpbeam.planning.options import MOST_SIMULATED
 from ldpbeam.planning.precision import precision
 from ldpbeam.planning.trial import of_population, trial
-from ldpbeam.schemas.outputs.records import Central
+from ldpbeam.schemas.outputs.records import CentralGuarantee
 from ldpbeam.study import Study, attribute_of
 
 #: The search for a number of people starts here, and goes on in steps of this factor.
@@ -48,7 +48,7 @@ class Planned:
         error: the error with these people: a standard error, or the mean of simulated errors.
         least_error: the same for the most favourable population; None if one population was simulated.
         uncertainty: the standard error of ``error``; None where it is computed.
-        users_for_error: how many people the wanted error needs; None if none is wanted, if more than
+        users_for_error: how many people the wanted error needs; None without a wanted error, if more than
             10,000,000 people had to be simulated, or if a formula gives more than 1,000,000,000,000.
         source: how the error was found.
         one_percent_fake: the most by which a share of 1% of fake users moves the estimate, in the unit of the
@@ -71,8 +71,8 @@ class Planned:
     users_for_error: int | None
     source: str
     one_percent_fake: float | None = None
-    readers: Central | None = None
-    readers_of_period: Central | None = None
+    readers: CentralGuarantee | None = None
+    readers_of_period: CentralGuarantee | None = None
 
 
 def computed(study: Study, wanted: set[str], users: int, error: float | None) -> Iterator[Planned]:

@@ -56,7 +56,7 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
         seed: the seed of people and reports.
 
     Returns:
-        Errors as of :func:`~ldpbeam.answers.truth.errors_of` and
+        The errors of :func:`~ldpbeam.answers.truth.errors_of` and
         :func:`~ldpbeam.answers.truth.errors_of_papers`.
     """
     attribute = study.attribute(name)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting
-from ldpbeam.answers.numbers import Numbers, by_key, numbers_of
+from ldpbeam.answers.named_numbers import Numbers, by_key, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.domains import digits_of
 from ldpbeam.errors import BEYOND, DONE, UserError, meant_or_known

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ldpbeam.answers.between import Between, between_groups, between_windows
+from ldpbeam.answers.between import PairComparison, between_groups, between_windows
 from ldpbeam.answers.difference import FALSE_ALARMS, Comparison, Difference, compared
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.domains import digits_of
@@ -46,7 +46,7 @@ def diff_command(options: argparse.Namespace) -> int:
 
 def _between(
     folders: Sequence[str], windows: Sequence[str] | None, groups: Sequence[str] | None
-) -> Between | None:
+) -> PairComparison | None:
     """The two windows or groups of one folder; None if two folders are compared.
 
     Raises:
@@ -68,7 +68,7 @@ def _between(
         return between_groups(results.estimates, results.study, *(group or None for group in chosen))
 
 
-def _print(comparison: Comparison, names: Sequence[str], between: Between | None) -> None:
+def _print(comparison: Comparison, names: Sequence[str], between: PairComparison | None) -> None:
     """Print every mean, and what else is beyond its error; of one folder all but value buckets."""
     rows = [
         difference
@@ -92,7 +92,7 @@ def _print(comparison: Comparison, names: Sequence[str], between: Between | None
     print(_summary(comparison, between))
 
 
-def _print_rows(rows: Sequence[Difference], between: Between | None) -> None:
+def _print_rows(rows: Sequence[Difference], between: PairComparison | None) -> None:
     if not rows:
         return
     interval = "" if between is None else f"{100 * between.level:g}% interval"
@@ -155,7 +155,7 @@ def _listed(keys: Sequence[EstimateKey]) -> str:
     return ", ".join([*sentences, *(["..."] if len(keys) > len(sentences) else [])])
 
 
-def _summary(comparison: Comparison, between: Between | None) -> str:
+def _summary(comparison: Comparison, between: PairComparison | None) -> str:
     changed = sum(difference.first != difference.second for difference in comparison.differences)
     beyond = sum(difference.beyond for difference in comparison.differences)
     unknown = sum(
@@ -173,7 +173,7 @@ def _summary(comparison: Comparison, between: Between | None) -> str:
     return text + (f"; of {unknown:,} that changed no error is known" if unknown else "")
 
 
-def _as_json(comparison: Comparison, between: Between | None) -> dict[str, Any]:
+def _as_json(comparison: Comparison, between: PairComparison | None) -> dict[str, Any]:
     about = {} if between is None else {"level": between.level, "about": list(between.sentences)}
     return {
         **about,

@@ -44,8 +44,8 @@ from ldpbeam.pipelines.estimates.ledger_files import (
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
+from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
-from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.printing import document, note, progress_console, step, warn
 from ldpbeam.runners.engines import engine_of, is_dry_run, template_of

@@ -21,12 +21,12 @@ from ldpbeam.folders.output import Output, run_name
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.inputs.kafka import span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
-from ldpbeam.inputs.keys import disclosure_of
+from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.options.sources import BOUNDED, named
+from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
-from ldpbeam.pipelines.runs.received import ledger_key
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.pipelines.sources.kafka import topic_in
 from ldpbeam.runners.engines import EngineRequest, engine_request
@@ -50,7 +50,7 @@ class Request:
         people: the people whose true values are compared; None for no comparison.
         overwrite: whether the outputs of another run are replaced.
         on_bad_file: ``stop`` or ``skip``: whether a damaged file ends the run.
-        max_bad_fraction: more bad input than this share is told by the exit code.
+        max_bad_fraction: more bad input than this share changes the exit code.
         processes: how many processes compute estimates; None for one per core.
     """
 

@@ -70,7 +70,7 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
     columns = columns_of(options.data) if options.data else []
     column = ask(
         options.attribute or None,
-        f"What is asked about ({', '.join(columns)})" if columns else "What is asked about, as in minutes",
+        f"Attribute to estimate ({', '.join(columns)})" if columns else "Attribute to estimate, say minutes",
         None, "--attribute", lambda text: _one_of(columns, text) if columns else _name(text),
     )  # fmt: skip
     proposed = Proposal()

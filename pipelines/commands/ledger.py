@@ -17,7 +17,7 @@ from ldpbeam.pipelines.estimates.ledger_files import print_periods, write_period
 from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
 from ldpbeam.pipelines.graphs.run import run_pipeline
 from ldpbeam.pipelines.options.estimate import MAX_BAD_FRACTION
-from ldpbeam.pipelines.runs.received import bring_together, ledger_key
+from ldpbeam.pipelines.runs.ledger_folder import bring_together, ledger_key
 from ldpbeam.printing import document, progress_console, step, warn
 from ldpbeam.runners.engines import EngineRequest, engine_of
 from ldpbeam.runners.names import DIRECT

@@ -23,7 +23,7 @@ from ldpbeam.command_line.checks import (
 )
 from ldpbeam.domains import KeyValues
 from ldpbeam.errors import DONE, UserError, naming
-from ldpbeam.inputs.keys import read_key
+from ldpbeam.inputs.key_files import read_key
 from ldpbeam.inputs.times import time_of
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.simulated.perturb import simulate

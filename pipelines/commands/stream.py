@@ -49,7 +49,7 @@ from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
-from ldpbeam.transforms.sources.journal import lost_before, positions_before
+from ldpbeam.transforms.state.journal import lost_before, positions_before
 from ldpbeam.untrusted import shown
 
 #: What keeps the page of ``--report`` current: it looks at the files in the output folder alone.
@@ -168,7 +168,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 raise UserError(f"--output {job.output}: a run that was there has just ended; start again")
             forget(output, opened.new)
             if job.replay is not None:
-                begin(job.of_run(""), job.replay)
+                begin(job.folder, job.replay)
             if goes_on is not None:
                 resume(output, name)
                 note(_about_continued(goes_on))
@@ -241,10 +241,10 @@ def _finished(job: StreamJob) -> int:
     """Print what a finished run wrote and counted, and return its exit code."""
     windows = ((STATISTICS,), (ESTIMATES,), *TABLE_FOLDERS.values())
     sweep([job.path(*folder) for folder in windows], job.run)
-    sweep([job.of_run(""), job.of_run(DEAD_LETTERS), job.of_run(LEDGER_FOLDER)])
+    sweep([job.folder, job.of_run(DEAD_LETTERS), job.of_run(LEDGER_FOLDER)])
     periods = add_up_at_end(job)
     counts = read_run_accounting(job)
-    fit = fit_of_panes(job.of_run(""))
+    fit = fit_of_panes(job.folder)
     tests, flags = (len(fit.tests), sum(test.flagged for test in fit.tests)) if fit else (0, 0)
     ended = {"event": "ended", "run": job.run, "output": job.output, "accounting": counts}
     document(

@@ -19,11 +19,11 @@ from ldpbeam.command_line.checks import (
 )
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
-from ldpbeam.inputs.keys import disclosure_of
+from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.options.sources import DESTINATIONS, STREAMED, Source, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
-from ldpbeam.pipelines.runs.received import ledger_key
+from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.sources.opening import Opening
 from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns

@@ -12,14 +12,14 @@ from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
 from ldpbeam.folders.read import read_ledgers
-from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of, unmoved
+from ldpbeam.over_time.spent import PeriodSpent
+from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
+from ldpbeam.pipelines.runs.ledger_sums import read_sums, user_reports, write_sums
 from ldpbeam.pipelines.runs.scheduled import Scheduled
-from ldpbeam.pipelines.runs.sums import read_sums, user_reports, write_sums
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry
-from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.received import ledger_fingerprint
+from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint
 from ldpbeam.transforms.storage import write_bytes
 
 

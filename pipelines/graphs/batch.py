@@ -18,17 +18,17 @@ from ldpbeam.folders.output import (
     WORKER_ESTIMATES,
     Output,
 )
-from ldpbeam.pipelines.runs.received import keeping
+from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
-from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
+from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
-from ldpbeam.transforms.reports.received import RECEIVED
+from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan

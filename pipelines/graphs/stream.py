@@ -13,8 +13,6 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.fit.spending import Spending
 from ldpbeam.folders.output import (
-    ACCOUNTING,
-    COUNTED,
     DEAD_LETTERS,
     FIT_FOLDER,
     LEDGER_FOLDER,
@@ -23,25 +21,27 @@ from ldpbeam.folders.output import (
     snapshots_in,
 )
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
-from ldpbeam.pipelines.runs.received import keeping
+from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
 from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
+from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.outputs.panes import Destination, WritePaneEstimates, WritePaneStatistics
-from ldpbeam.transforms.outputs.received import Keeping
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.journal import RUNS, Incomplete, Stop
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
 from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.transforms.sources.source import ReadStream
+from ldpbeam.transforms.state.files import run_folder
+from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.statistics import StreamStatistics
 from ldpbeam.transforms.windows.panes import Earlier
+from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.windows import Bounds
 
 
@@ -96,9 +96,14 @@ class StreamJob(Output):
         """Where workers write what users spent; None if the study has no ledger over periods."""
         return keeping(self, self.of_run(LEDGER_FOLDER), self.ledger_key)
 
+    @property
+    def folder(self) -> str:
+        """The run's own folder."""
+        return run_folder(self.output, self.run)
+
     def of_run(self, name: str) -> str:
-        """A path below the run's own folder; an empty name is the folder."""
-        return str(FileSystems.join(self.path(RUNS), self.run, name))
+        """A path below the run's own folder."""
+        return str(FileSystems.join(self.folder, name))
 
 
 def run_name(now: datetime) -> str:
@@ -139,7 +144,6 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             readers=job.readers,
             stays=job.stays,
             replay=job.replay,
-            counted=job.of_run(COUNTED),
         )
         read = pipeline | "Read" >> ReadStream(reading, job.disclosure)
         # A stop ends all windows. It does not where readers stay, because a savepoint may hold windows, nor
@@ -167,11 +171,11 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS), continued=again)
     )
     assert study.windows is not None
-    recounting = Recounting(job.of_run(COUNTED), study.windows, job.output, job.run) if again else None
+    recounting = Recounting(study.windows, job.output, job.run) if again else None
     _ = (
         (read[COUNTS], counted.counts, written[COUNTS], unsolved, letters, emitted)
         | "Counts" >> beam.Flatten()
-        | "WriteAccounting" >> WriteRunningAccounting(job.of_run(ACCOUNTING), recounting)
+        | "WriteAccounting" >> WriteRunningAccounting(job.folder, recounting)
     )
 
 

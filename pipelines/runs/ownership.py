@@ -19,6 +19,7 @@ from ldpbeam.folders.output import (
     DEAD_LETTERS,
     FORMAT,
     RUN,
+    RUNS,
     STATISTICS,
     STUDY,
     Output,
@@ -31,7 +32,6 @@ from ldpbeam.folders.output import (
     write_json,
 )
 from ldpbeam.pipelines.runs.locks import LOCK, locked
-from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, read_json
 
 
@@ -177,7 +177,7 @@ def _alone(job: Output, overwrite: bool, inputs: Sequence[str]) -> Iterator[None
     owner(job, NOBODY, overwrite)
     about = {**NOBODY.mark_of(job), "input": list(inputs)}
     with named_in_errors(job.output):
-        # The mark comes first: where this is killed, what is left is of no run that is complete.
+        # Write the mark first: a killed run then never looks complete.
         write_json(job.path(RUN), {**about, "complete": False})
         clear(job)
         # Runs that were killed leave half-written files; no other run writes here now.

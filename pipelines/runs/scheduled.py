@@ -26,6 +26,7 @@ from ldpbeam.folders.output import (
     LEDGER_FOLDER,
     LEDGER_PERIODS,
     RUN,
+    RUNS,
     STATISTICS,
     TABLE_FOLDERS,
     Output,
@@ -39,7 +40,6 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import span_name, window_in
-from ldpbeam.transforms.sources.journal import RUNS
 from ldpbeam.transforms.storage import make_folder, sync_folder
 from ldpbeam.windows import EVERYTHING, Span
 

@@ -33,9 +33,9 @@ from ldpbeam.transforms.outputs.estimates import read_estimates
 from ldpbeam.transforms.outputs.panes import PANES, pane_fields, pane_line
 from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
-from ldpbeam.transforms.sources.journal import ask_to_stop
+from ldpbeam.transforms.state.journal import ask_to_stop
 from ldpbeam.transforms.storage import open_raw
-from ldpbeam.transforms.windows.waiting import in_words, waiting_windows
+from ldpbeam.transforms.windows.timers import in_words, waiting_windows
 from ldpbeam.untrusted import cut_short
 
 #: Seconds between two lines about the rate.

@@ -14,7 +14,6 @@ from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.runners.engines import EngineRequest
 from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
-from ldpbeam.transforms.sources.journal import RUNS
 
 
 def opening(options: argparse.Namespace, engine: EngineRequest) -> Opening:
@@ -34,4 +33,4 @@ def open_files(patterns: tuple[str, ...], run: Run) -> Iterator[Opened]:
             entries_of([pattern])
         except (BeamIOError, OSError, ValueError) as error:
             raise UserError(f"--input {pattern}: {without_number(str(error))}") from None
-    yield Opened(FolderFeed(patterns, run.columns, run.folder, done_before(run.output, RUNS)))
+    yield Opened(FolderFeed(patterns, run.columns, run.folder, done_before(run.output)))

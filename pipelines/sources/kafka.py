@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import RUN, files_in
 from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_at, topic_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST
 from ldpbeam.inputs.times import offset_of
@@ -19,10 +16,10 @@ from ldpbeam.printing import warn
 from ldpbeam.runners.engines import EngineRequest
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.outputs.panes import Destination
-from ldpbeam.transforms.sources.journal import RUNS, checksums_before, positions_before
 from ldpbeam.transforms.sources.kafka import TOPIC, TOPIC_IDENTITY, KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.storage import read_json
+from ldpbeam.transforms.state.files import RUN
+from ldpbeam.transforms.state.journal import checksums_before, positions_before
 from ldpbeam.windows import FAR
 
 
@@ -111,8 +108,7 @@ def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
         UserError: if one has.
         ValueError: if a file is damaged.
     """
-    for entry in files_in(FileSystems.join(output, RUNS), f"*/{RUN}"):
-        about = read_json(entry.path)
+    for about in RUN.of_all_runs(output):
         if about.get(TOPIC, topic.name) != topic.name:
             raise UserError(
                 f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "

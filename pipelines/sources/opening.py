@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.pipelines.runs.replays import Continued
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.decoding import left_on_record
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.journal import RUNS
-from ldpbeam.transforms.storage import literal
+from ldpbeam.transforms.state.decoding import left_on_record
+from ldpbeam.transforms.state.files import run_folder
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Run:
         columns: the columns that are read.
         output: the output folder, whose journals say what earlier runs have read.
         name: the name of the run.
-        continues: what an earlier process of the run left that matters to the feed; None if none did.
+        continues: what an earlier process of the run left that matters to the feed; None in the first.
     """
 
     columns: Columns
@@ -54,12 +51,12 @@ class Run:
     @property
     def folder(self) -> str:
         """The folder of the run."""
-        return str(FileSystems.join(self.output, RUNS, self.name))
+        return run_folder(self.output, self.name)
 
     @property
     def suspects(self) -> tuple[tuple[str, int], ...]:
         """Ids of messages that earlier runs left on record, and with how many each was."""
-        return tuple(sorted(left_on_record(FileSystems.join(literal(self.output), RUNS, "*")).items()))
+        return tuple(sorted(left_on_record(self.output).items()))
 
 
 #: It raises UserError if the source cannot be reached, and an OSError or ValueError for the output folder.

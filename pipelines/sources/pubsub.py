@@ -11,8 +11,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs.ownership import held
 from ldpbeam.pipelines.runs.stream_runs import runs_in
@@ -20,8 +18,9 @@ from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import note
 from ldpbeam.runners.engines import EngineRequest
 from ldpbeam.transforms.outputs.panes import Destination, Publish
-from ldpbeam.transforms.sources.journal import RUNS, ended_at
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
+from ldpbeam.transforms.state.files import run_folder
+from ldpbeam.transforms.state.journal import ended_at
 
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
@@ -94,7 +93,7 @@ def open_topic(topic: str, run: Run) -> Iterator[Opened]:
         for earlier in runs_in(run.output):
             with (
                 contextlib.suppress(UserError, NotFound),
-                held(FileSystems.join(run.output, RUNS, earlier), alone=True),
+                held(run_folder(run.output, earlier), alone=True),
             ):
                 if client.get_subscription(subscription=name + earlier, **patience).topic == topic:
                     name += earlier

@@ -219,7 +219,7 @@ def _is_digits(node: yaml.Node) -> TypeGuard[yaml.ScalarNode]:
 
 
 def _one_a_place(problems: Sequence[Any], root: yaml.Node) -> list[Any]:
-    """Of the problems of a value that may be of two types, the first of the type it is meant to be of."""
+    """If a value may have several types, only the first problem of the intended type."""
     rivals: dict[tuple[Any, ...], list[Any]] = {}
     for problem in problems:
         path = _place(problem["loc"], root)

@@ -12,7 +12,7 @@ from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs import checkpoints
 from ldpbeam.runners import engines
 from ldpbeam.runners.flink.parts import FlinkError
-from ldpbeam.transforms.sources.journal import Journal
+from ldpbeam.transforms.state.journal import Journal
 
 EARLIER, LAST = "20260101T000000Z-1", "20260102T000000Z-2"
 

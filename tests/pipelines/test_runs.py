@@ -29,10 +29,11 @@ from ldpbeam.statistics import Answers
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow, ask_to_stop, asked_to_stop
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.reading import ReadingOptions
+from ldpbeam.transforms.state.journal import Journal, ask_to_stop, asked_to_stop
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 
 HOUR = 3_600_000
 TEXT = """\

@@ -16,7 +16,7 @@ from ldpbeam.command_line.checks import study_of
 from ldpbeam.domains import Numeric
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.files import find_input
-from ldpbeam.inputs.keys import read_key
+from ldpbeam.inputs.key_files import read_key
 from ldpbeam.pipelines.estimates.rolled_up import read_all
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import StudyError

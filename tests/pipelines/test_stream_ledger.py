@@ -16,10 +16,10 @@ from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.estimates import stream_ledger
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.received import files_of
+from ldpbeam.pipelines.runs.ledger_folder import files_of
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
-from ldpbeam.schemas.outputs.received import as_batch
-from ldpbeam.transforms.outputs.received import WriteReceived
+from ldpbeam.schemas.outputs.ledger_format import as_batch
+from ldpbeam.transforms.outputs.ledger_parts import WriteReceived
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.transforms.sources.reading import ReadingOptions
 

@@ -14,7 +14,7 @@ from support.estimate_records import paid
 from ldpbeam.answers.tables import print_estimates
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.files import find_input
-from ldpbeam.inputs.keys import read_key
+from ldpbeam.inputs.key_files import read_key
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns

@@ -16,7 +16,7 @@ import pytest
 from support.estimate_records import paid, price, results
 
 from ldpbeam import Numeric
-from ldpbeam.answers.numbers import numbers_of
+from ldpbeam.answers.named_numbers import numbers_of
 from ldpbeam.errors import UserError
 from ldpbeam.results import check, diff
 from ldpbeam.results.check import checked

@@ -16,9 +16,10 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, FeedState, OpenFeed
-from ldpbeam.transforms.sources.journal import OpenWindow, named_windows, stopped_at
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
+from ldpbeam.transforms.state.journal import named_windows, stopped_at
+from ldpbeam.transforms.state.records import OpenWindow
 from ldpbeam.windows import Windows
 
 SECOND = 1000

@@ -27,11 +27,11 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import WATERMARK
-from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
-from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Split
+from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from support.pane_runs import Streamed
 from support.pane_scripts import Step

@@ -25,8 +25,8 @@ from ldpbeam.statistics import Answers
 from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.journal import Incomplete, OpenWindow
 from ldpbeam.transforms.sources.reading import ReadingOptions
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 HOUR = 3_600_000

@@ -31,8 +31,8 @@ from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
-from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.panes import Panes
+from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from support.pane_reports import times_of
 from support.pane_scripts import SECOND, Scenario, Step

@@ -19,11 +19,12 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.read import FileInput, ReadReports
-from ldpbeam.transforms.windows import coders, keys
+from ldpbeam.transforms.windows import coders
+from ldpbeam.transforms.windows import piece_keys as keys
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics
-from ldpbeam.transforms.windows.keys import GroupKey
+from ldpbeam.transforms.windows.piece_keys import GroupKey
 
 STUDY = parse_study(
     """

@@ -17,7 +17,7 @@ from ldpbeam.transforms.reports.batches import attribute_name, partition, tagged
 from ldpbeam.transforms.windows import cut as stage
 from ldpbeam.transforms.windows import split as split_stage
 from ldpbeam.transforms.windows.cut import Pieces, Runs, each_window, together, windows_in
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 from ldpbeam.windows import EVERYTHING, FUTURE, Bounds, Span, Windows
 

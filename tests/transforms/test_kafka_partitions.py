@@ -120,7 +120,7 @@ def test_a_partition_whose_last_offset_has_no_message_is_read_to_its_end(
     batch = reading.take()
     assert batch.offsets == (0, 0, 2)
     assert reading.take() is None
-    reading._look(0)
+    reading._look(reading._partitions[0])
     assert reading.state.silences[0] is not None
     assert reading.state.lag.messages == 0
 
@@ -150,7 +150,7 @@ def test_a_partition_of_which_messages_wait_is_not_at_its_end(
     monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 1)
     reading = opened(Topic([[message(0), message(1), message(3, END)]], 3))
     assert reading.take().offsets == (0, 0, 1)
-    reading._look(0)
+    reading._look(reading._partitions[0])
     assert reading.state.silences[0] is None
     assert reading.state.lag.messages == 2
 
@@ -163,9 +163,9 @@ def test_a_partition_is_read_to_where_it_ended_though_more_has_come_since(
     monkeypatch.setattr(feed_of_kafka, "elapsed", lambda: next(looks))
     topic = Topic([[message(0), message(1), message(2)]], 1)
     reading = opened(topic)  # at 100
-    reading._look(0)  # at 200
+    reading._look(reading._partitions[0])  # at 200
     topic.end = 2
-    reading._look(0)
+    reading._look(reading._partitions[0])
     passed = []
     while reading.take() is not None:
         passed.append(reading.state.silences[0])
@@ -209,7 +209,7 @@ def test_a_mark_before_what_retention_left_goes_on_with_the_first_message(code: 
     topic.first = 9
     reading = opened(topic, Share(0, 1, {0: 5}))
     assert reading.take() is None
-    reading._look(0)
+    reading._look(reading._partitions[0])
     assert topic.assigned == {0: 9}
     assert reading.state.lost is not None
     topic.calls = [[message(9)]]
@@ -247,7 +247,7 @@ def test_a_log_that_ends_before_the_last_message_after_an_error_ends_the_run(end
 
     def go_on() -> None:
         reading.take()
-        reading._look(0)
+        reading._look(reading._partitions[0])
         reading.take()
 
     with pytest.raises(OSError, match="the message before offset 3 is not the one that was read"):
@@ -265,7 +265,7 @@ def test_a_reader_that_is_made_again_compares_the_last_message_that_was_committe
 def test_an_offset_past_the_end_of_a_partition_ends_the_run(opened: Any) -> None:
     reading = opened(Topic([[message(5, kafka.KafkaError.OFFSET_OUT_OF_RANGE)]], 3), Share(0, 1, {0: 5}))
     reading.take()
-    reading._look(0)
+    reading._look(reading._partitions[0])
     assert reading.state.lost is None
     with pytest.raises(OSError, match="the message before offset 5 is not the one that was read"):
         reading.take()

@@ -31,7 +31,7 @@ from ldpbeam.transforms.windows import coders
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.groups import GroupStatistics
-from ldpbeam.transforms.windows.keys import GroupKey, WindowGroupKey
+from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowGroupKey
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 STUDY = ldp.Study.from_dict(

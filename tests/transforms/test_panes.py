@@ -26,11 +26,11 @@ from support.pane_scripts import Step, in_time, reports_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.sources.journal import Incomplete, OpenWindow
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
-from ldpbeam.transforms.windows.keys import WindowKey
 from ldpbeam.transforms.windows.panes import Earlier, _Window
+from ldpbeam.transforms.windows.piece_keys import WindowKey
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 WINDOW = (0, 10_000)

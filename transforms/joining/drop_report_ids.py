@@ -15,7 +15,7 @@ from ldpbeam.transforms.joining.report_ids import IDENTIFIED, by_report_id, with
 from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows.cut import Pieces
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.shuffle import GroupPieces
 
 _IDENTIFIED = "identified"
@@ -32,7 +32,7 @@ class DropDuplicateIds(beam.PTransform):
     Attributes:
         study: the study.
         partitions: the number of partitions of report ids.
-        spill: as of :class:`GroupPieces`.
+        spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study

@@ -23,11 +23,12 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import NOT_BEGUN, accounting, without_origin
-from ldpbeam.transforms.sources.journal import stopped_at
 from ldpbeam.transforms.sources.watermark import LAST, timestamp
-from ldpbeam.transforms.storage import make_folder, open_raw, write_bytes
+from ldpbeam.transforms.state.counted import RunningAccounting
+from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED
+from ldpbeam.transforms.state.journal import stopped_at
+from ldpbeam.transforms.storage import make_folder, write_bytes
 from ldpbeam.windows import FAR, Windows
 
 #: The fewest seconds between two writes of a stream's accounting; it is also written at the end.
@@ -64,21 +65,14 @@ class Recounting:
     """How the accounting of a stream is kept that a later process continues.
 
     Attributes:
-        path: the file of the :class:`RunningAccounting`, which is there before the process begins.
         windows: the windows of the study.
         output: the output folder.
         run: the name of the run, which may be asked to stop.
     """
 
-    path: str
     windows: Windows
     output: str
     run: str
-
-    def begun(self) -> RunningAccounting:
-        """What the process begins with."""
-        with open_raw(self.path) as stream:
-            return RunningAccounting.of_json(stream.read())
 
     def settle(self, total: RunningAccounting, time: int) -> None:
         """Settle the windows that have closed by an event time; none whose timer only a stop has fired.
@@ -97,16 +91,16 @@ class WriteRunningAccounting(beam.PTransform):
     """Add up the counts of all stages of a stream in one JSON file, which is replaced as they grow.
 
     Attributes:
-        path: the file.
-        recounting: how a later process continues it; None if none does.
+        folder: the run's folder.
+        recounting: how a later process continues it; None if the accounting ends with its process.
     """
 
-    path: str
+    folder: str
     recounting: Recounting | None = None
 
     def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up the counts of each bundle, then those of all bundles in one state."""
-        add_up = _AddUp(self.path, self.recounting)
+        add_up = _AddUp(self.folder, self.recounting)
         return (
             counts
             | "SumOfBundle"
@@ -147,8 +141,8 @@ class _AddUp(beam.DoFn):
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
     END = TimerSpec("end", TimeDomain.WATERMARK)
 
-    def __init__(self, path: str, recounting: Recounting | None) -> None:
-        self.path = path
+    def __init__(self, folder: str, recounting: Recounting | None) -> None:
+        self.folder = folder
         self.recounting = recounting
         self._written = 0.0
 
@@ -200,10 +194,11 @@ class _AddUp(beam.DoFn):
     def _add_up(self, new: Any, total: Any, due: RuntimeTimer | None, reached: int | None = None) -> None:
         """Add up what has come, settle the windows that an event time has reached, and write the files."""
         encoded, recounting = total.read(), self.recounting
+        # What an earlier process has counted is in the file before this one begins.
+        begun = COUNTED.read(self.folder) if recounting is not None and encoded is None else None
+        now = begun or RunningAccounting()
         if encoded is not None:
-            now = RunningAccounting.of_json(encoded)
-        else:
-            now = RunningAccounting() if recounting is None else recounting.begun()
+            now = RunningAccounting.of_json(json.loads(encoded))
         for counts in new.read():
             now.add(json.loads(counts))
         new.clear()
@@ -216,7 +211,7 @@ class _AddUp(beam.DoFn):
             # After a stop, windows may be open whose time has passed: a timer for them would fire at once.
             if due is not None and following is not None and (reached is None or following > reached):
                 due.set(min(LAST, timestamp(following)))
-            write_bytes(recounting.path, now.final_only().to_json() + b"\n")
-        total.write(now.to_json())
-        write_accounting(self.path, now.counts())
+            COUNTED.write(self.folder, now.final_only())
+        total.write(json.dumps(now.to_json()).encode())
+        ACCOUNTING.write(self.folder, accounting(now.counts()))
         self._written = time.monotonic()

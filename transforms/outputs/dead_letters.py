@@ -77,8 +77,8 @@ class WriteDeadLetters(beam.PTransform):
 
     Attributes:
         folder: the folder of the files.
-        spill: as of :class:`~ldpbeam.transforms.windows.shuffle.GroupPieces`: anybody can send any number of
-            impossible reports, which memory then does not hold.
+        spill: as :class:`~ldpbeam.transforms.windows.shuffle.GroupPieces` takes it: anybody can send any
+            number of impossible reports, which memory then does not hold.
     """
 
     folder: str

@@ -23,7 +23,8 @@ from ldpbeam.transforms.outputs.names import STATISTICS
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.reports.counts import NOT_BEGUN, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import NEVER, Incomplete, ended_at, lost_before, stopped_at
+from ldpbeam.transforms.state.journal import NEVER, ended_at, lost_before, stopped_at
+from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.panes import EARLY
 from ldpbeam.untrusted import shown
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.lag import Lag
+from ldpbeam.transforms.state.records import Checksum, Offsets
 
 #: A batch ends when it has this many decoded bytes: compressed input may decode to a thousand times its size.
 DECODED_BYTES = 128 * 2**20
@@ -21,14 +21,6 @@ DECODED_BYTES = 128 * 2**20
 def elapsed() -> int:
     """This process's monotonic clock, in milliseconds: it never goes back, and nobody can set it."""
     return time.monotonic_ns() // 1_000_000
-
-
-class Offsets(NamedTuple):
-    """The messages of one partition of a feed from an offset on, and before another."""
-
-    partition: int
-    first: int
-    after: int
 
 
 class FeedBatch(NamedTuple):

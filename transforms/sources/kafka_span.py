@@ -12,13 +12,14 @@ import apache_beam as beam
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.emitted import parted
-from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets
+from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, message_of
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.reader import Taken
 from ldpbeam.transforms.sources.source import Unpack
+from ldpbeam.transforms.state.records import Offsets
 
 #: The offsets that one worker reads at a time.
 RANGE = 250_000

@@ -23,11 +23,11 @@ from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.sources import shared_feed
 from ldpbeam.transforms.sources.arrivals import event_times, opened_windows
 from ldpbeam.transforms.sources.feeds import FeedBatch, elapsed
-from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, asked_to_stop
 from ldpbeam.transforms.sources.lag import Lag, worst
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.shared_feed import Pending, SharedFeed
 from ldpbeam.transforms.sources.watermark import FINISHED, timestamp
+from ldpbeam.transforms.state.journal import LOOKING_SECONDS, asked_to_stop
 
 
 class Taken(NamedTuple):
@@ -35,7 +35,8 @@ class Taken(NamedTuple):
 
     Attributes:
         batch: the batch.
-        watermark: the watermark by which its reports are late, in epoch milliseconds; None before any.
+        watermark: the watermark that decides which of its reports are late, in epoch milliseconds; None
+            before any.
         arrival: how it came; None outside of a stream of ours.
     """
 

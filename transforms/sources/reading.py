@@ -41,7 +41,6 @@ class Reading:
             at the end of time, before Python's last timers have fired (docs/decisions/19-one-timer.md).
         replay: what an earlier process of the run left, if another can read the feed again; None if the
             engine's state survives, or the feed has no offsets.
-        counted: the file of the :class:`RunningAccounting`, which is there with ``replay``.
     """
 
     feed: Feed
@@ -53,4 +52,3 @@ class Reading:
     readers: int = 1
     stays: bool = False
     replay: Replay | None = None
-    counted: str = ""

@@ -1,4 +1,4 @@
-"""What a process that reads a feed again knows of the one before, so that each report has the same fate.
+"""What an earlier process did, so that reading a feed again treats each report the same.
 
 Whether a report is late or out of range depends on the watermark, the clock and the anchors when its batch
 was taken. So these are written to the journal as *steps*, which hold from an offset of a partition on. They
@@ -9,32 +9,16 @@ step.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
 from ldpbeam.transforms.reports.counts import of_batch
-from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.state.records import Offsets, Step
 from ldpbeam.windows import Windows
 
 #: A new step begins when the clock is this many milliseconds past that of the last step.
 CLOCK = 60_000
-
-
-class Step(NamedTuple):
-    """The watermark (None before there was one), the clock and the anchors of batches from an offset on."""
-
-    offset: int
-    watermark: int | None
-    clock: int
-    anchors: tuple[int, ...] = ()
-
-    @classmethod
-    def of_json(cls, step: Sequence[Any]) -> Step:
-        """A step as it was read from a file of JSON."""
-        offset, watermark, clock, anchors = step
-        return cls(offset, watermark, clock, tuple(anchors))
 
 
 @dataclass(frozen=True)
@@ -46,7 +30,7 @@ class Replay:
         counted: (partition, the offset up to which what became of batches outside of windows is counted).
         taken: (partition, the offset up to which batches were committed), at least ``counted``.
         steps: (partition, its steps in order).
-        settled: the event time up to which windows have settled; None if none has.
+        settled: the event time up to which windows have settled; None if no window has.
         watermark: the last watermark.
     """
 

@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
-from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, heard, tell
-from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
-from ldpbeam.transforms.sources.kafka_checksums import Checksum
+from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.replay import Arrivals, Replay
-from ldpbeam.transforms.storage import read_json
+from ldpbeam.transforms.state.files import CLAIMS, COUNTED
+from ldpbeam.transforms.state.journal import LOOKING_SECONDS, Journal
+from ldpbeam.transforms.state.records import ENDED, STOPPED, Checksum, Claims, Offsets, OpenWindow
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: Seconds between two attempts to acknowledge batches after a failure.
@@ -120,9 +119,9 @@ class SharedFeed:
                 self.positions[pending.partition] = pending.offsets.after
 
     def oldest_expected(self, partition: int, times: NDArray[np.int64]) -> int | None:
-        """The oldest event time that is expected, of a batch that is about to be taken; None if none is.
+        """The oldest expected event time of a batch that is about to be taken; None if there is none.
 
-        The others hold no watermark.
+        Unexpected times do not hold the watermark back.
         """
         with self._lock:
             expected = self._watermarks.expected(partition)
@@ -168,11 +167,11 @@ class SharedFeed:
         if self._arrivals is None or time.monotonic() - self._looked < LOOKING_SECONDS:
             return
         self._looked = time.monotonic()
-        content = read_json(self._reading.counted)
-        settled, windows = content["settled"], self._reading.windows
+        counted, windows = COUNTED.read(self.journal.folder), self._reading.windows
+        assert counted is not None
+        settled = counted.settled
         needed = self.journal.forget(
-            lambda window: settled is not None and windows.settles(window) <= settled,
-            dict(content["positions"]),
+            lambda window: settled is not None and windows.settles(window) <= settled, counted.positions
         )
         with self._lock:
             self._arrivals.forget(needed)
@@ -192,7 +191,11 @@ class SharedFeed:
         begun = time.monotonic()
         try:
             self._tell(claims)
-            others = heard(self.journal.folder, self.key[1], self._reading.readers)
+            others = [
+                CLAIMS.read(self.journal.folder, reader) or Claims()
+                for reader in range(self._reading.readers)
+                if reader != self.key[1]
+            ]
         except Exception as error:  # each file system has errors of its own
             # Their last claims still hold: they can only be too early.
             if begun - self._complained >= WARNING_SECONDS:
@@ -215,7 +218,7 @@ class SharedFeed:
 
     def _tell(self, claims: Claims) -> None:
         if self._reading.readers > 1:
-            tell(self.journal.folder, self.key[1], claims)
+            CLAIMS.write(self.journal.folder, claims, self.key[1])
 
     def watermark(self) -> int | None:
         """The event time before which no report is expected, in epoch milliseconds; None at first."""

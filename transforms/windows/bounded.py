@@ -15,7 +15,7 @@ from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, snapshots
-from ldpbeam.transforms.windows.keys import WindowGroupKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import WindowGroupKey, WindowKey
 from ldpbeam.transforms.windows.shuffle import GroupPieces
 from ldpbeam.transforms.windows.split import Cut, FoldPieces
 from ldpbeam.windows import EVERYTHING, Span

@@ -38,7 +38,7 @@ from ldpbeam.transforms.reports.batches import (
     version_index,
 )
 from ldpbeam.transforms.reports.counts import LATE, LATE_IN_WINDOWS
-from ldpbeam.transforms.windows.keys import PieceKey, Run
+from ldpbeam.transforms.windows.piece_keys import PieceKey, Run
 from ldpbeam.windows import EVERYTHING, FAR, Bounds, Span, Windows
 
 #: The most windows that may hold the same report if users are joined, since each of them joins it again.
@@ -119,7 +119,7 @@ class Pieces:
         runs: gives the runs of the windows that hold a report; see above.
         column: the column whose partition is in the key: ``user`` or ``report_id``.
         span: windows that do not lie inside the span are left out.
-        alike: of which reports one is kept, so that pieces are cut without most others; None if none is.
+        alike: of which reports one is kept, so that pieces are cut without most others; None if all are kept.
     """
 
     def __init__(

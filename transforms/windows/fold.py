@@ -23,7 +23,7 @@ from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_
 from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows, counted_until
 
 

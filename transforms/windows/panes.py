@@ -25,13 +25,13 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.sources.journal import Incomplete, Stop
 from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
-from ldpbeam.transforms.windows.keys import WindowKey
-from ldpbeam.transforms.windows.waiting import timer_fired, timer_is_set
+from ldpbeam.transforms.windows.piece_keys import WindowKey
+from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
@@ -131,9 +131,7 @@ class _Window(beam.DoFn):
         key, gained = element
         statistics.add(gained)
         due.set(_after(key, 1))
-        if self.stop is not None:
-            assert key.window is not None
-            timer_is_set(self.stop.run, key.attribute, key.window, PANE)
+        timer_is_set(self.stop, key.attribute, key.window, PANE)
         if self._is_stopped(_after(key, 1)):
             return
         before = self._before(key, fired)
@@ -156,9 +154,7 @@ class _Window(beam.DoFn):
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """Fire the pane on time, or a late pane after a change; at last delete the state."""
-        if self.stop is not None:
-            assert key.window is not None
-            timer_fired(self.stop.run, key.attribute, key.window, PANE)
+        timer_fired(self.stop, key.attribute, key.window, PANE)
         if self._is_stopped(time):
             first = self.early is None and self.earlier is None and time == _after(key, 1)
             before = _Fired() if first else self._before(key, fired)

@@ -32,7 +32,7 @@ from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the code
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.groups import by_window
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.windows import Bounds, Span
 
 #: Pieces are emitted when a bundle has gathered this many reports, and at its end.
@@ -45,7 +45,7 @@ class Cut(beam.PTransform):
 
     Attributes:
         pieces: how batches are cut.
-        clock: as of :class:`Split`.
+        clock: as :class:`Split` takes it.
     """
 
     pieces: Pieces

@@ -27,15 +27,14 @@ from ldpbeam.transforms.joining.kept import can_be_kept, concatenated
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
 from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
-from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, outputs
-from ldpbeam.transforms.windows.waiting import timer_fired, timer_is_set
+from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
 #: The state of a partition and window is looked through when it has this many reports, and twice as many.
@@ -167,8 +166,7 @@ class FoldWindow(beam.DoFn):
             return
         reports.add(batch)
         due.set(timestamp(window[1]))
-        if self.stop is not None:
-            timer_is_set(self.stop.run, key.attribute, window, key.partition)
+        timer_is_set(self.stop, key.attribute, window, key.partition)
         now = before._replace(waiting=before.waiting + batch.num_rows)
         size, looked = self.held.get(key, (0, 0))
         self.held[key] = size + batch.num_rows, looked
@@ -193,8 +191,7 @@ class FoldWindow(beam.DoFn):
         """Emit at the window's end and later; at its expiry delete the reports, later the ``closed`` mark."""
         window = self._window(key)
         end = window[1]
-        if self.stop is not None:
-            timer_fired(self.stop.run, key.attribute, window, key.partition)
+        timer_fired(self.stop, key.attribute, window, key.partition)
         if self.stop is not None and self.stop.is_before(time):
             nothing = self.early is None and time == timestamp(end) and (self.stop.run, key) not in _smaller
             before = self.first if nothing else self._before(progress)

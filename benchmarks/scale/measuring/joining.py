@@ -15,7 +15,7 @@ from benchmarks.scale.setting import partition_reports, study_of
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.fold import Fold
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 
 
 def measure(folder: Path) -> dict[str, Any]:

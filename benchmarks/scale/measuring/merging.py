@@ -13,7 +13,7 @@ from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
 from ldpbeam.transforms.windows.coders import AccumulatorCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics
-from ldpbeam.transforms.windows.keys import GroupKey
+from ldpbeam.transforms.windows.piece_keys import GroupKey
 
 
 def measure(folder: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam.answers.between import Between, between_groups, between_windows
+from ldpbeam.answers.between import PairComparison, between_groups, between_windows
 from ldpbeam.answers.difference import Difference
 from ldpbeam.charts import words
 from ldpbeam.charts.figures import Table
@@ -53,7 +53,7 @@ def _short(subset: Subset) -> str:
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
-def _part(title: str, sides: tuple[str, str], between: Between) -> Iterator[Part]:
+def _part(title: str, sides: tuple[str, str], between: PairComparison) -> Iterator[Part]:
     differences = [
         difference
         for difference in between.comparison.differences

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ldpbeam.answers.numbers import by_key
+from ldpbeam.answers.named_numbers import by_key
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import Results
 from ldpbeam.answers.tables import why_none
@@ -70,7 +70,7 @@ def content_of(
 
 
 def _truths(study: Study, subject: Subject, people: People) -> dict[Subset, Truth]:
-    """The truth of each window and group of an attribute that somebody in the file is of."""
+    """The truth for each window and group of an attribute that has people in the file."""
     return {
         subset: truth
         for subset, records in subject.subsets.items()

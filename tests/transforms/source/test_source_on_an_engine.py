@@ -17,10 +17,10 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.sources import source
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.journal import named_windows
 from ldpbeam.transforms.sources.reader import Taken
 from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.sources.source import ReadStream, Unpack
+from ldpbeam.transforms.state.journal import named_windows
 from ldpbeam.windows import Windows
 
 
