@@ -17,11 +17,11 @@ from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.library.study import study_of
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import LARGEST_NUMBER
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
+from ldpbeam.transforms.windows import MOST_PARTITIONS
 from ldpbeam.transforms.windows import PARTITIONS as STREAM_PARTITIONS
 from ldpbeam.transforms.windows.cut import check_overlap, explain
 from ldpbeam.transforms.windows.panes import EARLY
@@ -113,8 +113,8 @@ class _OfReports(beam.PTransform):
         )
         self.event_time = event_time
         self.partitions = partitions
-        if partitions is not None and not 1 <= partitions <= LARGEST_NUMBER:
-            raise ValueError(f"partitions={partitions}: from 1 to {LARGEST_NUMBER}")
+        if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
+            raise ValueError(f"partitions={partitions}: from 1 to {MOST_PARTITIONS}")
         self.disclosure = Disclosure(keep_bad_records, user_id_key)
         for sentence in endless_parts(self.study):
             raise ValueError(sentence)

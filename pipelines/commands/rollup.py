@@ -9,7 +9,7 @@ from rich.console import Console
 from ldpbeam.answers import tables
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.published import warnings_of
-from ldpbeam.command_line.checks import check_processes, duration_of, study_of
+from ldpbeam.command_line.checks import duration_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output, run_name
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
@@ -28,7 +28,6 @@ MOST_LISTED = 10
 
 def rollup_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam rollup`` and return its exit code."""
-    check_processes(options.processes)
     study = study_of(options.study)
     refuse_endless(study)
     window = None if options.window is None else duration_of("--window", options.window)

@@ -110,8 +110,6 @@ def is_null(column: pa.Array) -> NDArray[np.bool_]:
     return nulls
 
 
-#: The largest number of partitions: the place of one is a number of 16 bits.
-LARGEST_NUMBER = 2**16
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -120,7 +118,7 @@ def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
 
     Args:
         keys: binary, without nulls.
-        partitions: how many there are, from 1 to :data:`LARGEST_NUMBER`.
+        partitions: how many there are, from 1 to :data:`~ldpbeam.transforms.windows.MOST_PARTITIONS`.
     """
     if partitions == 1:
         return np.zeros(len(keys), dtype=np.uint16)

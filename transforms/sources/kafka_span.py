@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import apache_beam as beam
 
@@ -13,6 +13,7 @@ from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, message_of
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
@@ -35,8 +36,15 @@ class KafkaSpan:
         offsets: those of each partition that has any.
     """
 
+    #: It is in no file, and brokers do not say how many bytes it has.
+    files: ClassVar[tuple[ReportFile, ...]] = ()
+    size: ClassVar[int | None] = None
     topic: KafkaTopic
     offsets: tuple[Offsets, ...]
+
+    def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
+        """Reads the span; the arguments are those of :class:`ReadSpan`."""
+        return ReadSpan(self, columns, disclosure)
 
     @property
     def names(self) -> tuple[str, ...]:

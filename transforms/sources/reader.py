@@ -177,10 +177,11 @@ class Reader(UnboundedReader):
         self.shared.look()
         self.shared.forget()
         batch = None if self.shared.others_ended else self.shared.feed.take()
-        if self.shared.feed.lost is not None:
-            self.shared.journal.lose(self.shared.feed.lost)
+        lost = self.shared.feed.state.lost
+        if lost is not None:
+            self.shared.journal.lose(lost)
         if batch is None:
-            idle = self.reading.stop_when_idle
+            idle = self.reading.options.stop_when_idle
             if idle is not None and (self.shared.idle >= idle or self.shared.others_ended):
                 self._finish(stopped=False)
             return False

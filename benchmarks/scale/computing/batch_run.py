@@ -12,6 +12,7 @@ from benchmarks.scale.setting import KEY_WIDTH, study_of
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
 from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile
+from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.transforms.windows.split import GATHERED_REPORTS
 
 #: What a place takes in the engine's memory: decision 59.
@@ -49,7 +50,7 @@ class BatchRun:
 
 def partitions_of(size: float) -> int:
     """The partitions that a run makes of so many bytes of input."""
-    files = (ReportFile("", math.ceil(size), "avro"),)
+    files = FileInput((ReportFile("", math.ceil(size), "avro"),))
     return batch.BatchJob(study_of(2), "", "", files).user_partitions
 
 

@@ -57,7 +57,7 @@ def measure(folder: Path) -> dict[str, Any]:
         return slices, spent(lambda: outputs(step, good)) / reports
 
     def whole(name: str, partitions: int | None = None) -> float:
-        files, _ = inputs.find_input([f"{folder}/{name}/*.avro"], "stop")
+        files = inputs.find_input([f"{folder}/{name}/*.avro"], "stop")
         found = []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:

@@ -18,7 +18,7 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.sources import source
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.reader import Taken
-from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.sources.source import ReadStream, Unpack
 from ldpbeam.transforms.state.journal import named_windows
 from ldpbeam.windows import Windows
@@ -75,7 +75,7 @@ def test_on_an_engine_one_reader_reads_a_run_to_its_end(
     )
     # The clock of an engine cannot be set.
     windows = Windows(10 * SECOND, 10 * SECOND, max_age=2**42)
-    reading = Reading(feed, ("x",), windows, str(tmp_path), feed.name, DISORDER, stop_when_idle=200)
+    reading = Reading(feed, ("x",), windows, str(tmp_path), feed.name, ReadingOptions(DISORDER, 200))
     GIVEN[feed.name] = [], Counter()
     with beam.Pipeline(runner=direct.runner()) as pipeline:
         read = pipeline | ReadStream(reading, Disclosure())
