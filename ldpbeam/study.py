@@ -117,7 +117,7 @@ class StudyAttribute:
     summary: Summary = Summary()
 
 
-#: Where the users of one partition and window have more groups, those with the fewest reports are merged
+#: Where the users of one shard and window have more groups, those with the fewest reports are merged
 #: before they are counted: each group takes memory, and a client can send another one with each report.
 MOST_GROUPS = 5_000
 

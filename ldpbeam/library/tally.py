@@ -24,8 +24,8 @@ from ldpbeam.transforms.windows.groups import Accumulator, added_up, by_window, 
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.windows import EVERYTHING, Span
 
-#: A partition of users has about this many reports, so that their keys fit into one Arrow array.
-PARTITION_REPORTS = 2**21
+#: A shard of users has about this many reports, so that their keys fit into one Arrow array.
+SHARD_REPORTS = 2**21
 
 
 @dataclass
@@ -109,11 +109,11 @@ def _without_duplicates(
 
 
 def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tally) -> Iterator[Snapshot]:
-    """Cut reports by partition of users, fold the partitions, and add up by window and group."""
+    """Cut reports by shard of users, fold the shards, and add up by window and group."""
     fold, pieces = Fold(study, span), Pieces(study.windows, 1, span=span)
     if fold.compares:
         check_overlap(study.windows)
-        many = max(1, -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS))
+        many = max(1, -(-sum(batch.num_rows for batch in reports) // SHARD_REPORTS))
         pieces = Pieces(None, many)
     folds = [fold, JoinedFold(study, span)] if study.windows_joined > 1 else [fold]
     for batch in reports:

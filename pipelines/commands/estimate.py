@@ -149,7 +149,7 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
     sweep([job.path("")], ACCOUNTING)
     accounting = read_accounting(job)
-    if accounting["damaged_files"] and request.stop_for_damage:
+    if accounting["damaged_files"] and request.on_bad_file == "stop":
         stop_for_damage(job, accounting["damaged_files"])
     estimates, left = estimate_all(job, job.estimate_on, request.processes)
     if left:
@@ -175,9 +175,11 @@ def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str,
     """The errors of each estimate; empty for other attributes, and None without the truth."""
     if request.people is None:
         return None
+    study = request.job.study
+    compared = request.job.attribute or next(iter(study.attributes))
     return [
-        errors_of(record, request.job.study, request.people, request.job.span)
-        if attribute_of(record.attribute) == request.compared
+        errors_of(record, study, request.people, request.job.span)
+        if attribute_of(record.attribute) == compared
         else {}
         for record in estimates
     ]
@@ -241,7 +243,7 @@ def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
 
 def _sentences(job: BatchJob) -> Iterator[str]:
     """One sentence for each damaged file with its first damage, ordered by path."""
-    formats = {file.path: file.format for file in job.files}
+    formats = {file.path: file.format for file in job.input.files}
     first: dict[str, tuple[int, str]] = {}
     for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
         with open_raw(job.path(DEAD_LETTERS, name)) as stream:

@@ -25,18 +25,18 @@ _IDENTIFIED = "identified"
 class DropDuplicateIds(beam.PTransform):
     """Drop a user's duplicates by report id from batches of a channel, over all windows.
 
-    Reports without an id are not shuffled. Reports with one are shuffled by partition of their ids.
+    Reports without an id are not shuffled. Reports with one are shuffled by shard of their ids.
 
     Gives batches of the reports without an id, batches of those with one, and counts of the duplicates.
 
     Attributes:
         study: the study.
-        partitions: the number of partitions of report ids.
+        shards: the number of shards of report ids.
         spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study
-    partitions: int
+    shards: int
     spill: str | None = None
 
     def expand(
@@ -50,7 +50,7 @@ class DropDuplicateIds(beam.PTransform):
         parted = reports | "ByReportId" >> beam.FlatMap(_by_having_an_id).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
-        by_id = Pieces(None, self.partitions, column="report_id", alike=IDENTIFIED)
+        by_id = Pieces(None, self.shards, column="report_id", alike=IDENTIFIED)
         grouped, counts = (parted[_IDENTIFIED],) | "GroupReportIds" >> GroupPieces(by_id, self.spill)
         first = grouped | "FirstOfReportIds" >> beam.FlatMap(_first_of_report_ids, self.study).with_outputs(
             COUNTS, main="first"

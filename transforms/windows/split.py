@@ -63,7 +63,7 @@ class Cut(beam.PTransform):
 
 @dataclass(eq=False)
 class Split(beam.DoFn):
-    """Cuts the batches of a bundle, by window and by the partition of a column.
+    """Cuts the batches of a bundle, by window and by the shard of a column.
 
     Attributes:
         pieces: how batches are cut.
@@ -162,7 +162,7 @@ def _inside(batch: pa.RecordBatch, span: Span) -> Iterable[Any]:
 class FoldPieces(beam.DoFn):
     """Folds the pieces of a key, window by window.
 
-    The element is a key with all pieces of its partition, or where no report is compared with another, with
+    The element is a key with all pieces of its shard, or where no report is compared with another, with
     one piece.
     """
 
