@@ -58,7 +58,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_snapshots_of
-from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
+from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import open_raw
 from ldpbeam.untrusted import shown
@@ -219,7 +219,7 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
         warn("the input has no report, so there is no estimate")
     elif not counts["used"]:
         warn(f"none of the {counts['in']:,} reports in the input is used, so there is no estimate")
-    return WITH_CARE if warnings or counts.get(WINDOWS_BEYOND) else DONE
+    return WITH_CARE if warnings or any(map(counts.get, NEED_CARE)) else DONE
 
 
 def _whereabouts(request: Request) -> str:

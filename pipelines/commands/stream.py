@@ -49,7 +49,7 @@ from ldpbeam.printing import document, note, warn
 from ldpbeam.runners import dataflow
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
+from ldpbeam.transforms.reports.counts import FATES, NEED_CARE, NOT_BEGUN
 from ldpbeam.transforms.sources.journal import lost_before, positions_before
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.untrusted import shown
@@ -288,4 +288,4 @@ def _finished(job: StreamJob) -> int:
         line = tables.damage_line(counts["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
         return WITH_CARE
-    return WITH_CARE if counts.get(TOO_FAR) else DONE
+    return WITH_CARE if any(map(counts.get, NEED_CARE)) else DONE
