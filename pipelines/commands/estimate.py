@@ -195,7 +195,7 @@ def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str,
     if request.people is None:
         return None
     study = request.job.study
-    compared = request.job.attribute or next(iter(study.attributes))
+    compared = request.job.columns.attribute or next(iter(study.attributes))
     return [
         errors_of(record, study, request.people, request.job.span)
         if attribute_of(record.attribute) == compared

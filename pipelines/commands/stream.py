@@ -124,14 +124,12 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
-    study, output, destination = request.job.study, request.job.output, request.job.destination
+    study, output = request.job.study, request.job.output
     left = _left(request, engine)
     continues, _ = left
     name = request.resume or (continues.run if continues is not None else new_run(output, datetime.now(UTC)))
     if request.resume:
         resume(output, request.resume)
-    if destination is not None:
-        destination.reach()
     with contextlib.ExitStack() as until_it_ends:
         with named_in_errors(output):
             run = Run(request.columns, output, name, continues)

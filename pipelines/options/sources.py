@@ -97,8 +97,8 @@ def _of_kafka(from_offset: str) -> tuple[Option, ...]:
     )  # fmt: skip
 
 
-#: The module of what estimates are published to, and its options, by how its name begins.
-DESTINATIONS = {"kafka://": ("kafka", ("--kafka-config",)), "": ("pubsub", ())}
+#: The module of a topic to which estimates are published, and its options, by how its name begins.
+PUBLISHED = {"kafka://": ("kafka", ("--kafka-config",)), "": ("pubsub", ())}
 #: What a stream can read.
 STREAMED = (
     Source(
