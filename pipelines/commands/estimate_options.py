@@ -144,7 +144,7 @@ def _job_of(
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     hidden = disclosure.user_id_key is not None
     read = topic or find_input(inputs, options.on_bad_file, hidden=hidden)
-    check_stamps(read.files, study, columns.attribute, columns.service, hidden=hidden)
+    check_stamps(read.files, study, columns, hidden=hidden)
     output, shared = _place(options, study, folder, span, inputs, columns)
     job = filled(
         BatchJob,

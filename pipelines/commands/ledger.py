@@ -79,7 +79,7 @@ def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodE
     """
     check_reachable(*options.input)
     columns, files = columns_of(options, study), find_input(options.input, "stop")
-    check_stamps(files.files, study, columns.attribute, columns.service)
+    check_stamps(files.files, study, columns)
     with folder_of_run() as folder:
         job = BatchJob(
             study=study,

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from ldpbeam.answers import tables
 from ldpbeam.answers.published import warnings_of
 from ldpbeam.command_line.catalogue import named
@@ -263,11 +265,7 @@ def _finished(job: StreamJob) -> int:
             f"{counts[NOT_BEGUN]:,} of the used reports are in windows that had not begun when the run "
             "ended; these windows are not published"
         )
-    if counts["dead_letters"]:
-        from rich.console import Console
-
-        tables.print_reasons(Console(), counts)
-        note(f"what was wrong with them: ldpbeam dead-letters {job.output}")
+    tables.print_reasons(Console(), counts, job.output)
     for sentence in warnings_of(job.study, counts):
         warn(sentence)
     if job.incomplete.lost or lost_before(job.output, job.run) is not None:
