@@ -1,4 +1,4 @@
-"""What the page on scale says follows from its constants, and its formulas from the code they are of."""
+"""What the section on scale says follows from its constants, and its formulas from the code they are of."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 
-PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
+PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 MEASURED = measured_in(TEXT)
 
 
-def test_the_page_is_computed() -> None:
-    again = "python -m benchmarks.scale --measured docs/scale.md --write docs/scale.md"
-    assert page(MEASURED) == TEXT, f"prose or formulas have changed; make the page again: {again}"
+def test_the_section_is_computed() -> None:
+    again = "python -m benchmarks.scale --measured docs/speed.md --write docs/speed.md"
+    assert page(MEASURED) in TEXT, f"prose or formulas have changed; make the section again: {again}"
 
 
 def test_a_page_that_does_not_say_what_was_measured_is_refused() -> None:

@@ -1,6 +1,6 @@
 """Tests of noise that clients remember: false alarms, and how many users it takes to see a wrong fleet.
 
-    python -m benchmarks.memoised.remembered_noise [--seconds 600] [--write docs/memory.md]
+    python -m benchmarks.memoised.remembered_noise [--seconds 600] [--write docs/memoised.md]
 
 Every run is a line in build/remembered_noise.jsonl, so the command may be stopped and started again.
 With ``--seconds`` it stops by itself. Reports are drawn from the constants of the two steps of a client.
@@ -15,16 +15,16 @@ import math
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
+from benchmarks import pages
 from benchmarks.memoised.day import CATEGORIES, Cell, Inputs
 from benchmarks.memoised.joined import population, sent_by
-from benchmarks.pages import show
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Integers
 from ldpbeam.fit import FALSE_ALARMS, flagged
@@ -180,8 +180,8 @@ def _seen(
     return sum(bool(kinds) for kinds in flags), len(flags)
 
 
-def page(seconds: float) -> Iterator[str]:
-    """The page, line by line."""
+def section(seconds: float) -> Iterator[str | pages.Table]:
+    """The part of the page, line by line."""
     found = simulate(seconds)
     yield from HEAD.splitlines()
     names = {str(tuple(setting)): setting for setting in clean_settings()}
@@ -195,38 +195,55 @@ def page(seconds: float) -> Iterator[str]:
     yield f"The stated rate is at most {FALSE_ALARMS:.0%}."
     yield ""
     kinds = list(itertools.product(MECHANISMS, ("fresh", "remembered")))
-    yield f"| values | {' | '.join(f'{mechanism}, {clients}' for mechanism, clients in kinds)} |"
-    yield "| --- " * (1 + len(kinds)) + "|"
+    rows = []
     for values in VALUES:
         own = [clean[values, mechanism, clients] for mechanism, clients in kinds]
-        yield f"| {values} | {' | '.join(f'{sum(flags)} of {len(flags)}' for flags in own)} |"
+        rows.append(f"| {values} | {' | '.join(f'{sum(flags)} of {len(flags)}' for flags in own)} |")
+    yield false_alarms(rows)
     yield from HEAD_OF_WRONG.splitlines()
-    yield f"| clients | mechanism | windows | {' | '.join(f'{n:,}' for n in PEOPLE)} |"
-    yield "| --- " * (3 + len(PEOPLE)) + "|"
+    rows = []
     for what, mechanism, windows in itertools.product(WRONG, MECHANISMS, WINDOWS):
         cells = (_seen(found, what, mechanism, windows, n) for n in PEOPLE)
         told = (f"{seen} of {runs}" if runs else "" for seen, runs in cells)
-        yield f"| {what} | {mechanism} | {windows} | {' | '.join(told)} |"
+        rows.append(f"| {what} | {mechanism} | {windows} | {' | '.join(told)} |")
+    yield wrong_fleets(rows)
+
+
+def false_alarms(rows: Sequence[str]) -> pages.Table:
+    """All rows, none of which is on the page."""
+    kinds = itertools.product(MECHANISMS, ("fresh", "remembered"))
+    names = f"| values | {' | '.join(f'{mechanism}, {clients}' for mechanism, clients in kinds)} |"
+    lines = (names, "| --- " * len(pages.split(names)) + "|", *rows)
+    return pages.Table("memoised_false_alarms", lines, lambda row: False)
+
+
+def wrong_fleets(rows: Sequence[str]) -> pages.Table:
+    """All rows; the page has those of one number of windows."""
+    names = f"| clients | mechanism | windows | {' | '.join(f'{n:,}' for n in PEOPLE)} |"
+    lines = (names, "| --- " * (3 + len(PEOPLE)) + "|", *rows)
+    return pages.Table(
+        "memoised_wrong_fleets", lines, lambda row: row["windows"] == str(WINDOWS[2]), ("windows",)
+    )
 
 
 HEAD = f"""\
-# Do clients remember their noise? What the tests see
+## Do clients remember? What the tests see
+`python -m benchmarks.memoised.remembered_noise --write docs/memoised.md` writes this section, and can be
+stopped and started again. Windows are [joined](over_time.md#joined-windows). Epsilon is {EPSILON:g} a
+window and {LIFETIME:g} for life. Values have {CATEGORIES} categories, with shares in proportion to 1/k.
+Every user has a report in each window. The benchmark draws counts by user from the constants of the two
+steps; `tests/over_time/test_remembered_noise.py` takes reports of clients through the pipeline. [Decision
+52](decisions/52-memory.md) says how the tests work.
 
-Written by `python -m benchmarks.memoised.remembered_noise --write docs/memory.md`, which can be stopped and
-started again. Windows are [joined](over_time.md#joined-windows). Epsilon is {EPSILON:g} a window and
-{LIFETIME:g} for life. Values have {CATEGORIES} categories, with shares in proportion to 1/k. Every user has a
-report in each window. Counts by user are drawn from the constants of the two steps;
-`tests/over_time/test_remembered_noise.py` takes reports of clients through the pipeline.
-[Decision 52](decisions/52-memory.md) says how the tests work.
-
-## False alarms
-A run is the tests of one day. In clean runs, clients do what the study says. They have 2 to 24 windows and
-60 to 10,000 users. The table says how many runs are flagged, by what values people have.
+### False alarms
+A run is the tests of one day. In clean runs, clients do what the study says. They have 2 to 24 windows
+and 60 to 10,000 users. The file below says how many of them are flagged, by values.
 """
 HEAD_OF_WRONG = """
-## Wrong fleets
-The table says how many runs are flagged, by the number of users. These have one value in all windows, unless
-another is named. A cell is empty if all runs of fewer users are flagged, or if it was not run.
+### Wrong fleets
+The table says how many runs are flagged, by the number of users, which is the name of a column. Users
+have one value in all windows, unless another is named. A cell is empty if all runs of fewer users are
+flagged, or if it was not run. The page has 8 windows; the file also has 2, 4 and 24.
 
 """
 
@@ -237,7 +254,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
     parser.add_argument("--write", type=Path, help="where the page is written")
     given = parser.parse_args()
-    show(page(given.seconds), given.write)
+    pages.renew(section(given.seconds), given.write)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def draw_figures(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     only. Populations stand side by side, and numbers of people below each other.
 
     Args:
-        rows: as of :func:`~ldpbeam.planning.evaluation.summarised`.
+        rows: those of :func:`~ldpbeam.planning.evaluation.summarised`.
         folder: where ``KIND.svg`` is written for each kind of error.
     """
     import altair as alt

@@ -19,19 +19,8 @@ from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.published import cut_windows, warnings_of, without_groups
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.folders.output import (
-    ACCOUNTING,
-    DEAD_LETTERS,
-    STATISTICS,
-    WORKER_ESTIMATES,
-    delete,
-    files_in,
-    names_in,
-    read_accounting,
-    snapshots_in,
-    sweep,
-    write_json,
-)
+from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, files_in, names_in
+from ldpbeam.folders.written import read_accounting, snapshots_in, sweep
 from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
@@ -59,7 +48,7 @@ from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_snapshots_of
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 from ldpbeam.transforms.sources.read import DAMAGE
-from ldpbeam.transforms.storage import open_raw
+from ldpbeam.transforms.storage import delete, open_raw, write_json
 from ldpbeam.untrusted import shown
 
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.fit.spending import Spending
@@ -18,14 +17,14 @@ from ldpbeam.folders.output import (
     LEDGER_FOLDER,
     STATISTICS,
     Output,
-    snapshots_in,
 )
+from ldpbeam.folders.written import snapshots_in
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
-from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
+from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import snapshot_name
@@ -40,6 +39,7 @@ from ldpbeam.transforms.sources.source import ReadStream
 from ldpbeam.transforms.state.files import run_folder
 from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.statistics import StreamStatistics
+from ldpbeam.transforms.storage import exists, join
 from ldpbeam.transforms.windows.panes import Earlier
 from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.windows import Bounds
@@ -103,7 +103,7 @@ class StreamJob(Output):
 
     def of_run(self, name: str) -> str:
         """A path below the run's own folder."""
-        return str(FileSystems.join(self.folder, name))
+        return join(self.folder, name)
 
 
 def run_name(now: datetime) -> str:
@@ -171,15 +171,14 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS), continued=again)
     )
     assert study.windows is not None
-    recounting = Recounting(study.windows, job.output, job.run) if again else None
     _ = (
         (read[COUNTS], counted.counts, written[COUNTS], unsolved, letters, emitted)
         | "Counts" >> beam.Flatten()
-        | "WriteAccounting" >> WriteRunningAccounting(job.folder, recounting)
+        | "WriteAccounting" >> WriteRunningAccounting(job.output, job.run, study.windows if again else None)
     )
 
 
 def last_pane(study: Study, output: str, run: str, attribute: str, window: Bounds) -> list[Snapshot]:
     """The snapshots of the last pane of an attribute's window that a run has written; none if it has not."""
-    path = FileSystems.join(output, STATISTICS, snapshot_name(study.name, attribute, window, run))
-    return list(snapshots_in(path)) if FileSystems.exists(path) else []
+    path = join(output, STATISTICS, snapshot_name(study.name, attribute, window, run))
+    return list(snapshots_in(path)) if exists(path) else []

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import STATISTICS, named_in_errors, snapshots_in
-from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, run_name
+from ldpbeam.folders.output import named_in_errors
+from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, last_pane, run_name
 from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
@@ -132,14 +130,12 @@ def runs_in(output: str) -> list[str]:
 
 def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
     """Whether a run wrote an on-time or late pane of a window."""
-    for attribute in study.estimated:
-        name = snapshot_name(study.name, attribute, (window.start, window.end), run)
-        path = FileSystems.join(output, STATISTICS, name)
-        if attribute_of(attribute) == window.attribute and FileSystems.exists(path):
-            closed = [snapshot.pane_timing != EARLY for snapshot in snapshots_in(path)]
-            if any(closed):
-                return True
-    return False
+    return any(
+        snapshot.pane_timing != EARLY
+        for attribute in study.estimated
+        if attribute_of(attribute) == window.attribute
+        for snapshot in last_pane(study, output, run, attribute, (window.start, window.end))
+    )
 
 
 def read_run_accounting(job: StreamJob) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from apache_beam.utils.timestamp import Timestamp
 from support.keyed_state import Key
 
 from ldpbeam.transforms.outputs import accounting, dead_letters
-from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
+from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
@@ -72,7 +72,7 @@ def run_counts(folder: Path) -> None:
         source.advance_watermark_to(10 * second)
         source.add_elements([TimestampedValue(count, 10 * second + 5) for count in bundle])
     source.advance_watermark_to_infinity()
-    run(source, WriteRunningAccounting(str(folder)))
+    run(source, WriteRunningAccounting(str(folder), "run"))
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def test_the_accounting_adds_up_all_counts_while_they_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: list[dict[str, Any]]
 ) -> None:
     monkeypatch.setattr(accounting, "ACCOUNTING_SECONDS", 0.0)
-    run_counts(tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "accounting.json").read_text()) == ADDED_UP
+    run_counts(tmp_path)
+    assert json.loads((tmp_path / "runs" / "run" / "accounting.json").read_text()) == ADDED_UP
     assert [one["in"] for one in written] == sorted(one["in"] for one in written)
     assert {5, 9, 10} <= {one["in"] for one in written}
     assert written[0] == {
@@ -104,7 +104,7 @@ def test_the_accounting_adds_up_all_counts_while_they_grow(
         "damaged_files": 0,
         "dead_letters_by_reason": {"not_json": 2},
     }
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["accounting.json"]
+    assert [path.name for path in (tmp_path / "runs" / "run").iterdir()] == ["accounting.json"]
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_the_accounting_is_written_now_and_then_and_at_the_end(
     tmp_path: Path, written: list[dict[str, Any]], seconds: SimpleNamespace
 ) -> None:
     # By hand: the engine of this process copies the function for each bundle, and others keep it.
-    key = Key(accounting._AddUp(str(tmp_path), None), "")
+    key = Key(accounting._AddUp(str(tmp_path), "run", None), "")
     for now, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):
         key.timers.pop("soon", None)
         seconds.now = now
@@ -151,7 +151,7 @@ def recounted(folder: Path) -> tuple[Key, Callable[[], RunningAccounting]]:
         assert counted is not None
         return counted
 
-    return Key(accounting._AddUp(own, Recounting(WINDOWS, str(folder), "r")), ""), file
+    return Key(accounting._AddUp(str(folder), "r", WINDOWS), ""), file
 
 
 def used_in(*starts: int) -> bytes:

@@ -11,7 +11,7 @@ from benchmarks.scale.setting import CHECKED_PARTITIONS, MESSAGE_REPORTS, partit
 def section(m: Measured) -> str:
     """Reports a second, bytes of a report, and sizes of statistics."""
     return f"""\
-## Measured
+### What was measured
 CPU time of one core ({m.processor}), each step in its own process, the best of three. Two services, a \
 square wave and a piecewise, 256 buckets, keys of 16 bytes.
 

@@ -70,7 +70,7 @@ def section(m: Measured, users: float, runs: dict[str, BatchRun], streams: dict[
     )
     heap = max(one.shuffled, hours.shuffled) / one.partitions
     return f"""\
-## {users:,.0f} users a day, two services each
+### {users:,.0f} users a day, two services each
 That is {size(2 * users * m.avro)} of Avro, {short(a_second)} reports a second.
 
 {batch_table(runs)}

@@ -10,7 +10,7 @@ from ldpbeam.windows import REMEMBERED_WINDOWS
 def section() -> str:
     """A row for each stage."""
     return f"""\
-## What grows with users, and what does not
+### What grows with users, and what does not
 | stage | key | content of a key | with more users |
 | --- | --- | --- | --- |
 | `DropDuplicateIds` | attribute, partition of ids | its reports that have ids, of all windows | more keys, \
