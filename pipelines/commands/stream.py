@@ -212,7 +212,9 @@ def _left(request: Request, engine: Engine) -> tuple[Continued | None, Mapping[i
 
 
 def _about_continued(run: Continued) -> str:
-    again = sum(offset - run.positions.get(partition, offset) for partition, offset in run.replay.taken)
+    again = sum(
+        offset - run.positions.get(partition, offset) for partition, offset in run.replay.taken.items()
+    )
     windows = f"{len(run.needs):,} windows" if len(run.needs) != 1 else "one window"
     return (
         f"run {run.run} goes on: {windows} had not settled, so {again:,} messages are read again, which "

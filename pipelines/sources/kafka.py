@@ -69,7 +69,7 @@ def open_topic(asked: KafkaRequest, run: Run) -> Iterator[Opened]:
     positions = positions_before(run.output) if goes_on is None else goes_on.positions
     reached = reach(asked, positions, checksums_before(run.output))
     check_topic(run.output, asked.topic, reached.identity)
-    taken = positions if goes_on is None else dict(goes_on.replay.taken)
+    taken = positions if goes_on is None else goes_on.replay.taken
     ends = {each: min(offset, reached.ends.get(each, 0)) for each, offset in taken.items()}
     new = {each: end for each, end in ends.items() if end < taken[each]} | dict(reached.new)
     # Where a log has lost its end, no offset is known to have the message that was there.
