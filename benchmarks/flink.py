@@ -1,6 +1,6 @@
 """What a Flink cluster on one machine makes of a batch, beside the local engine, and where its time goes.
 
-    python -m benchmarks.flink [--users 4000000] [--rounds 5] [--write docs/flink_speed.md]
+    python -m benchmarks.flink [--users 4000000] [--rounds 5] [--write docs/speed.md]
 
 A cluster of two task managers of one slot each, and as many Python workers, share the machine. In each round,
 the same files go through the local engine, and through Flink at parallelism 1 and 2.
@@ -20,18 +20,17 @@ from typing import NamedTuple
 import psutil
 
 from benchmarks.contenders import STUDY, run_ldpbeam, write_inputs
-from benchmarks.pages import show
-from ldpbeam.pipelines.main import main as ldpbeam
+from benchmarks.pages import renew
+from ldpbeam.command_line.main import main as ldpbeam
 from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.parts import fetch
 
 PAGE = """\
-# What Flink makes of a batch on one machine
-
-Made by `python -m benchmarks.flink`: {reports:,} reports of {users:,} people to three services in as many
-Avro files, joined by user; {cores} cores shared by the job manager, two task managers of one slot each and
-their Python workers. Medians of {rounds} rounds. A round runs the local engine and both kinds of Flink job
-one after the other, and ratios are of the rounds.
+## A batch on Flink on one machine
+Made by `python -m benchmarks.flink`. {users:,} people send {reports:,} reports to three services, in as many
+Avro files; they are joined by user. The job manager, two task managers of one slot each and their Python
+workers share {cores} cores. Figures are medians of {rounds} rounds. A round runs the local engine and both
+kinds of Flink job one after the other, and ratios are of the rounds.
 
 A Flink job begins with the start of its Python workers, which import Beam. Rates count from when the workers
 have listed the files, as the local engine's count from after its imports. Processor seconds are of the
@@ -43,8 +42,8 @@ cluster and its workers, whose start is in them.
 
 The last column has the pieces of files that each subtask read.
 
-## Where the time goes
-The stages of the last job at parallelism 1, in seconds from the start of the workers. A stage that
+### Where the time goes
+The stages are of the last job at parallelism 1, in seconds from the start of the workers. A stage that
 ended less than 0.1 seconds after the one above it is left out.
 
 | from | to | stage |
@@ -161,7 +160,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    show(page(options.users, options.rounds), options.write)
+    renew(page(options.users, options.rounds), options.write)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ldpbeam.pipelines.main import main as ldpbeam
+from ldpbeam.command_line.main import main as ldpbeam
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HOUR = 3_600_000

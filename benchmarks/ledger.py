@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 
 from ldpbeam.answers.periods import added_up
-from ldpbeam.pipelines.runs.output import LEDGER_FOLDER, LEDGER_SUMS, Output
-from ldpbeam.pipelines.runs.received import ReceivedFile
-from ldpbeam.pipelines.runs.sums import read_sums, write_sums
-from ldpbeam.received import Received
-from ldpbeam.schemas.outputs.received import About, bits_for, write_rows
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output
+from ldpbeam.over_time.received import Received
+from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile
+from ldpbeam.pipelines.runs.ledger_sums import read_sums, write_sums
+from ldpbeam.schemas.outputs.ledger_format import About, bits_for, write_rows
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports.received import ledger_fingerprint
+from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint
 
 HOUR = 3_600_000
 START = 1_793_664_000_000  # 2026-11-03T00:00:00Z, where a period of 30 days begins
@@ -61,7 +61,7 @@ def write_hour(folder: Path, hour: int, users: tuple[np.ndarray, np.ndarray]) ->
     rows = Received(high, low, window, np.zeros(len(high), dtype=np.uint16), payload)
     path = folder / f"received-{hour:05d}.arrow"
     with path.open("wb") as stream:
-        write_rows(stream, Received, about, [rows])
+        write_rows(stream, str(path), Received, about, [rows])
     return ReceivedFile(str(folder), str(path), about)
 
 

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from playwright.sync_api import Browser, sync_playwright
 
 import ldpbeam as ldp
+from ldpbeam.command_line.main import main as ldpbeam
 from ldpbeam.domains import KeyValues
-from ldpbeam.pipelines.main import main as ldpbeam
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

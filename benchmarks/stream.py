@@ -1,6 +1,7 @@
 """What ``ldpbeam stream`` holds on one machine: reports a second, lag, memory at the start and the end.
 
-    python -m benchmarks.stream [--kafka] [--seconds 600] [--rate 200000] [--single-rate 4000] [--write FILE]
+    python -m benchmarks.stream [--kafka] [--seconds 600] [--rate 200000] [--single-rate 4000]
+                                [--write docs/speed.md]
 
 A Pub/Sub server or a Kafka broker, clients that report at a fixed rate (every person to two services, joined
 by user), and the pipeline share the machine. The lag is from the server's receipt of a message to its being
@@ -30,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages import show
+from benchmarks.pages import renew
 from examples.stream import broker, client, pubsub
 from ldpbeam.schemas.study.yaml_file import read_study
 
@@ -166,7 +167,7 @@ def measure(server: PubSub | Kafka, rate: int, per_message: int, seconds: float,
     name, held = f"rates-{per_message}", Held()
     with server.topic(name) as source:
         sent, stop = multiprocessing.Value("q", 0), multiprocessing.Event()
-        command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
+        command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
         command += [*source, "--output", folder, "--max-disorder", "2s"]
         stream = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         listener = threading.Thread(target=_listen, args=(stream, held))
@@ -219,17 +220,17 @@ def running(kafka: bool) -> Iterator[PubSub | Kafka]:
 
 
 def page(options: argparse.Namespace) -> Iterator[str]:
-    """The page's lines."""
-    yield "# What a stream holds on one machine"
+    """The lines of the section."""
+    yield f"## A stream of {'Kafka' if options.kafka else 'Pub/Sub'} on one machine"
     yield ""
     with running(options.kafka) as server:
         yield (
-            f"Made by `python -m benchmarks.stream{' --kafka' * options.kafka}`: "
-            f"{options.seconds:.0f} s a row; {os.cpu_count()} cores "
-            f"shared by the server ({server.name}), the clients, the engine (Prism) and the pipeline. "
-            "Windows of 10 s, two services joined by user, `ule` and `ivw`. Lag is from the server's receipt "
-            "of a message to its being taken up; memory is that of the pipeline's process + the engine's, "
-            "after 30 s, half way and at the end."
+            f"Made by `python -m benchmarks.stream{' --kafka' * options.kafka}`. A row is of "
+            f"{options.seconds:.0f} s. The server ({server.name}), the clients, the engine (Prism) and "
+            f"the pipeline share {os.cpu_count()} cores. Windows have 10 s, and two services are joined by "
+            "user, with `ule` and `ivw`. Lag is from the server's receipt of a message to its being taken "
+            "up. Memory is that of the pipeline's process + the engine's, after 30 s, half way and at the "
+            "end."
         )
         yield ""
         yield (
@@ -265,7 +266,7 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    show(page(options), options.write)
+    renew(page(options), options.write)
 
 
 if __name__ == "__main__":

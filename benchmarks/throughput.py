@@ -2,11 +2,11 @@
 
     python -m benchmarks.throughput [--users 1000000] [--sample 50000] [--large] [--write docs/speed.md]
 
-The peers are a plain per-record pipeline that does the same work (one element a record: validate, stamp with
-its event time, window, CoGroupByKey by user; over a sample of the same reports, as it is slow), the same one
-without validation and windows, and a bare script (block reads, sort join, no Beam). Every contender runs in a
-process of its own; its times start after the imports. A ratio is the median of five pairs, each of two runs
-one after the other, and every contender must count the same cells as its peer.
+The peers do the same work. A per-record pipeline has one element a record: it validates, stamps, windows and
+groups by user (CoGroupByKey), over a sample of the same reports, as it is slow. "No windows" is this pipeline
+without validation and windows. A bare script reads blocks and joins by sorting, without Beam. Every contender
+runs in a process of its own, and its times start after the imports. A ratio is the median of five pairs,
+whose runs follow each other. Every contender must count the same cells as its peer.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from apache_beam.utils.interactive_utils import is_in_ipython
 
 from benchmarks import columns
 from benchmarks.contenders import CONTENDERS, write_inputs
-from benchmarks.pages import cells_of, show
+from benchmarks.pages import cells_of, renew
 from benchmarks.scale.computing.batch_run import batch_run
 from benchmarks.scale.measured import Measured, measured_in
 from benchmarks.scale.measuring.meter import forget_peak, resident
 
 ROUNDS = 5
-DOCS = Path(__file__).parents[1] / "docs"
+SPEED = Path(__file__).parents[1] / "docs" / "speed.md"
 PAGE = """\
 # Speed
 
-Made by `make benchmarks`. {about}
+`make benchmarks` writes this page, but for the sections on streams, which name their commands. {about}
 
 What falls short stands first. "Before" is commit `e305054`.
 
@@ -47,10 +47,9 @@ What falls short stands first. "Before" is commit `e305054`.
 | --- | --- | --- | --- | --- |
 {rows}
 
-Rows of many windows, Flink and streams are from the pages on [scale](scale.md), [Flink](flink_speed.md) and
-[Kafka](kafka_speed.md).
+Rows of many windows, Flink and streams are from the sections below.
 
-## Measured
+## A whole run, beside peers
 Medians of {rounds} runs, and the most memory of any. Processor seconds include the worker processes, and a \
 peak is of the largest process.
 
@@ -173,7 +172,7 @@ def memory(whole: Comparison, before: str) -> Row:
 
 
 def many_windows(measured: Measured) -> Row:
-    """A row computed on the page on scale."""
+    """A row computed on the section on scale."""
     one, hours = (batch_run(measured, 1e9, windows=windows).core_hours for windows in (1, 24))
     what = "24 windows in each file, 10^9 users a day (computed)"
     reached = f"{hours / one:.2f} times: {hours:.2f} core-hours"
@@ -181,15 +180,15 @@ def many_windows(measured: Measured) -> Row:
 
 
 def flink(parallelism: int, before: str) -> Row:
-    """A row of the page on Flink."""
-    times = cells_of(DOCS / "flink_speed.md", "beside local", f"Flink, parallelism {parallelism}")[0]
+    """A row of the section on Flink."""
+    times = cells_of(SPEED, "beside local", f"Flink, parallelism {parallelism}")[0]
     what = f"Flink, parallelism {parallelism}, two cores"
     return Row(what, "rate of a local run", before, "0.8 times", f"{times} times", float(times) >= 0.8)
 
 
 def stream(measured: Measured) -> Row:
-    """A row of the page on Kafka: the most that a stream takes up, beside the decoder alone."""
-    rate = float(cells_of(DOCS / "kafka_speed.md", "reports a second", "prism")[-1].replace(",", ""))
+    """A row of the section on Kafka: the most that a stream takes up, beside the decoder alone."""
+    rate = float(cells_of(SPEED, "reports a second", "prism")[-1].replace(",", ""))
     times = rate * measured.taken / 1e6
     what = "stream of Kafka on Prism, 1,000 reports in a message, at most"
     reached = f"{times:.2f} times: {rate:,.0f} reports a second"
@@ -199,7 +198,7 @@ def stream(measured: Measured) -> Row:
 def page(users: int, sample: int, large: int, folder: Path) -> Iterator[str]:
     """The page, after everything is measured."""
     peers = "per record", "per record, no windows"
-    measured = measured_in((DOCS / "scale.md").read_text(encoding="utf-8"))
+    measured = measured_in(SPEED.read_text(encoding="utf-8"))
     whole = Comparison(("ldpbeam", "bare script"), users, folder / "whole", ROUNDS)
     few = Comparison(("ldpbeam", *peers), sample, folder / "sample", ROUNDS)
     rows = [
@@ -245,7 +244,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         large = 10_000_000 if options.large else 0
-        show(page(options.users, options.sample, large, Path(folder)), options.write)
+        renew(page(options.users, options.sample, large, Path(folder)), options.write)
 
 
 if __name__ == "__main__":

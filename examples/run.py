@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from ldpbeam import populations
-from ldpbeam.pipelines.main import main as ldpbeam
+from ldpbeam.command_line.main import main as ldpbeam
+from ldpbeam.planning import populations
 
 Columns = dict[str, np.ndarray]
 

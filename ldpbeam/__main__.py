@@ -2,7 +2,7 @@
 
 import sys
 
-from ldpbeam.pipelines.main import main
+from ldpbeam.command_line.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,7 +15,7 @@ import numpy as np
 from ldpbeam.channels import Channel, stacked
 from ldpbeam.domains import Categories, Domain, Floats, Integers
 from ldpbeam.mechanisms import Mechanism
-from ldpbeam.memoised import Lifetime
+from ldpbeam.over_time.memoised import Lifetime
 from ldpbeam.resolution import least_kept
 
 #: The most cells of a joint histogram that is solved as one dense table; with more it keeps a row per user.

@@ -81,7 +81,7 @@ def digits_of(low: float, high: float, usual: int, of_width: int = 4) -> int:
         low: the low end.
         high: the high end.
         usual: this many are enough for most ranges.
-        of_width: so many digits of the width are told, which needs more if it is narrow and far from 0.
+        of_width: show at least this many digits of the width, more if it is narrow and far from 0.
     """
     largest, width = max(abs(low), abs(high)), high - low
     if not 0.0 < width < math.inf:

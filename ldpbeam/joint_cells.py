@@ -70,7 +70,7 @@ def digits_of(shape: Sequence[int], cells: Integers) -> Iterator[Integers]:
 
 
 def histogram(shape: Sequence[int], digits: Sequence[Integers]) -> tuple[Integers, Integers]:
-    """The distinct cells of users, as of :func:`added_up`, and how many users are in each.
+    """The distinct cells of users, in the order of :func:`added_up`, and how many users are in each.
 
     Cell 0 is of users who answered none of the joined services; they give no information and are left out.
 

@@ -13,6 +13,8 @@ from typing import Any, TextIO
 
 from ldpbeam.untrusted import cut_short
 
+#: The option of ``ldpbeam stream`` that makes standard error a log.
+LOG_JSON = "--log-json"
 #: The attribute of a log record that holds the fields of its line.
 FIELDS = "fields"
 #: A line of this many characters without an end becomes an object, and its rest is another line.

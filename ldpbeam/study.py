@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Vector
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.panels import Panel
+from ldpbeam.over_time.panels import Panel
 from ldpbeam.statistics import Statistic
 from ldpbeam.times import rfc3339
 from ldpbeam.windows import EVERYTHING, FAR, Span, Windows
@@ -119,7 +119,7 @@ class StudyAttribute:
     summary: Summary = Summary()
 
 
-#: Where the users of one partition and window have more groups, those with the fewest reports are merged
+#: Where the users of one shard and window have more groups, those with the fewest reports are merged
 #: before they are counted: each group takes memory, and a client can send another one with each report.
 MOST_GROUPS = 5_000
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from ldpbeam.runners.temporary import PREFIX, temporary_folder, temporary_root
+from ldpbeam.temporary import PREFIX, temporary_folder, temporary_root
 
 #: The most bytes of a socket's path that every system accepts.
 LONGEST_PATH = 100

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from support.studies import SMALL
 
 from ldpbeam.answers.people import People
-from ldpbeam.pipelines.main import main
+from ldpbeam.command_line.main import main
 from ldpbeam.pipelines.simulated import perturb, report_files
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study

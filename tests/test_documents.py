@@ -17,11 +17,11 @@ import xxhash
 from support.given_draws import Given, mechanism_of, sent
 
 from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
+from ldpbeam.command_line.main import main
 from ldpbeam.domains import Domain, KeyValues
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import LocalHashing, Mechanism
 from ldpbeam.mechanisms.categories.xxh32 import xxh32
-from ldpbeam.pipelines.main import main
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
@@ -227,6 +227,37 @@ def test_links_lead_somewhere(document: Path) -> None:
         path = (document.parent / target).resolve() if target else document
         assert path.exists(), target
         assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+
+
+def test_pages_that_code_names_are_there() -> None:
+    """In messages, docstrings and comments."""
+    folders = (
+        "benchmarks",
+        "clients",
+        "examples",
+        "ldpbeam",
+        "pipelines",
+        "runners",
+        "schemas",
+        "transforms",
+    )
+    files = (
+        path for name in folders for path in (ROOT / name).rglob("*") if "node_modules" not in path.parts
+    )
+    named = {
+        page
+        for path in files
+        if path.suffix in (".py", ".js", ".ts", ".yaml", ".json", ".avsc", ".java")
+        for page in re.findall(r"docs/[\w/-]+\.(?:md|csv|png)", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    assert not [page for page in sorted(named) if not (ROOT / page).exists()]
+
+
+def test_the_guide_lists_every_page() -> None:
+    listed = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8").partition("## All pages")[2]
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"guide.md"}
+    assert pages == set(re.findall(r"\]\((\w[\w-]*\.md)", listed))
 
 
 def test_a_table_of_the_readme_is_at_most_100_columns_wide() -> None:

@@ -94,7 +94,7 @@ def place(tmp_path: Path, simulate: Any, write_reports: Any) -> Place:
     start = at("2026-11-19T23:00:00Z")
     sent = simulate(parse_study(STUDY), "minutes", values, seed=2, start=start, spread=26 * HOUR)
     write_reports(found.folder / "reports", sent)
-    found.program("ldpbeam", f'exec {shlex.quote(sys.executable)} -m ldpbeam.pipelines.main "$@"')
+    found.program("ldpbeam", f'exec {shlex.quote(sys.executable)} -m ldpbeam.command_line.main "$@"')
     return found
 
 

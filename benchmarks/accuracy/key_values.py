@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
+from benchmarks.pages import Table
 from ldpbeam import Answers, Attribute, Estimate, Statistic, tally
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms.key_values.privkv import PrivKVM
-from ldpbeam.populations import gaussian_keys, linear_keys, people_of, power_law_keys
+from ldpbeam.planning.populations import gaussian_keys, linear_keys, people_of, power_law_keys
 
 RANGE = Numeric(-1.0, 1.0)
 KEYS, PEOPLE, REPEATS = 50, 100_000, range(10)
@@ -146,7 +147,13 @@ def average(errors: Errors, name: str, measure: int) -> float:
     return float(np.mean(of(errors, name, measure)))
 
 
-def by_epsilon() -> Iterator[str]:
+def by_population(name: str, lines: Iterable[str], shown: Mapping[str, str]) -> Table:
+    """All rows; the page has those with some cells."""
+    name = f"accuracy_privkv_{name}"
+    return Table(name, tuple(lines), lambda row: shown.items() <= row.items(), tuple(shown))
+
+
+def by_epsilon() -> Iterator[str | Table]:
     """Table 4, and the means beside it."""
     found: dict[tuple[str, float], Errors] = {
         (population, epsilon): {name: [] for name in METHODS}
@@ -162,20 +169,24 @@ def by_epsilon() -> Iterator[str]:
                 measured(attribute, people, rng, found[population, epsilon])
     yield f"## Keys with values: PrivKV, {KEYS} keys, n = {PEOPLE:,}, {len(REPEATS)} repeats"
     yield ""
-    yield "The populations of the PrivKV-EM paper's Table 2; MSE against the people's own frequencies and"
-    yield "means. PrivKVM has three rounds of a third of epsilon each. The guess is f = 1/2, mean 0. MSE of f"
-    yield "times 10^4; in brackets what the paper's Table 4 prints."
+    yield "The populations are those of the PrivKV-EM paper's Table 2. Errors are MSE against the people's"
+    yield "own frequencies and means. PrivKVM has three rounds of a third of epsilon each. The guess is f ="
+    yield "1/2, mean 0. The page has epsilon 1; the files also have epsilon 0.1, 0.5, 3 and 5. The first"
+    yield "table is the MSE of f times 10^4, and in brackets what the paper's Table 4 prints."
     yield ""
-    yield from header(["population", "epsilon", *METHODS])
+    rows = header(["population", "epsilon", *METHODS])
     for (population, epsilon), errors in found.items():
         printed = PRINTED_EPSILONS[population][EPSILONS.index(epsilon)]
-        yield row([population, epsilon, *frequency_cells(errors, printed)])
+        rows.append(row([population, epsilon, *frequency_cells(errors, printed)]))
+    yield by_population("frequencies", rows, {"epsilon": "1.0"})
     yield ""
-    yield "MSE of the means, on [-1, 1]; the paper has figures only:"
+    yield "The second table is the MSE of the means, on [-1, 1]. The paper has them as charts only."
     yield ""
-    yield from header(["population", "epsilon", *METHODS])
+    rows = header(["population", "epsilon", *METHODS])
     for (population, epsilon), errors in found.items():
-        yield row([population, epsilon, *(summary(of(errors, name, 1), ".4f") for name in METHODS)])
+        cells = [summary(of(errors, name, 1), ".4f") for name in METHODS]
+        rows.append(row([population, epsilon, *cells]))
+    yield by_population("means", rows, {"epsilon": "1.0"})
     yield ""
     yield from epsilon_sentences(found)
 
@@ -236,15 +247,16 @@ def epsilon_sentences(found: dict[tuple[str, float], Errors]) -> Iterator[str]:
         yield f"  {len(beaten)} ({', '.join(beaten) or 'none'})."
 
 
-def by_people() -> Iterator[str]:
+def by_people() -> Iterator[str | Table]:
     """Table 5."""
     attribute = in_rounds(2.0)
     yield f"### By number of people: epsilon 2, {len(REPEATS)} repeats"
     yield ""
-    yield "MSE(f) times 10^4. Table 5 prints n in units of 10^4, but all of its numbers except those of"
-    yield "its last row fit thousands: EM / PrivKV / PrivKVM as printed are beside, read either way."
+    yield "MSE(f) times 10^4. Table 5 prints n in units of 10^4, but all of its numbers except those of its"
+    yield "last row fit thousands: EM / PrivKV / PrivKVM as printed are beside, read either way. The page"
+    yield "has the Gauss population; the file has all three."
     yield ""
-    yield from header(["population", "n", *METHODS, "printed, n in thousands", "printed, n in 10^4"])
+    rows = header(["population", "n", *METHODS, "printed, n in thousands", "printed, n in 10^4"])
     ratios: dict[int, dict[int, list[float]]] = {1_000: {}, 10_000: {}}
     for population, keys in POPULATIONS.items():
         for people in NUMBERS:
@@ -258,7 +270,8 @@ def by_people() -> Iterator[str]:
                 readings.append(" / ".join(f"{number:g}" for number in printed) if printed else "-")
                 if printed:
                     own.setdefault(people, []).append(1e4 * average(errors, OWN, 0) / printed[1])
-            yield row([population, people, *frequency_cells(errors, ()), *readings])
+            rows.append(row([population, people, *frequency_cells(errors, ()), *readings]))
+    yield by_population("people", rows, {"population": "Gauss"})
     yield ""
     yield "PrivKV's MSE(f) over the printed one, mean of the three populations:"
     yield ""
@@ -349,7 +362,7 @@ def padded_and_sampled() -> Iterator[str]:
     yield f"  {cut:.0%} under PCKV-UE. That MR is best does not reproduce: EM of the same reports is better."
 
 
-def tables() -> Iterator[str]:
+def tables() -> Iterator[str | Table]:
     """The section, line by line."""
     yield from by_epsilon()
     yield ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.accuracy.trials import header, row
-from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, populations, tally
+from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, tally
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.em import fit_channel
@@ -20,6 +20,7 @@ from ldpbeam.mechanisms import (
     SquareWave,
     StochasticRounding,
 )
+from ldpbeam.planning import populations
 
 RUNS, NORMAL, BUCKETS = 400, 1.959964, 64
 Draw = Callable[[int, np.random.Generator], Floats]

@@ -61,7 +61,7 @@ there are.
 - **Clients that remember no noise though the study says so**, if people are spread evenly over the
   categories: they look like people who change their values. (Clients that remember
   noise or repeat reports, though the study says that noise is fresh, look like people who keep their values.)
-  [Memory](memory.md) says which fleets are seen."""
+  [What the tests see](memoised.md#do-clients-remember-what-the-tests-see) says which fleets they find."""
 
 Key = tuple[str, str, int, int]
 

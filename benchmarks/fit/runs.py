@@ -9,19 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam import (
-    Attribute,
-    Categories,
-    Numeric,
-    ServiceVersion,
-    build_mechanism,
-    joint_cells,
-    populations,
-)
+from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, build_mechanism, joint_cells
 from ldpbeam.domains import Domain, Floats, Integers
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged
 from ldpbeam.fit.spending import Spending
 from ldpbeam.mechanisms import LocalHashing, Mechanism, UnaryEncoding
+from ldpbeam.planning import populations
 from ldpbeam.statistics import Answers, Moments, Statistic, has_tail, merge, tally
 
 UNIT = Numeric(0.0, 1.0)

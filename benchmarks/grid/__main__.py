@@ -3,17 +3,6 @@
     python -m benchmarks.grid [--half reporting] [--mechanism SW ..] [--n 1000 ..] [--population skewed ..]
         [--seeds 8] [--method auto ..] [--processes 2] [--results build/grid.jsonl] [--write docs/grid.md]
 
-A cell is a mechanism, a population, an epsilon and a number of people. Every method of a cell and seed gets
-the same reports. The loss is W1 for numbers (domain of width 1, 1,024 buckets) and the mean absolute error
-of shares for categories, against the people who were drawn. A table of numbers has three more losses: KS, the
-mean absolute error of the 5% and the 95% quantile, and the mean squared error of the shares of 256 buckets.
-Losses are relative to the best fixed method of the cell, which is chosen with the truth, by the mean loss
-over seeds. `auto` is tuned on one half of the populations, and the page tells of the other
-(`benchmarks/grid/populations.py`). "Beyond noise" counts the cells that are above 1.20 by more than two
-standard errors, which a cell of one seed does not have. `threshold` returns shares that need not add up to
-one: where reports say nearly nothing it returns zeros, and on a long tail no distribution has so small a mean
-absolute error (docs/decisions/34-auto-shares.md).
-
 Results are appended to a file as they come; what is there already is not computed again. Those of `auto`
 are of one version of the estimators' code.
 """
@@ -26,21 +15,44 @@ import multiprocessing
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 
-from benchmarks.grid.cells import COSTLY, PEOPLE, SEEDS, Cell, Result, cells, methods, results, version
+from benchmarks.grid.cells import PEOPLE, SEEDS, Cell, Result, cells, methods, results, version
 from benchmarks.grid.compare import Compared, compared
 from benchmarks.grid.methods import AUTO, MECHANISMS, Method
 from benchmarks.grid.page import both_halves, page
 from benchmarks.grid.populations import CATEGORIES, HALVES, NUMBERS, is_here
-from benchmarks.pages import show
+from benchmarks.pages import Table, show
 
 #: Losses of numbers besides W1: their names in tables, and in results.
 OTHERS = {"KS": "ks", "5% and 95% quantile": "tails", "squared error of buckets": "squares"}
+
+INTRODUCTION = """\
+# The grid
+
+`make grid` writes this page; `python -m benchmarks.grid --help` names the parts that can be left out. The
+grid compares `auto` with every fixed method on the same reports. Released code is among the fixed
+methods.
+
+A *cell* is a mechanism, a population, an epsilon and a number of people. Losses are against the people
+who were drawn:
+
+- for numbers, W1 on a domain of width 1 with 1,024 buckets. One table has three more: KS, the mean
+  absolute error of the 5% and the 95% quantile, and the mean squared error of the shares of 256 buckets.
+- for categories, the mean absolute error of shares.
+
+A loss is relative to the best fixed method of the cell, which is chosen with the truth, by the mean loss
+over seeds. With one seed, the best of many methods is partly luck, which no method can have beforehand.
+`auto` was tuned on one half of the populations, and the page is about the other
+(`benchmarks/grid/populations.py`). "Beyond noise" counts the cells that are above 1.20 by more than two
+standard errors. `threshold` returns shares that need not add up to one: where reports say nearly nothing
+it returns zeros, and on a long tail no distribution has so small a mean absolute error ([decision
+34](decisions/34-auto-shares.md)).
+"""
 
 Task = tuple[Cell, int, tuple[Method, ...]]
 
@@ -154,15 +166,13 @@ def _compared(chosen: list[Cell], known: list[Result], by: str = "loss") -> list
     return compared((one for one in known if (one.cell, one.method, one.version) in current), named, by)
 
 
-def _titled(lines: Iterator[str], options: argparse.Namespace, missing: list[str]) -> Iterator[str]:
-    yield "# The grid"
-    yield ""
-    yield "Made by `make grid`."
-    yield from (__doc__ or "").split("\n\n", 2)[2].strip().splitlines()
+def _titled(
+    lines: Iterable[str | Table], options: argparse.Namespace, missing: list[str]
+) -> Iterator[str | Table]:
+    yield from INTRODUCTION.splitlines()
     yield ""
     people = ", ".join(f"{n:,}" for n in options.n)
-    yield f"Half: {', '.join(options.half)}. Mechanisms: {', '.join(options.mechanism)}. People: {people};"
-    yield f"{' and '.join(COSTLY)} have 1,000,000 people of two populations of each half only."
+    yield f"Half: {', '.join(options.half)}. Mechanisms: {', '.join(options.mechanism)}. People: {people}."
     if missing:
         yield f"Without the populations of {', '.join(missing)}, which are not beside the project."
     yield ""

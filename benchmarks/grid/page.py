@@ -9,17 +9,20 @@ from benchmarks.accuracy.trials import header, row
 from benchmarks.grid.cells import Result
 from benchmarks.grid.compare import BEYOND, Compared, geometric_mean
 from benchmarks.grid.methods import AUTO, MECHANISMS
+from benchmarks.pages import Table
 
 #: Cells in which `auto`'s loss, relative to the best fixed method's, is above this are counted.
 LIMIT = 1.20
 WORST = 15
+#: The page has the fixed methods whose losses, relative to others', are below this.
+SHOWN = 1.4
 
 
 def page(
     found: Sequence[Compared],
     results: Sequence[Result],
     others: Mapping[str, Sequence[Compared]] | None = None,
-) -> Iterator[str]:
+) -> Iterator[str | Table]:
     """The tables, line by line.
 
     Args:
@@ -31,18 +34,28 @@ def page(
     with_auto = [one for one in relative if AUTO.name in one.losses]
     told = f"{len(relative)} of them with relative losses"
     yield f"{len(found)} cells have results of all their methods, {told}."
+    yield from _lacking(found)
     yield ""
     if with_auto:
         yield from _means(with_auto)
         yield from _others(others or {})
         yield from _worst(with_auto)
-        yield from _fixed(with_auto, AUTO.name)
+        yield from _fixed(with_auto, AUTO.name, "grid_fixed")
         yield from _seconds(results)
-    yield from _fixed(relative, "")
+    yield from _fixed(relative, "", "grid_fixed_by_best")
     yield from _apart([one for one in found if one.cell.drawn_from.apart])
 
 
-def both_halves(found: Sequence[Compared]) -> Iterator[str]:
+def _lacking(found: Sequence[Compared]) -> Iterator[str]:
+    """Which mechanisms have no cells of a number of people."""
+    have = {(one.cell.mechanism, one.cell.people) for one in found}
+    for people in sorted({people for _, people in have}):
+        lacking = [name for name in MECHANISMS if (name, people) not in have]
+        if lacking:
+            yield f"There are no cells of {people:,} people for {', '.join(lacking)}."
+
+
+def both_halves(found: Sequence[Compared]) -> Iterator[str | Table]:
     """The tables of all cells of both halves, line by line."""
     relative = _relative(found)
     yield "# Both halves"
@@ -50,7 +63,7 @@ def both_halves(found: Sequence[Compared]) -> Iterator[str]:
     yield "The populations of the page's half, and those that `auto` was tuned on."
     yield ""
     yield from _means(relative)
-    yield from _fixed(relative, AUTO.name)
+    yield from _fixed(relative, AUTO.name, "grid_fixed_both_halves")
 
 
 def _means(found: Sequence[Compared]) -> Iterator[str]:
@@ -84,20 +97,28 @@ def _groups(found: Sequence[Compared]) -> list[tuple[str, list[Compared]]]:
     return groups
 
 
-def _others(losses: Mapping[str, Sequence[Compared]]) -> Iterator[str]:
+def _others(losses: Mapping[str, Sequence[Compared]]) -> Iterator[str | Table]:
     """`auto` by other losses than W1, each relative to the fixed method that is best by that loss."""
     if not any(losses.values()):
         return
-    yield "## `auto` by other losses"
-    yield ""
-    yield "Geometric means over cells of numbers, relative to the fixed method that is best by the same loss."
-    yield ""
-    yield from header(["", "cells", *losses])
+    rows = []
     told = {name: dict(_groups(_relative(found))) for name, found in losses.items()}
     for group, cells in next(iter(told.values())).items():
         if cells:
             means = [geometric_mean(one.relative(AUTO.name) for one in own[group]) for own in told.values()]
-            yield row([group, len(cells), *(f"{mean:.3f}" for mean in means)])
+            rows.append(row([group, len(cells), *(f"{mean:.3f}" for mean in means)]))
+    yield from other_losses(list(losses), rows)
+
+
+def other_losses(names: Sequence[str], rows: Sequence[str]) -> Iterator[str | Table]:
+    """The section on other losses than W1, from its rows."""
+    yield "## `auto` by other losses"
+    yield ""
+    yield "Geometric means over cells of numbers, relative to the fixed method that is best by the same"
+    yield "loss. The file also has the cells of each number of people, epsilon and shape."
+    yield ""
+    lines = (*header(["cells of", "cells", *names]), *rows)
+    yield Table("grid_other_losses", lines, lambda row: row["cells of"] in ("all", *MECHANISMS))
     yield ""
 
 
@@ -130,14 +151,14 @@ def _worst(found: Sequence[Compared]) -> Iterator[str]:
     yield ""
 
 
-def _fixed(found: Sequence[Compared], base: str) -> Iterator[str]:
+def _fixed(found: Sequence[Compared], base: str, name: str) -> Iterator[str | Table]:
     """Fixed methods relative to ``base``, or to each cell's best one if ``base`` is empty."""
     told = f"`{base}`" if base else "the best fixed method of each cell"
     yield f"## Fixed methods, relative to {told}"
     yield ""
-    yield "Geometric means over the cells that a method has."
+    yield "Geometric means over the cells that a method has, of all mechanisms and of each. The page has"
+    yield f"the methods below {SHOWN:g}."
     yield ""
-    yield from header(["method", "all its cells", *MECHANISMS])
     names = list(dict.fromkeys(name for one in found for name in one.losses if name != AUTO.name))
     rows = []
     for name in names:
@@ -152,8 +173,14 @@ def _fixed(found: Sequence[Compared], base: str) -> Iterator[str]:
         whole = geometric_mean(ratio for own in ratios.values() for ratio in own)
         each = [f"{geometric_mean(own):.3f}" if own else "" for own in ratios.values()]
         rows.append((whole, row([name, f"{whole:.3f}", *each])))
-    yield from (line for _, line in sorted(rows))
+    yield fixed(name, [line for _, line in sorted(rows)])
     yield ""
+
+
+def fixed(name: str, rows: Sequence[str]) -> Table:
+    """All methods; the page has those of the least losses."""
+    lines = (*header(["method", "all its cells", *MECHANISMS]), *rows)
+    return Table(name, lines, lambda row: float(row["all its cells"]) < SHOWN)
 
 
 def _seconds(results: Sequence[Result]) -> Iterator[str]:
@@ -167,15 +194,28 @@ def _seconds(results: Sequence[Result]) -> Iterator[str]:
     yield ""
 
 
-def _apart(found: Sequence[Compared]) -> Iterator[str]:
-    yield "## Uniform populations and point masses: losses as they are"
-    yield ""
-    yield from header(
-        ["mechanism", "population", "epsilon", "n", "`auto`", "least of a fixed method", "which"]
-    )
+def _apart(found: Sequence[Compared]) -> Iterator[str | Table]:
+    rows = []
     for one in found:
         cell = one.cell
         own = f"{one.losses[AUTO.name].mean():.3g}" if AUTO.name in one.losses else ""
         least = f"{one.losses[one.best].mean():.3g}"
-        yield row([cell.mechanism, cell.population, cell.epsilon, f"{cell.people:,}", own, least, one.best])
+        cells = [cell.mechanism, cell.population, cell.epsilon, f"{cell.people:,}", own, least, one.best]
+        rows.append(row(cells))
+    yield from apart(rows)
+
+
+def apart(rows: Sequence[str]) -> Iterator[str | Table]:
+    """The section on populations of which losses have no ratio, from its rows."""
+    yield "## Uniform populations and point masses: losses as they are"
+    yield ""
+    yield "`which` is the fixed method of the least loss. The page has the cells in which the loss of"
+    yield f"`auto` is more than {LIMIT:.2f} times that."
+    yield ""
+    names = header(["mechanism", "population", "epsilon", "n", "`auto`", "least of a fixed method", "which"])
+    yield Table(
+        "grid_apart",
+        (*names, *rows),
+        lambda row: float(row["`auto`"] or "nan") > LIMIT * float(row["least of a fixed method"]),
+    )
     yield ""

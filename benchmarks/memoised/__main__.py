@@ -3,7 +3,7 @@
     python -m benchmarks.memoised [--runs 400] [--minutes 30] [--again CELL] [--write docs/memoised.md]
 
 Rows are kept in build/memoised.jsonl and build/memoised-joined.jsonl, and a second call goes on where one
-stopped.
+stopped. The other sections of the page stay as they are.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from benchmarks.memoised import day, joined, released
-from benchmarks.pages import show
+from benchmarks.pages import Table, renew
 
 
-def page(runs: int, minutes: float, again: Collection[str]) -> Iterator[str]:
+def page(runs: int, minutes: float, again: Collection[str]) -> Iterator[str | Table]:
     """The page, line by line."""
     yield "# Clients that remember their noise, measured"
     yield ""
-    yield "Written by `python -m benchmarks.memoised --write docs/memoised.md`."
-    yield "[Over time](over_time.md) explains the words."
+    yield "[Over time](over_time.md) explains the words. `python -m benchmarks.memoised --write"
+    yield "docs/memoised.md` writes the first four sections; each of the others names its own command. A"
+    yield "file has the columns of the table above its name."
     yield ""
     yield from released.section()
     yield ""
@@ -41,7 +42,7 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path, help="where the page is written")
     given = parser.parse_args()
-    show(page(given.runs, given.minutes, given.again), given.write)
+    renew(page(given.runs, given.minutes, given.again), given.write)
 
 
 if __name__ == "__main__":

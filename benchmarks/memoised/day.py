@@ -11,21 +11,22 @@ import math
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
+from benchmarks.pages import Table
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Floats, Integers, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import LocalHashing, NumericMechanism, build_mechanism
-from ldpbeam.memoised import Lifetime, SupportChain
-from ldpbeam.memoised.chains import uniform_part
+from ldpbeam.over_time.memoised import Lifetime, SupportChain
+from ldpbeam.over_time.memoised.chains import uniform_part
 from ldpbeam.statistics import Moments, Statistic
 
 HOURS, CATEGORIES, BUCKETS = 24, 40, 64
@@ -302,7 +303,22 @@ def held_by_cell(
     return by_cell
 
 
-def section(runs: int, minutes: float) -> Iterator[str]:
+#: Alike in all rows of the page.
+HIDDEN = ("epsilons", "people", "values")
+
+
+def shown(row: Mapping[str, str]) -> bool:
+    """The rows of the page: 2,000 people of one value, at the smaller epsilons, who remember or do not."""
+    page = {"epsilons": "2, 1", "people": f"{PEOPLE[0]:,}", "values": FLEETS[0][1]}
+    return page.items() <= row.items() and row["remember"] != "half"
+
+
+def table(rows: Sequence[str]) -> Table:
+    """All rows; the page has some."""
+    return Table("memoised_day", (COLUMNS, "| --- " * 12 + "|", *rows), shown, HIDDEN)
+
+
+def section(runs: int, minutes: float) -> Iterator[str | Table]:
     """Run what is missing, then the lines of the section."""
     by_name = {cell.name: cell for cell in cells()}
     by_cell = held_by_cell(RESULTS, by_name, runs, minutes, lambda name, place: run(by_name[name], place))
@@ -332,25 +348,29 @@ def section(runs: int, minutes: float) -> Iterator[str]:
     yield from HEAD.splitlines()
     yield f"Of {len(rows)} rows, {outside} {'has' if outside == 1 else 'have'} less than {LEAST:.0%}."
     yield ""
-    yield (
-        "| mechanism | epsilons | people | remember | values | number | runs | held | error | largest | "
-        "independent | wider |"
-    )
-    yield "| --- " * 12 + "|"
-    yield from rows
+    yield table(rows)
 
 
+COLUMNS = (
+    "| mechanism | epsilons | people | remember | values | number | runs | held | error | largest | "
+    "independent | wider |"
+)
 HEAD = f"""\
 ## A day of hours
-{HOURS} hours are rolled up into a day. The reports of a user are not brought together, so 95% intervals
-are those of the fewest users. The truth is the average over the reports of the people who were drawn. There
-are {CATEGORIES} categories with shares in proportion to 1/k, and numbers are Beta(2, 5) in {BUCKETS} buckets
-and as many memo buckets. `remember` says which clients remember their noise; the study says all of them.
-Every person reports in every hour, but where stated.
+A roll-up adds up {HOURS} hours to a day. It does not bring the reports of a user together, so its 95%
+intervals are those of the fewest users. The truth is the average over the reports of the people who were
+drawn. There are {CATEGORIES} categories with shares in proportion to 1/k. Numbers are Beta(2, 5) in
+{BUCKETS} buckets and as many memo buckets. Every person reports in every hour, except where `values` says
+otherwise.
 
-- `held` is the share of intervals that hold the truth, averaged over categories, buckets or three quartiles,
-  and `error` its standard error; `largest` is that of the largest category alone.
-- `independent` is what intervals of independent reports would hold, and `wider` how many times those of the
-  fewest users are as wide.
+- `epsilons` are that for life and that of a window. `remember` says which clients remember their noise;
+  the study says that all of them do. `number` is what the intervals are of.
+- `held` is the share of intervals that hold the truth, averaged over categories, buckets or three
+  quartiles, and `error` its standard error; `largest` is that of the largest category alone.
+- `independent` is what intervals of independent reports would hold, and `wider` how many times those of
+  the fewest users are as wide.
+
+The page has 2,000 people with one value. The file also has 50,000 people, half of whom remember, values
+that change, and users who report in some hours only.
 
 """

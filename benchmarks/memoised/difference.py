@@ -1,6 +1,6 @@
 """Differences of two windows: how often their intervals hold the truth, whoever answered both.
 
-    python -m benchmarks.memoised.difference [--runs 400] [--write docs/differences.md]
+    python -m benchmarks.memoised.difference [--runs 400] [--write docs/memoised.md]
 
 Reports are drawn from the constants of the two steps of a client.
 """
@@ -12,7 +12,7 @@ import itertools
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,14 +21,14 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 import ldpbeam as ldp
-from benchmarks.pages import show
+from benchmarks.pages import Table, renew, split
 from ldpbeam.answers.difference import ends_of
-from ldpbeam.answers.numbers import Numbers
+from ldpbeam.answers.named_numbers import Numbers
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.joined_windows import difference_of_windows
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism, build_mechanism
-from ldpbeam.memoised import Lifetime, SupportChain
+from ldpbeam.over_time.joined_windows import difference_of_windows
+from ldpbeam.over_time.memoised import Lifetime, SupportChain
 
 CATEGORIES, PEOPLE, LEVEL, Z = 10, 2_000, 0.95, 1.959964
 MECHANISMS = ("grr", "oue")
@@ -163,11 +163,8 @@ def _around(shares: Floats, errors: Floats) -> tuple[Floats, Floats]:
     return shares - Z * errors, shares + Z * errors
 
 
-def row(cell: Cell, runs: int) -> tuple[list[str], dict[str, float], float]:
-    """(a row of the page, how often each kind of interval holds, how often that of the first category does).
-
-    The last is of intervals that add variances.
-    """
+def row(cell: Cell, runs: int) -> str:
+    """A row of the table."""
     found = [run(cell, place) for place in range(runs)]
     told: dict[str, Any] = {kind: np.stack([one[kind] for one in found]) for kind in _KINDS}
     held = {kind: float(own[:, 0].mean()) for kind, own in told.items()}
@@ -175,41 +172,43 @@ def row(cell: Cell, runs: int) -> tuple[list[str], dict[str, float], float]:
     narrower = told["population"][:, 1].mean() / told["added"][:, 1].mean()
     first = float(told["population"][:, 0, 0].mean()), float(told["added"][:, 0, 0].mean())
     budgets = "{:g}, {:g}".format(*cell.budgets)
-    texts = [
+    cells = [
         cell.mechanism, budgets, cell.noise, cell.who, cell.values, f"{held['population']:.1%}",
         f"{error:.1%}",
         f"{first[0]:.1%}", f"{narrower:.2f}", f"{held['added']:.1%}", f"{first[1]:.1%}",
         f"{held['people']:.1%}", f"{held['published']:.1%}",
     ]  # fmt: skip
-    return texts, held, first[1]
+    return f"| {' | '.join(cells)} |"
 
 
-def page(runs: int) -> Iterator[str]:
-    """The page, line by line."""
+def shares(runs: int) -> Iterator[str | Table]:
+    """The part on shares of categories, line by line."""
+    yield from told([row(cell, runs) for cell in cells()], runs)
+
+
+def told(rows: Sequence[str], runs: int) -> Iterator[str | Table]:
+    """The part, from the rows of its table."""
+    lifetime, epsilon = BUDGETS[-1]
+    most = {"mechanism": MECHANISMS[0], "epsilons": f"{lifetime:g}, {epsilon:g}"}
+    hidden = "mechanism", "epsilons", "first by user", "first added"
     yield from HEAD.splitlines()
-    yield f"Runs in each cell: {runs:,}."
+    yield f"Each row has {runs:,} runs. The page has `{MECHANISMS[0]}` with epsilon {epsilon:g} a window and"
+    yield f"{lifetime:g} for life, where the reports of two windows depend most on each other."
     yield ""
-    yield (
-        "| mechanism | epsilons | noise | people | values | by user | error | first by user | width "
-        "| added | first added | of the people | published |"
-    )
-    yield "| --- " * 13 + "|"
-    every, firsts = [], []
-    for cell in cells():
-        texts, held, first = row(cell, runs)
-        yield f"| {' | '.join(texts)} |"
-        every.append(held)
-        firsts.append(first)
-    low = {kind: min(held[kind] for held in every) for kind in _KINDS}
-    most = max(held["population"] for held in every)
+    lines = (COLUMNS, "| --- " * len(split(COLUMNS)) + "|", *rows)
+    yield Table("memoised_differences", lines, lambda row: most.items() <= row.items(), hidden)
+    held = [dict(zip(split(COLUMNS), map(_percent, split(row)), strict=True)) for row in rows]
+    least = {name: min(own[name] for own in held) for name in split(COLUMNS)}
     yield ""
-    yield (
-        f"Of {len(every)} rows, intervals by user hold the difference of the population in "
-        f"{low['population']:.1%} to {most:.1%}, and those that add variances in "
-        f"{low['added']:.1%} or more, of the first category in {min(firsts):.1%} or more; of the people, "
-        f"intervals by user in {low['people']:.1%} or more, and published ones in {low['published']:.1%} or "
-        "more."
-    )
+    yield f"In all {len(rows)} rows, intervals by user hold the difference of the population in"
+    yield f"{least['by user']}% to {max(own['by user'] for own in held)}%, and that of the people in"
+    yield f"{least['of the people']}% or more. Intervals that add variances hold that of the population in"
+    yield f"{least['added']}% or more, for the first category alone in {least['first added']}% or more."
+    yield f"Published intervals hold the difference of the people in {least['published']}% or more."
+
+
+def _percent(cell: str) -> float:
+    return float(cell.rstrip("%")) if cell.endswith("%") else math.nan
 
 
 def of_numbers(mechanism: str, epsilon: float, runs: int) -> Iterator[str]:
@@ -278,21 +277,24 @@ def numbers(runs: int) -> Iterator[str]:
         yield from of_numbers(mechanism, epsilon, runs)
 
 
+COLUMNS = (
+    "| mechanism | epsilons | noise | people | values | by user | error | first by user | width "
+    "| added | first added | of the people | published |"
+)
 HEAD = f"""\
-# Differences of two windows, measured
+## Differences of two windows
+`python -m benchmarks.memoised.difference --write docs/memoised.md` writes this section. It says how often
+95% intervals of the difference of a share hold the truth. {PEOPLE:,} people answer in each of two
+windows. `noise` says whether clients [remember it](over_time.md), and `people` who answers the second
+window. Values have {CATEGORIES} categories, with shares in proportion to 1/k. New values are drawn from
+the reverse of that, so that the population changes. Values that alternate are the first category in one
+window and the second in the other, for nine people in ten, half of whom begin with each.
 
-Written by `python -m benchmarks.memoised.difference --write docs/differences.md`.
-
-How often 95% intervals of the difference of a share hold the truth. {PEOPLE:,} people answer in each of two
-windows. `noise` says whether clients [remember it](over_time.md), and `people` who answers the second window.
-Values have {CATEGORIES} categories, with shares in proportion to 1/k. New values are drawn from the reverse
-of that, so that the population changes. Values that alternate are the first category in one window and the
-second in the other, for nine people in ten, half of whom begin with each.
-
-- `by user` is what [`ldp.difference`](library.md#differences) gives: how often it holds the difference of the
-  population, averaged over categories, with its standard error; `first` is of the first category alone.
-- `width` is how many times as wide these intervals are as those that take all reports for independent, and
-  `added` how often the latter hold the difference of the population.
+- `by user` is what [`ldp.difference`](library.md#differences) gives: how often it holds the difference of
+  the population, averaged over categories, with its standard error; `first` is of the first category
+  alone.
+- `width` is how many times as wide these intervals are as those that take all reports for independent,
+  and `added` how often the latter hold the difference of the population.
 - `of the people` is how often intervals by user hold the difference of the people who answered, and
   `published` how often those of `ldpbeam diff --windows` do, which know no users.
 
@@ -300,11 +302,11 @@ second in the other, for nine people in ten, half of whom begin with each.
 
 
 HEAD_OF_NUMBERS = f"""\
-## Numbers
-{NUMBERS:,} people answer in both windows, with fresh noise. Values are Beta(2, 5) in the first window, and
-move a tenth of the way to 1 in the second. Estimates are those of `auto`, and their differences those that
-`ldpbeam diff --windows` publishes: `held` is how often they hold the difference of the people, with the
-standard error of independent runs, and `flagged` how many are flagged. The mean by user is that of
+### Numbers
+{NUMBERS:,} people answer in both windows, with fresh noise. Values are Beta(2, 5) in the first window,
+and move a tenth of the way to 1 in the second. Estimates are those of `auto`, and their differences those
+that `ldpbeam diff --windows` publishes: `held` is how often they hold the difference of the people, with
+the standard error of independent runs, and `flagged` how many are flagged. The mean by user is that of
 `ldp.difference`, and it holds the difference of the population.
 
 """
@@ -317,7 +319,7 @@ def main() -> None:
     parser.add_argument("--numbers", type=int, default=200, help="runs per row of numbers")
     parser.add_argument("--write", type=Path, help="where the page is written")
     given = parser.parse_args()
-    show(itertools.chain(page(given.runs), [""], numbers(given.numbers)), given.write)
+    renew(itertools.chain(shares(given.runs), [""], numbers(given.numbers)), given.write)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +17,12 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from benchmarks import pages
 from benchmarks.memoised.day import (
     BUCKETS,
     CATEGORIES,
     COMPARED,
+    HIDDEN,
     HOURS,
     WANTED,
     Cell,
@@ -29,16 +31,17 @@ from benchmarks.memoised.day import (
     held_by_cell,
     inputs_of,
     permanent_cells,
+    shown,
     values_of,
 )
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators import Estimate
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.joined_windows import JoinedCells, JoinedSupports, Table
 from ldpbeam.mechanisms import LocalHashing, NumericMechanism
-from ldpbeam.memoised import Lifetime, SupportChain
-from ldpbeam.memoised.chains import uniform_part
+from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, Table
+from ldpbeam.over_time.memoised import Lifetime, SupportChain
+from ldpbeam.over_time.memoised.chains import uniform_part
 from ldpbeam.statistics import Moments, Statistic
 
 RESULTS = Path("build/memoised-joined.jsonl")
@@ -238,25 +241,39 @@ def run(cell: Cell, place: int) -> dict[str, Any]:
     return found
 
 
-def section(runs: int, minutes: float, again: Collection[str]) -> Iterator[str]:
+def section(runs: int, minutes: float, again: Collection[str]) -> Iterator[str | pages.Table]:
     """Run what is missing, then the lines of the section."""
     by_name = {cell.name: cell for cell in cells()}
     by_cell = held_by_cell(
         RESULTS, by_name, runs, minutes, lambda name, place: run(by_name[name], place), again
     )
-    yield from HEAD.splitlines()
-    yield (
-        "| mechanism | epsilons | people | remember | values | number | runs | population | error | largest "
-        "| sample | rolled up | wider than independent | than rolled up |"
-    )
-    yield "| --- " * 14 + "|"
+    rows = []
     for cell in cells():
         held = by_cell[cell.name]
         kinds = (
             ("distribution", "mean", "quantiles") if cell.mechanism == "square_wave" else ("distribution",)
         )
         for kind in kinds if held else ():
-            yield f"| {' | '.join(_row(cell, kind, held))} |"
+            rows.append(f"| {' | '.join(_row(cell, kind, held))} |")
+    yield from told(rows)
+
+
+def told(rows: Sequence[str]) -> Iterator[str | pages.Table]:
+    """The section, from the rows of its table."""
+    yield from HEAD.splitlines()
+    names = pages.split(COLUMNS)
+    cells_of = [dict(zip(names, pages.split(row), strict=True)) for row in rows]
+    for people in dict.fromkeys(row["people"] for row in cells_of):
+        held = [
+            float(row["population"].rstrip("%"))
+            for row in cells_of
+            if row["people"] == people and row["mechanism"] != "square_wave"
+        ]
+        yield f"With {people} people, intervals of shares of categories hold those of the population in"
+        yield f"{min(held)}% to {max(held)}%."
+    yield ""
+    lines = (COLUMNS, "| --- " * len(names) + "|", *rows)
+    yield pages.Table("memoised_joined_day", lines, shown, HIDDEN)
 
 
 def _row(cell: Cell, kind: str, held: list[dict[str, float]]) -> list[str]:
@@ -278,16 +295,22 @@ def _row(cell: Cell, kind: str, held: list[dict[str, float]]) -> list[str]:
     ]  # fmt: skip
 
 
+COLUMNS = (
+    "| mechanism | epsilons | people | remember | values | number | runs | population | error | largest "
+    "| sample | rolled up | wider than independent | than rolled up |"
+)
 HEAD = """\
 ## A day of joined hours
-The same day with `windows: {size: 1h, joined: 1d}`, for people who are drawn from the population anew in
-each run. Counts by user are drawn directly; `tests/memoised/test_joined_day.py` takes reports of each
-mechanism through the pipeline and compares the statistic with a loop over users.
+This is the same day with `windows: {size: 1h, joined: 1d}`. Each run draws people from the population
+anew. The benchmark draws counts by user directly; `tests/over_time/test_joined_day.py` takes reports of
+each mechanism through the pipeline, and compares the statistic with a loop over users.
 
 - `population` and `sample` are the shares of 95% intervals that hold the numbers of the population and of
   the people who were drawn; `error` is the standard error of the first, and `largest` is of the largest
   category.
 - `rolled up` is what intervals of the fewest users hold of the population, where hours are not joined.
+- The last two columns are how many times as wide intervals of joined hours are as those of independent
+  reports, and as those of the fewest users.
 - Where 2,000 runs count, they are fresh, because the first 400 were outside of 93% to 97%, or below 94%
   rolled up.
 

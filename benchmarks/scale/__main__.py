@@ -1,7 +1,7 @@
-"""Write docs/scale.md: what a billion users a day would take.
+"""Write the section of docs/speed.md on scale: what a billion users a day would take.
 
-    python -m benchmarks.scale [--write docs/scale.md]     measure, then compute
-    python -m benchmarks.scale --measured docs/scale.md    compute again from what that page was made of
+    python -m benchmarks.scale [--write docs/speed.md]     measure, then compute
+    python -m benchmarks.scale --measured docs/speed.md    compute again from what that page was made of
 
 Times are of the processor, the best of three, in processes held to one core. Nothing runs on a cloud.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.pages import show
+from benchmarks.pages import renew
 from benchmarks.scale.measured import measured_in
 from benchmarks.scale.measuring.processes import measure_all
 from benchmarks.scale.page import page
@@ -26,7 +26,7 @@ def main() -> None:
     measured = (
         measured_in(options.measured.read_text(encoding="utf-8")) if options.measured else measure_all()
     )
-    show(page(measured).splitlines(), options.write)
+    renew(page(measured).splitlines(), options.write)
 
 
 if __name__ == "__main__":

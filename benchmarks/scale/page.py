@@ -1,4 +1,4 @@
-"""The page: its prose is fixed, its numbers are not."""
+"""The section of the page on speed: its prose is fixed, its numbers are not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.scale.sections import constants, day, first_limits, growth
 
 
 def page(m: Measured, users: float = 1e9) -> str:
-    """The whole page, with the constants that it was made of."""
+    """The whole section, with the constants that it was made of."""
     runs, streams, met = day.batch_runs(m, users), day.stream_runs(m, users), limits(m)
     hour, *_ = streams.values()
     parts = [
@@ -28,15 +28,14 @@ def page(m: Measured, users: float = 1e9) -> str:
 def summary(
     m: Measured, users: float, runs: dict[str, BatchRun], streams: dict[str, StreamRun], first: Limit
 ) -> str:
-    """How the page was made, and what it says in short."""
+    """How the section was made, and what it says in short."""
     one, hours, ids, _ = runs.values()
     hour, hour_small, whole_day, whole_day_small = streams.values()
     return f"""\
-# Scale
-
-Made by `python -m benchmarks.scale --write docs/scale.md` on {m.day}. Nothing here ran on a cloud: the \
-first section was measured, and the script computed the rest from it. The figures leave out what an engine \
-does besides: reading from a store, keeping state, starting machines.
+## At scale
+Made by `python -m benchmarks.scale --write docs/speed.md` on {m.day}. Nothing here ran on a cloud: the \
+script measured the first tables, and computed the rest from them. The figures leave out what an engine does \
+besides: reading from a store, keeping state, starting machines.
 
 In short: {users:,.0f} users a day with two services each take {short(one.core_hours)} core-hours in batch \
 in one window, {short(hours.core_hours)} in 24 windows, whichever of them a file has reports of, and \

@@ -71,7 +71,7 @@ def apart(study: Study, given: list[Snapshot], *, intervals: bool) -> None:
             compute(StatisticIntervals(study.attribute("x"), snapshot.statistic), asked)
 
 
-def section() -> str:
+def section() -> list[str]:
     """Milliseconds of each, and the ratios."""
     limit_blas()
     rows = []
@@ -91,4 +91,4 @@ def section() -> str:
         "depend on the estimator, so the three share one computation, to the last bit.",
         "",
     ]
-    return "\n".join([*notes, *table(header, rows)])
+    return [*notes, *table(header, rows)]

@@ -68,7 +68,7 @@ def memory_of_a_process(statistic: Statistic) -> tuple[float, float]:
         return alone.submit(memory, statistic).result()
 
 
-def section() -> str:
+def section() -> list[str]:
     """Seconds, evaluations and memory of both, and the ratio of the seconds."""
     parts = [told(seed) for seed in range(10)]
     small, large = parts[0], merge(parts)
@@ -100,6 +100,4 @@ def section() -> str:
         "millions, and 500 MB.",
         "",
     ]
-    return "\n".join(
-        [*notes, *table(header, rows), "", f"Ten millions take {ratio:.2f} times the CPU time of one."]
-    )
+    return [*notes, *table(header, rows), "", f"Ten millions take {ratio:.2f} times the CPU time of one."]

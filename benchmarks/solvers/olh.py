@@ -115,7 +115,7 @@ def _early() -> Iterator[str]:
     )
 
 
-def section() -> str:
+def section() -> list[str]:
     """A row for each case, and the geometric mean of the ratios."""
     rows, ratios = zip(*(_case(*case) for case in CASES), strict=True)
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
@@ -123,17 +123,15 @@ def section() -> str:
         "categories", "epsilon", "reports", "evaluations", "plain updates", "ratio", "change by an update",
         "log-likelihood below its maximum, at most", "s",
     ]  # fmt: skip
-    return "\n".join(
-        [
-            "A long tail of shares. An evaluation is a product with the channel and one with its transpose,",
-            "which is what a plain update takes. Plain updates are counted until one changes no share by",
-            f"more than {CHANGE:g}, or {ENOUGH} times the evaluations are reached and the look-ups are",
-            f"{MOST_LOOKUPS:,}; then the ratio is a lower bound. Seconds are of one core, with the table of",
-            "hashes. The target is a ratio of 20 in the geometric mean, never below 1.",
-            "",
-            *table(header, rows),
-            "",
-            f"The geometric mean of the ratios is {mean:,.0f} or more, the smallest {min(ratios):,.0f}.",
-            *_early(),
-        ]
-    )  # fmt: skip
+    return [
+        "A long tail of shares. An evaluation is a product with the channel and one with its transpose,",
+        "which is what a plain update takes. Plain updates are counted until one changes no share by",
+        f"more than {CHANGE:g}, or {ENOUGH} times the evaluations are reached and the look-ups are",
+        f"{MOST_LOOKUPS:,}; then the ratio is a lower bound. Seconds are of one core, with the table of",
+        "hashes. The target is a ratio of 20 in the geometric mean, never below 1.",
+        "",
+        *table(header, rows),
+        "",
+        f"The geometric mean of the ratios is {mean:,.0f} or more, the smallest {min(ratios):,.0f}.",
+        *_early(),
+    ]

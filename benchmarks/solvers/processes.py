@@ -23,7 +23,7 @@ from benchmarks.solvers.measure import REPEATS, table
 from ldpbeam import tally
 from ldpbeam.answers.solve import solve
 from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.pipelines.processes import cores
+from ldpbeam.processes import cores
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -101,7 +101,7 @@ def seconds_alone(processes: int) -> float:
         return max(pool.map(_alone, range(processes)))
 
 
-def section() -> str:
+def section() -> list[str]:
     """Seconds and seconds of CPU of both, and the medians of their ratios over pairs."""
     given, many = list(snapshots()), cores()
     rows, ratios, costs, most, equal = [], [], [], [], True
@@ -127,4 +127,4 @@ def section() -> str:
         "the last minute.",
         "",
     ]
-    return "\n".join([*notes, *table(header, rows)])
+    return [*notes, *table(header, rows)]

@@ -6,18 +6,16 @@ import importlib
 import resource
 import time
 
+from benchmarks.pages import Table
 
-def measured(name: str) -> str:
-    """A section of the page; runs in a process of its own."""
+
+def measured(name: str) -> list[str | Table]:
+    """The lines of a section of the page; runs in a process of its own."""
     start = time.monotonic()
     module = importlib.import_module(f"benchmarks.solvers.{name}")
-    text: str = module.section().strip()
+    lines: list[str | Table] = module.section()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     took = time.monotonic() - start
-    return f"{module.TITLE}\n\n{text}\n\nThe section took {took:.0f} s and {peak:,.0f} MB at most.\n"
-
-
-def titled(name: str) -> str:
-    """The title of a section."""
-    title: str = importlib.import_module(f"benchmarks.solvers.{name}").TITLE
-    return title
+    return [
+        f"## {module.TITLE}", "", *lines, "", f"The section took {took:.0f} s and {peak:,.0f} MB at most.", ""
+    ]  # fmt: skip

@@ -106,35 +106,33 @@ class Solve:
         fit_users(rows, likelihood.counts.astype(np.float64), 256, smoothing=True, trace=Trace(500))
 
 
-def section() -> str:
+def section() -> list[str]:
     """The distances, the evaluations, and the time of fifteen services compared with three."""
     few, many = Solve(3), Solve(15)
     took, base, ratio = medians(pairs(many, few))
-    return "\n".join(
-        [
-            f"PM, SW and SR in turn at epsilon {EPSILON}, Beta(2, 5), 20,000 users, 256 buckets,",
-            f"{len(SEEDS)} seeds in pairs. W1 is from the users' own histogram, ems over stacked reports.",
-            "The ratio is the geometric mean, t the mean gain over its standard error.",
-            "",
-            *table(
-                ["services", "least information kept", "W1 of ule", "W1 of ems", "ratio", "t"],
-                [accuracy(services) for services in (3, 9, 15)],
-            ),
-            "",
-            "Evaluations of all users until a further plain update changes no share by more than"
-            f" {LARGEST_CHANGE:.0e}:",
-            "",
-            *table(
-                ["services", "value buckets", "users", "plain", "accelerated", "times fewer"],
-                [
-                    evaluations(3, 256, 100_000),
-                    evaluations(3, 256, 1_000_000),
-                    evaluations(3, 1_024, 100_000),
-                    evaluations(15, 256, 20_000),
-                ],
-            ),
-            "",
-            f"To the fixed point with 100,000 rows of users and 256 buckets: {took:.2f} s of CPU for 15",
-            f"services, {base:.2f} s for 3, {ratio:.1f} times as much.",
-        ]
-    )
+    return [
+        f"PM, SW and SR in turn at epsilon {EPSILON}, Beta(2, 5), 20,000 users, 256 buckets,",
+        f"{len(SEEDS)} seeds in pairs. W1 is from the users' own histogram, ems over stacked reports.",
+        "The ratio is the geometric mean, t the mean gain over its standard error.",
+        "",
+        *table(
+            ["services", "least information kept", "W1 of ule", "W1 of ems", "ratio", "t"],
+            [accuracy(services) for services in (3, 9, 15)],
+        ),
+        "",
+        "Evaluations of all users until a further plain update changes no share by more than"
+        f" {LARGEST_CHANGE:.0e}:",
+        "",
+        *table(
+            ["services", "value buckets", "users", "plain", "accelerated", "times fewer"],
+            [
+                evaluations(3, 256, 100_000),
+                evaluations(3, 256, 1_000_000),
+                evaluations(3, 1_024, 100_000),
+                evaluations(15, 256, 20_000),
+            ],
+        ),
+        "",
+        f"To the fixed point with 100,000 rows of users and 256 buckets: {took:.2f} s of CPU for 15",
+        f"services, {base:.2f} s for 3, {ratio:.1f} times as much.",
+    ]

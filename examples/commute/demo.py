@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ldpbeam.pipelines.main import main as ldpbeam
+from ldpbeam.command_line.main import main as ldpbeam
 
 STUDY = Path(os.path.relpath(Path(__file__).parent / "study.yaml"))
 START = datetime(2026, 11, 20, 7, tzinfo=UTC)

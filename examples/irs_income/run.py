@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import yaml
 
-from ldpbeam.pipelines.main import main as ldpbeam
+from ldpbeam.command_line.main import main as ldpbeam
 
 EPSILONS = (1.0, 2.0)
 

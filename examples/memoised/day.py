@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ldpbeam.pipelines.main import main as ldpbeam
+from ldpbeam.command_line.main import main as ldpbeam
 
 STUDY = Path(__file__).with_name("study.yaml")
 DRINKS = ("tea", "coffee", "water", "milk", "none")

@@ -91,7 +91,7 @@ def main() -> int:
     ):
         print(server.name)
         receive = server.receiver()
-        command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", str(STUDY)]
+        command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
         command += [*server.options, "--max-disorder", "2s", "--output", options.output or temporary]
         if options.prism_location:
             command += ["--prism-location", options.prism_location]

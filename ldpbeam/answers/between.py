@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ldpbeam.answers.difference import Comparison, comparison
-from ldpbeam.answers.numbers import WITHOUT_INTERVALS, by_key
+from ldpbeam.answers.named_numbers import WITHOUT_INTERVALS, by_key
 from ldpbeam.errors import meant_or_known
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.study import Study
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import Bounds
+
+if TYPE_CHECKING:
+    from ldpbeam.study import Study
 
 #: A message lists at most this many windows or groups.
 _MOST_LISTED = 12
@@ -30,7 +33,7 @@ FOR_THE_PEOPLE = (
 
 
 @dataclass(frozen=True)
-class Between:
+class PairComparison:
     """Two windows or two groups of one result.
 
     Attributes:
@@ -46,7 +49,7 @@ class Between:
 
 def between_windows(
     records: Iterable[EstimateRecord], study: Study | None, first: str, second: str
-) -> Between:
+) -> PairComparison:
     """The second window minus the first, for each attribute, estimate and group.
 
     Args:
@@ -82,12 +85,12 @@ def between_windows(
 
 def between_groups(
     records: Iterable[EstimateRecord], study: Study | None, first: str | None, second: str | None
-) -> Between:
+) -> PairComparison:
     """The second group minus the first, for each attribute, estimate and window.
 
     Args:
         records: the estimates of one result.
-        study: as of :func:`between_windows`.
+        study: the study, as for :func:`between_windows`.
         first: a group; None for the reports that name none.
         second: another one.
 
@@ -138,13 +141,13 @@ def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
     return matching
 
 
-def _between(ours: _Side, theirs: _Side, study: Study | None, *, overlap: bool = False) -> Between:
+def _between(ours: _Side, theirs: _Side, study: Study | None, *, overlap: bool = False) -> PairComparison:
     attributes = dict.fromkeys(record.attribute for record in (*ours.values(), *theirs.values()))
     shared = {attribute: why for attribute in attributes if (why := _in_common(study, attribute, overlap))}
     compared = comparison(ours, theirs, shared, flagged=False)
     intervals = [record.intervals for record in ours.values() if record.intervals]
     level = intervals[0].level if intervals else WITHOUT_INTERVALS
-    return Between(compared, level, (FOR_THE_PEOPLE, *_conservative(shared)))
+    return PairComparison(compared, level, (FOR_THE_PEOPLE, *_conservative(shared)))
 
 
 def _in_common(study: Study | None, attribute: str, overlap: bool) -> str:

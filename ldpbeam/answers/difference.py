@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from scipy.special import ndtri
 
-from ldpbeam.answers.numbers import Numbers, by_key, numbers_of
+from ldpbeam.answers.named_numbers import Numbers, by_key, normal_quantile, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
@@ -66,7 +65,7 @@ class Comparison:
 
     Attributes:
         differences: every number of the estimates that are in both, in the order of the first.
-        only_first: the estimates that have numbers in the first only; of no report there are none.
+        only_first: the estimates that have numbers in the first only (an estimate from no reports has none).
         only_second: those that have numbers in the second only.
         unlike: estimates with numbers that cannot be compared, as only one has them, or as buckets or names
             differ.
@@ -126,7 +125,7 @@ def comparison(
             columns = np.column_stack((part.values, other.values, *ends, added(part.errors, other.errors)))
             pairs.append((record, theirs[key], part, other, columns))
     judged = sum(int(np.isfinite(columns[:, -1]).sum()) for *_, columns in pairs)
-    z = float(-ndtri(FALSE_ALARMS / 2 / max(judged, 1)))
+    z = -normal_quantile(FALSE_ALARMS / 2 / max(judged, 1))
     differences = []
     for record, other_record, part, other, columns in pairs:
         flag = "; ".join(dict.fromkeys(filter(None, (part.flag, other.flag))))

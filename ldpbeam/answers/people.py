@@ -21,7 +21,7 @@ from ldpbeam.schemas.files.json_lines import other_text
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import Columns, decoded
-from ldpbeam.statistics import counted
+from ldpbeam.words import counted
 
 #: More people than this are not simulated in one process.
 MOST_PEOPLE = 2**31
@@ -120,7 +120,7 @@ def read_people(path: str, columns: PeopleColumns, domain: Domain) -> People:
 
 
 def other_table(start: bytes) -> str | None:
-    """What a file is that is no CSV, told from its start, in words; None if that is not known."""
+    """What a file is that is no CSV, by its start, in words; None if that is not known."""
     header = start.partition(b"\n")[0]
     for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
         if separator in header and b"," not in header:

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ldpbeam.answers import readers
-from ldpbeam.received import UserReports
-from ldpbeam.schemas.outputs.records import Central, LedgerEntry, PeriodEntry, SpentAtMost
-from ldpbeam.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
+from ldpbeam.over_time.received import UserReports
+from ldpbeam.over_time.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
+from ldpbeam.schemas.outputs.records import CentralGuarantee, LedgerEntry, PeriodEntry, SpentAtMost
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, milliseconds, rfc3339
 
@@ -49,7 +49,7 @@ def _by_period(
 ) -> Mapping[int | None, Sequence[Sequence[LedgerEntry]]]:
     """The ledger of each run that published in a period, by its start, which is None without windows.
 
-    Clients, who write event times, make periods: each must not go through what every run published.
+    Event times come from clients, so there may be many periods: not every run is read for each.
     """
     assert study.ledger is not None
     period = study.ledger.period
@@ -64,11 +64,13 @@ def _by_period(
     return published
 
 
-def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Central | None) -> PeriodEntry:
+def _entry(
+    ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: CentralGuarantee | None
+) -> PeriodEntry:
     reports = float(spent.changes_included.epsilons[-1])
     if claim and reports < claim.epsilon:
         # Readers learn no more than the reports of the user who spent most reveal.
-        claim = Central(reports, spent.delta)
+        claim = CentralGuarantee(reports, spent.delta)
     return PeriodEntry(
         period_start=rfc3339(start),
         period_end=rfc3339(start + ledger.period),
@@ -85,17 +87,6 @@ def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Central 
 
 def _levels(line: Line) -> tuple[SpentAtMost, ...]:
     return tuple(SpentAtMost(epsilon, users) for epsilon, users in line.levels())
-
-
-def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
-    """What a reader of the page or of the command should know."""
-    for entry in entries:
-        if entry.users_over_cap:
-            yield (
-                f"{entry.users_over_cap:,} users spent more than epsilon {entry.cap:g} in the period from "
-                f"{entry.period_start} to {entry.period_end}"
-            )
-        yield readers.sentence(entry.readers, f"from {entry.period_start} to {entry.period_end}")
 
 
 def explain(study: Study) -> Iterator[str]:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.statistics import counted
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import (
@@ -25,6 +24,7 @@ from ldpbeam.transforms.reports.counts import (
     WINDOWS_BEYOND,
 )
 from ldpbeam.windows import Span
+from ldpbeam.words import counted
 
 
 class Size(NamedTuple):
@@ -38,7 +38,7 @@ class Size(NamedTuple):
 Smallest = Mapping[str, Size]
 
 
-class Chosen(NamedTuple):
+class SnapshotsToEstimate(NamedTuple):
     """The snapshots of a window or pane that are estimated, and counts of the others, by name."""
 
     snapshots: list[Snapshot]
@@ -67,7 +67,9 @@ def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Siz
     }
 
 
-def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ended: bool = False) -> Chosen:
+def chosen(
+    study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ended: bool = False
+) -> SnapshotsToEstimate:
     """Choose what is estimated of the snapshots of one attribute in one window, or in one pane of it.
 
     An early or late pane counts nothing, so that a stream counts a window once; nor does a window whose users
@@ -93,7 +95,7 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ende
         counts[REPORTS_NOT_ESTIMATED] = size.reports - sum(each.statistic.reports for each in estimated)
         counts[WINDOWS_BEYOND] = int(beyond and bool(enough))
         counts[SINGLE_REPORTS] = int(first.window is not None and size.reports == 1)
-    return Chosen(estimated, counts)
+    return SnapshotsToEstimate(estimated, counts)
 
 
 def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True) -> Iterator[str]:

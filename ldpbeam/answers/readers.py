@@ -11,15 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from ldpbeam.amplification import amplified_epsilon, composed, default_delta, together
+from ldpbeam.answers.ledger_sentences import LIMITS, sentence
 from ldpbeam.mechanisms import Mechanism
-from ldpbeam.schemas.outputs.records import Central, LedgerEntry
-from ldpbeam.spent import costs_of, services_of
+from ldpbeam.over_time.amplification import amplified_epsilon, composed, default_delta, together
+from ldpbeam.over_time.spent import costs_of, services_of
+from ldpbeam.schemas.outputs.records import CentralGuarantee, LedgerEntry
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, milliseconds
-
-#: On what every claim depends.
-LIMITS = "That is so if all users are honest, and the estimates of a window are published once."
 
 _amplified = functools.lru_cache(2**12)(amplified_epsilon)
 
@@ -39,7 +37,7 @@ def _publications(study: Study) -> int:
     return windows_of(study) * len(study.attributes) * groups_of_user(study)
 
 
-def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Central | None:
+def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> CentralGuarantee | None:
     """What is claimed of users who send one report by each of some mechanisms in a window, and no other.
 
     With a ledger over periods, delta is the share of a window, an attribute and a group in that of a period.
@@ -58,18 +56,18 @@ def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Cent
     delta = default_delta(fewer + digit)
     if study.ledger:
         delta /= 2 * _publications(study)
-    return Central(_amplified(delta, epsilon, variation, fewer), delta)
+    return CentralGuarantee(_amplified(delta, epsilon, variation, fewer), delta)
 
 
-def worst(claims: Iterable[Central | None]) -> Central | None:
-    """What holds for every user, each of whom one of some claims is of; None if one of them is missing."""
+def worst(claims: Iterable[CentralGuarantee | None]) -> CentralGuarantee | None:
+    """The weakest of several claims, which holds for all users; None if one is missing."""
     each = list(claims)
     if not each or None in each:
         return None
-    return Central(max(one.epsilon for one in each if one), max(one.delta for one in each if one))
+    return CentralGuarantee(max(one.epsilon for one in each if one), max(one.delta for one in each if one))
 
 
-def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -> Central | None:
+def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -> CentralGuarantee | None:
     """What is claimed of all windows in a period of the ledger, which several runs may have published.
 
     Args:
@@ -78,9 +76,9 @@ def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -
         start: the start of the period, in milliseconds.
     """
     assert study.ledger is not None
-    windows: list[tuple[str, int, Central | None]] = []
+    windows: list[tuple[str, int, CentralGuarantee | None]] = []
     for entries in runs:
-        groups: dict[tuple[str, int], list[Central | None]] = defaultdict(list)
+        groups: dict[tuple[str, int], list[CentralGuarantee | None]] = defaultdict(list)
         for entry in entries:
             time = start if entry.window_start is None else milliseconds(entry.window_start)
             if 0 <= time - start < study.ledger.period:
@@ -89,7 +87,7 @@ def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -
     return _together(study, windows)
 
 
-def of_plan(study: Study, claims: Mapping[str, Central | None]) -> Central | None:
+def of_plan(study: Study, claims: Mapping[str, CentralGuarantee | None]) -> CentralGuarantee | None:
     """What is claimed of a period of which every window is published, with the same claim of an attribute."""
     if study.ledger is None:
         return None
@@ -98,16 +96,18 @@ def of_plan(study: Study, claims: Mapping[str, Central | None]) -> Central | Non
     return _together(study, [(name, time, claim) for name, claim in claims.items() for time in times])
 
 
-def _together(study: Study, windows: Sequence[tuple[str, int, Central | None]]) -> Central | None:
+def _together(
+    study: Study, windows: Sequence[tuple[str, int, CentralGuarantee | None]]
+) -> CentralGuarantee | None:
     """What is claimed of (attribute, start, claim) of several windows."""
     again = study.windows is not None and study.windows.slides and len(windows) > 1
     if again or study.windows_joined > 1:
         # Reports are published in several windows.
         return None
-    parts: list[Central] = []
+    parts: list[CentralGuarantee] = []
     remembered = 0.0
     for name in study.attributes:
-        by_time: dict[int, list[Central]] = defaultdict(list)
+        by_time: dict[int, list[CentralGuarantee]] = defaultdict(list)
         for attribute, time, claim in windows:
             if attribute == name:
                 if claim is None:
@@ -125,7 +125,7 @@ def _together(study: Study, windows: Sequence[tuple[str, int, Central | None]]) 
         return None
     slack = max((part.delta for part in parts), default=0.0) * _publications(study)
     epsilon, delta = composed([(part.epsilon, part.delta) for part in parts], slack) if parts else (0.0, 0.0)
-    return Central(epsilon + remembered, delta)
+    return CentralGuarantee(epsilon + remembered, delta)
 
 
 def _instant(study: Study, name: str) -> float:
@@ -138,18 +138,7 @@ def _instant(study: Study, name: str) -> float:
     return sum(most.values())
 
 
-def sentence(claim: Central | None, what: str) -> str:
-    """What is claimed of the estimates of something, and what is not."""
-    if claim is None:
-        return f"Readers of the estimates {what}: nothing beyond the epsilon of the reports is claimed."
-    delta = f" and delta {claim.delta:.1g}" if claim.delta else ""
-    return (
-        f"Readers of the estimates {what}, who see no report, learn of a user at most epsilon "
-        f"{claim.epsilon:.3g}{delta}."
-    )
-
-
-def everybody(study: Study, name: str, users: int) -> Central | None:
+def everybody(study: Study, name: str, users: int) -> CentralGuarantee | None:
     """What is claimed of a window in which every user reports to every service of an attribute.
 
     Args:
@@ -169,7 +158,7 @@ def everybody(study: Study, name: str, users: int) -> Central | None:
     return of_window(study, mechanisms, users)
 
 
-def plan_sentences(study: Study, claims: Mapping[str, Central | None]) -> Iterator[str]:
+def plan_sentences(study: Study, claims: Mapping[str, CentralGuarantee | None]) -> Iterator[str]:
     """What is claimed of each attribute of a study before any report is collected, and of a period."""
     for name, claim in claims.items():
         yield sentence(claim, f"of {name!r}" + (" in a window" if study.windows else ""))

@@ -17,7 +17,7 @@ from ldpbeam.beam.estimate import Estimate, Statistics
 from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports
 from ldpbeam.errors import UserError
-from ldpbeam.inputs.keys import read_key
+from ldpbeam.inputs.key_files import read_key
 from ldpbeam.study import Study
 
 #: The file that a pipeline in YAML includes among its providers.

@@ -35,7 +35,7 @@ class Perturb(beam.PTransform):
     the reports once and estimate from what was written: a person's values must not be perturbed twice.
 
     Args:
-        study: as of :class:`Estimate`.
+        study: as :class:`Estimate` takes it.
         service: the service that the reports are for; None for the only one.
         attribute: the attribute that the values are of; None for the only one.
         value: the field with the true value, in the unit of the domain, or the name of a category.

@@ -18,7 +18,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.panes import Solved
 from ldpbeam.transforms.reports.counts import COUNTS, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import asked_at
+from ldpbeam.transforms.state.journal import asked_at
 
 #: Seconds after a run was asked to stop in which it still solves; later panes have statistics alone.
 STOPPING_SECONDS = 5.0

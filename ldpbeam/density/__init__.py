@@ -1,4 +1,4 @@
-"""Smooth densities that explain reports: priors, likelihoods, modes, evidence and draws (docs/density.md)."""
+"""Smooth densities that explain reports: priors, likelihoods, modes, evidence, draws (docs/formulas.md)."""
 
 from ldpbeam.density.averaging import Family, average, weigh
 from ldpbeam.density.draws import draws

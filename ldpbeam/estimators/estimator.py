@@ -40,7 +40,7 @@ def of_domains(kinds: Any, otherwise: str) -> Check:
 
 
 def of_mechanisms(kind: type[Any], problem: str) -> Check:
-    """The check that every mechanism has a base, as of :meth:`Attribute.mechanisms_of`."""
+    """The check of :meth:`Attribute.mechanisms_of` that every mechanism has a base."""
 
     def check(attribute: Attribute, services: Sequence[str]) -> None:
         attribute.mechanisms_of(services, kind, problem)

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, Floats, Integers, Numeric, bucket_midpoints
-from ldpbeam.estimators.by_user import noise_factor
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.joined_windows import JoinedCells
-from ldpbeam.memoised import SupportChain
+from ldpbeam.over_time.joined_windows import JoinedCells
+from ldpbeam.over_time.memoised import SupportChain
+from ldpbeam.over_time.variance_by_user import noise_factor
 from ldpbeam.statistics import Statistic
 
 #: A function that estimators call after each iteration, with the iteration's number and log-likelihood.

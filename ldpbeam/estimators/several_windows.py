@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import cast
 
 from ldpbeam.domains import Numeric
-from ldpbeam.estimators.by_user import variance_of
 from ldpbeam.estimators.channel_means import least_noise
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
-from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import UnbiasedMechanism
+from ldpbeam.over_time.joined_windows import JoinedCells
+from ldpbeam.over_time.variance_by_user import variance_of
 
 
 def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
@@ -24,7 +24,7 @@ def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
 
     Args:
         question: what the estimate is of.
-        estimate: the estimate; it comes back as it is if it is of one window, or of reports with fresh noise.
+        estimate: the estimate; returned unchanged for one window or fresh noise.
     """
     joined = question.statistic.joined
     if isinstance(joined, JoinedCells) and estimate.standard_error is not None and question.versions:

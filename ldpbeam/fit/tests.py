@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.fit import memory
 from ldpbeam.fit.histograms import histogram_p_value, is_tested
 from ldpbeam.fit.people import FEWEST_USERS, is_compared, pairs
 from ldpbeam.fit.tails import tail_p_value
-from ldpbeam.joined_windows import JoinedSupports
+from ldpbeam.over_time.joined_windows import JoinedSupports
+from ldpbeam.over_time.remembered_noise import noise_p_values
 from ldpbeam.statistics import Statistic, has_tail
 
 #: The share of clean runs that may have a flag: the probability of one or more false alarms in a run.
@@ -50,12 +50,12 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
     Args:
         attribute: the attribute of the statistic.
         statistic: the statistic; counts that are negative, as of a difference, cannot be tested. Reports of
-            joined windows depend on each other, so that only the memory of clients is tested.
+            joined windows depend on each other, so that only what clients remember is tested.
         windows: how many windows it is of. Clients that remember their noise share it over several, and are
             not tested then.
     """
     if statistic.joined is not None:
-        yield from _memory_tests(attribute, statistic)
+        yield from _noise_tests(attribute, statistic)
         return
     for index, version in enumerate(attribute.versions):
         if windows > 1 and version.lifetime is not None:
@@ -71,12 +71,11 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
         yield FitTest("same_people", services, users, p_value)
 
 
-def _memory_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
+def _noise_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest]:
     # A study that joins windows has one service.
     (version,) = attribute.versions
-    remembered = (
-        memory.memory(version, statistic.joined) if isinstance(statistic.joined, JoinedSupports) else None
-    )
+    joined = statistic.joined
+    remembered = noise_p_values(version, joined) if isinstance(joined, JoinedSupports) else None
     if remembered is None:
         return
     users, p_values = remembered

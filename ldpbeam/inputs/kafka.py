@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST, READ, WRITE, Brokers
-from ldpbeam.transforms.sources.feeds import Offsets
-from ldpbeam.transforms.sources.kafka_checksums import Checksum
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, settings_in
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
+from ldpbeam.transforms.state.records import Checksum, Offsets
 
 #: What a destination of Kafka begins with; other destinations are topics of Pub/Sub.
 SCHEME = "kafka://"
@@ -147,7 +146,7 @@ def topic_at(option: str, text: str, config: str | None) -> KafkaTopic:
     """The topic that ``kafka://BROKERS/TOPIC`` names.
 
     Raises:
-        UserError: as of :func:`topic_of`.
+        UserError: where :func:`topic_of` raises one.
     """
     brokers, _, topic = text.removeprefix(SCHEME).partition("/")
     if "@" in text:

@@ -1,4 +1,4 @@
-"""Questions to the brokers of a topic of Kafka; who gets no answer is told why, and what to do."""
+"""Questions to Kafka's brokers; without an answer, the error says why, and what to do."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from ldpbeam.errors import UserError
-from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksums_at
+from ldpbeam.transforms.sources.kafka_checksums import checksums_at
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, cleanup_policy, client, identity_of, passes
+from ldpbeam.transforms.state.records import Checksum
 
 #: Seconds to wait for brokers that do not answer.
 BROKER_SECONDS = 10.0

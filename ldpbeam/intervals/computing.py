@@ -25,7 +25,7 @@ from ldpbeam.estimators.estimate import Estimate, Intervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.intervals.answer import Parts, WantedIntervals
-from ldpbeam.intervals.keys import explain_keys, keys_intervals
+from ldpbeam.intervals.key_values import explain_keys, keys_intervals
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval

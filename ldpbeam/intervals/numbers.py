@@ -17,13 +17,13 @@ from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
-from ldpbeam.estimators.by_user import added_noise
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import Parts, WantedIntervals
-from ldpbeam.intervals.means import UNBIASED_SUMS, has_sums, mean_interval
+from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
+from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
-from ldpbeam.joined_windows import JoinedCells
 from ldpbeam.mechanisms import NumericMechanism
+from ldpbeam.over_time.joined_windows import JoinedCells
+from ldpbeam.over_time.variance_by_user import added_noise
 
 #: How the intervals are computed, in words.
 SMOOTH = "posterior of a smooth density"

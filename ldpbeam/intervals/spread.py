@@ -8,11 +8,11 @@ import numpy as np
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
-from ldpbeam.estimators.by_user import variance_of
 from ldpbeam.estimators.channel_means import ChannelMean, channel_mean, noise_at
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.joined_windows import JoinedCells
+from ldpbeam.over_time.joined_windows import JoinedCells
+from ldpbeam.over_time.variance_by_user import variance_of
 
 #: The mean squares of reports and of their buckets' midpoints differ by at most this part, or the buckets are
 #: too coarse to compute a variance from.
@@ -34,15 +34,15 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
         None if no service's reports say anything about squares, or if their buckets are too coarse.
     """
     x, resolution = bucket_midpoints(len(shares)), question.attribute.buckets
-    told, precisions = [], []
+    services, precisions = [], []
     for index in question.versions:
         of_sums = channel_mean(question, index)
         cells, squares = _values_of_cells(question, index, of_sums)
         channel = of_sums.mechanism.channel(len(shares), resolution)
-        told.append((cells, squares, channel, question.noise_factor(index), of_sums))
+        services.append((cells, squares, channel, question.noise_factor(index), of_sums))
         first = 1.0 / float(shares @ noise_at(of_sums.mechanism, resolution, x))
         precisions.append((first, 1.0 / _noise(squares, channel, shares) if squares.any() else 0.0))
-    sums = [of_sums for *_, of_sums in told]
+    sums = [of_sums for *_, of_sums in services]
     sizes = np.array([of_sums.reports for of_sums in sums], dtype=np.float64)
     weights = np.array(precisions) * sizes[:, None]
     if weights[:, 1].sum() <= 0.0:
@@ -50,14 +50,16 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     of_mean, of_square = (weights / weights.sum(axis=0)).T
     mean = float(of_mean @ [of_sums.first for of_sums in sums])
     variance = 0.0
-    for (cells, squares, channel, factor, _), a, b, n in zip(told, of_square, of_mean, sizes, strict=True):
+    for (cells, squares, channel, factor, _), a, b, n in zip(
+        services, of_square, of_mean, sizes, strict=True
+    ):
         variance += factor * _noise(a * squares - 2.0 * mean * b * cells, channel, shares) / n
     unequal = question.unevenness(dict(zip(question.versions, of_square / sizes, strict=True)))
     of_people = float(shares @ (x - mean) ** 4 - (shares @ (x - mean) ** 2) ** 2)
     variance += question.repeats * float(unequal) * of_people
     joined = question.statistic.joined
     if isinstance(joined, JoinedCells):
-        ((cells, squares, channel, *_),) = told
+        ((cells, squares, channel, *_),) = services
         numbers = squares - 2.0 * mean * cells
         variance = variance_of(joined, numbers, _noise(numbers, channel, shares))
     estimated = float(of_square @ [of_sums.square or 0.0 for of_sums in sums]) - mean**2

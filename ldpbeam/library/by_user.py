@@ -14,16 +14,16 @@ from scipy.special import ndtri
 
 from ldpbeam.answers.child import one_blas_thread
 from ldpbeam.answers.difference import FALSE_ALARMS, Difference
-from ldpbeam.answers.numbers import WITHOUT_INTERVALS
+from ldpbeam.answers.named_numbers import WITHOUT_INTERVALS
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.channel_means import least_noise, scores_of
-from ldpbeam.joined_windows import difference_of_windows
 from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, usable
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
+from ldpbeam.over_time.joined_windows import difference_of_windows
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
@@ -54,18 +54,19 @@ def difference(
 
     It gives the shares of categories and the mean of numbers, unbiased, of each service (or version) by
     itself. The same people may have answered both windows: the variance is that of what each user adds to the
-    difference (:mod:`ldpbeam.joined_windows`), and never below that of the noise which windows do not share.
+    difference (:mod:`ldpbeam.over_time.joined_windows`), and never below that of the noise which windows do
+    not share.
 
     Args:
         study: the study, with windows.
-        reports: as of :func:`ldpbeam.estimate`; those of other windows are left out.
+        reports: as :func:`ldpbeam.estimate` takes them; those of other windows are left out.
         windows: the starts of two windows that do not overlap: times with a zone, RFC 3339 text or
             milliseconds since 1970.
         joined: whether they are the longer windows of the study's ``windows.joined``; a user then has a
             report in each window inside.
-        attribute: as of :func:`ldpbeam.estimate`.
-        service: as of :func:`ldpbeam.estimate`.
-        columns: as of :func:`ldpbeam.estimate`.
+        attribute: as :func:`ldpbeam.estimate` takes it, like the next two.
+        service: see there.
+        columns: see there.
 
     Raises:
         TypeError: if the reports are not a table.
@@ -246,14 +247,14 @@ def _numbers(
     domain = cast(Numeric, attribute.domain)
     scored = scores_of(mechanism, attribute.buckets)
 
-    def told(reports: NDArray[Any]) -> Floats:
+    def numbers_of(reports: NDArray[Any]) -> Floats:
         if scored is None:
             numbers: Floats = mechanism.unbiased(reports)
         else:
             numbers = scored.first.cells[mechanism.bucketise(reports, attribute.buckets)]
         return numbers[:, None]
 
-    compared = difference_of_windows(users, first, second, told)
+    compared = difference_of_windows(users, first, second, numbers_of)
     means = [np.asarray(domain.from_unit(mean_of_side)) for mean_of_side in (compared.first, compared.second)]
     bias = 0.0 if scored is None else 2.0 * scored.first.bias * domain.width
     least = _least_error(attribute, index, least_noise(mechanism, attribute.buckets), first, second)

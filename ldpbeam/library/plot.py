@@ -9,10 +9,10 @@ from typing import Any
 
 import altair as alt
 
-from ldpbeam.pages.alone import THEME, alone
-from ldpbeam.pages.contents import figures_of
-from ldpbeam.pages.page import safe
-from ldpbeam.pages.subject import Subject
+from ldpbeam.charts.alone import THEME, alone
+from ldpbeam.charts.attribute import figures_of
+from ldpbeam.charts.subject import Subject
+from ldpbeam.charts.texts import safe
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: The width of a chart, and of each of several panels, in pixels.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpbeam.received import Received
+from ldpbeam.over_time.received import Received
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import in_parts
@@ -21,11 +21,11 @@ from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import Accumulator, added_up, by_window, snapshots, with_added
-from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.windows import EVERYTHING, Span
 
-#: A partition of users has about this many reports, so that their keys fit into one Arrow array.
-PARTITION_REPORTS = 2**21
+#: A shard of users has about this many reports, so that their keys fit into one Arrow array.
+SHARD_REPORTS = 2**21
 
 
 @dataclass
@@ -108,11 +108,11 @@ def _without_duplicates(
 
 
 def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tally) -> Iterator[Snapshot]:
-    """Cut reports by partition of users, fold the partitions, and add up by window and group."""
+    """Cut reports by shard of users, fold the shards, and add up by window and group."""
     fold, pieces = Fold(study, span), Pieces(study.windows, 1, span=span)
     if fold.compares:
         check_overlap(study.windows)
-        many = max(1, -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS))
+        many = max(1, -(-sum(batch.num_rows for batch in reports) // SHARD_REPORTS))
         pieces = Pieces(None, many)
     folds = [fold, JoinedFold(study, span)] if study.windows_joined > 1 else [fold]
     for batch in reports:

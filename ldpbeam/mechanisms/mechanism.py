@@ -91,8 +91,8 @@ class Mechanism(ABC):
     def total_variation(self) -> float:
         """The largest total variation between the reports of two values, or more than that, in (0, 1].
 
-        It says how far reports hide among others (:mod:`ldpbeam.amplification`). No mechanism with this
-        epsilon and without a delta has more than (E - 1)/(E + 1).
+        It says how far reports hide among others (:mod:`ldpbeam.over_time.amplification`). No mechanism with
+        this epsilon and without a delta has more than (E - 1)/(E + 1).
         """
         return math.tanh(self.epsilon / 2.0)
 
@@ -131,7 +131,7 @@ class Mechanism(ABC):
         """The reports of :meth:`perturb`, or those of a later round.
 
         Args:
-            values: as of :meth:`perturb`.
+            values: the true values, as :meth:`perturb` takes them.
             means: the last round's mean of each key, scaled to [0, 1], shape (size,); None if there is none.
             uniforms: the source of randomness.
         """

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
 
 from ldpbeam.answers import tables
+from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.published import cut_windows, warnings_of, without_groups
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.inputs.costs import slow_parts
+from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, files_in, names_in
+from ldpbeam.folders.written import read_accounting, sweep
 from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
@@ -30,37 +30,22 @@ from ldpbeam.pipelines.estimates.ledger_files import (
 )
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.engines import engine_of
 from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
-from ldpbeam.pipelines.runs.output import (
-    ACCOUNTING,
-    DEAD_LETTERS,
-    STATISTICS,
-    WORKER_ESTIMATES,
-    delete,
-    files_in,
-    names_in,
-    read_accounting,
-    snapshots_in,
-    sweep,
-    write_json,
-)
+from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
-from ldpbeam.pipelines.runs.received import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
-from ldpbeam.pipelines.runs.temporary import folder_of_run
 from ldpbeam.printing import document, note, progress_console, step, warn
-from ldpbeam.runners import dataflow
+from ldpbeam.runners.engines import engine_of, is_dry_run, template_of
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
+from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.snapshots import write_snapshots_of
 from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.transforms.sources.read import DAMAGE
-from ldpbeam.transforms.storage import open_raw
+from ldpbeam.transforms.storage import delete, open_raw, write_json
 from ldpbeam.untrusted import shown
 
 
@@ -80,12 +65,12 @@ def _run(request: Request, folder: Path) -> int:
     job, progress = request.job, progress_console()
     engine = engine_of(request.engine, folder, given=request.beam_arguments)
     pipeline = assemble(job, engine, request.beam_arguments)
-    if dataflow.template_of(pipeline):
+    if template_of(pipeline):
         raise UserError(
             "--template_location: this command estimates when its job has ended, and a template's job is "
             "started by others; ldpbeam stream makes templates"
         )
-    if dataflow.is_dry_run(pipeline):
+    if is_dry_run(pipeline):
         run_pipeline(pipeline, progress, engine.here)
         print(
             "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "
@@ -164,17 +149,12 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
     sweep([job.path("")], ACCOUNTING)
     accounting = read_accounting(job)
-    if accounting["damaged_files"]:
-        if request.stop_for_damage:
-            stop_for_damage(job, accounting["damaged_files"])
-        mark_incomplete(job)
+    if accounting["damaged_files"] and request.on_bad_file == "stop":
+        stop_for_damage(job, accounting["damaged_files"])
     estimates, left = estimate_all(job, job.estimate_on, request.processes)
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)
-    if accounting["damaged_files"]:
-        # Workers computed their estimates before the damage was known.
-        estimates = [replace(record, complete=False) for record in estimates]
     return accounting, estimates
 
 
@@ -195,9 +175,11 @@ def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str,
     """The errors of each estimate; empty for other attributes, and None without the truth."""
     if request.people is None:
         return None
+    study = request.job.study
+    compared = request.job.attribute or next(iter(study.attributes))
     return [
-        errors_of(record, request.job.study, request.people, request.job.span)
-        if attribute_of(record.attribute) == request.compared
+        errors_of(record, study, request.people, request.job.span)
+        if attribute_of(record.attribute) == compared
         else {}
         for record in estimates
     ]
@@ -261,7 +243,7 @@ def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
 
 def _sentences(job: BatchJob) -> Iterator[str]:
     """One sentence for each damaged file with its first damage, ordered by path."""
-    formats = {file.path: file.format for file in job.files}
+    formats = {file.path: file.format for file in job.input.files}
     first: dict[str, tuple[int, str]] = {}
     for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
         with open_raw(job.path(DEAD_LETTERS, name)) as stream:
@@ -272,13 +254,3 @@ def _sentences(job: BatchJob) -> Iterator[str]:
     for path, (position, detail) in sorted(first.items()):
         unit = "row group" if formats.get(path) == "parquet" else "byte"
         yield f"{shown(path)}{f', {unit} {position:,}' if position >= 0 else ''}: {detail or NOT_SHOWN}"
-
-
-def mark_incomplete(job: BatchJob) -> None:
-    """Mark every snapshot of a run as incomplete, since any window may have lost reports."""
-    for name in names_in(job.path(STATISTICS), "*.avro"):
-        snapshots = [
-            dataclasses.replace(snapshot, complete=False)
-            for snapshot in snapshots_in(job.path(STATISTICS, name))
-        ]
-        write_snapshots_of(job.study, job.path(STATISTICS, name), job.run, snapshots)

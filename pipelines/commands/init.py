@@ -14,17 +14,17 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from ldpbeam.command_line.checks import duration_of
 from ldpbeam.domains import as_text
-from ldpbeam.errors import DONE, UserError
+from ldpbeam.errors import DONE, StudyError, UserError
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, proposal
 from ldpbeam.pipelines.commands.init_text import Draft
-from ldpbeam.pipelines.commands.options import duration_of
 from ldpbeam.printing import document, warn
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.schemas.study.models import GroupsModel, Name
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.untrusted import shown
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
     columns = columns_of(options.data) if options.data else []
     column = ask(
         options.attribute or None,
-        f"What is asked about ({', '.join(columns)})" if columns else "What is asked about, as in minutes",
+        f"Attribute to estimate ({', '.join(columns)})" if columns else "Attribute to estimate, say minutes",
         None, "--attribute", lambda text: _one_of(columns, text) if columns else _name(text),
     )  # fmt: skip
     proposed = Proposal()

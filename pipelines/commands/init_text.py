@@ -56,6 +56,7 @@ class Draft:
         lines = [
             f"# yaml-language-server: $schema={schema}",
             "# `ldpbeam explain` says in sentences what this study will do, `ldpbeam plan` how precisely.",
+            "format: 1",
             f"study: {_inline(self.name)}",
             "attributes:",
             f"  {_inline(self.attribute)}:",
@@ -88,7 +89,7 @@ class Draft:
             for service, mechanism in self.services.items()
         ]
         if self.windows:
-            lines += [f"      # {line}" for line in self._of_memory()]
+            lines += [f"      # {line}" for line in self._of_remembered_noise()]
         lines += [
             "    estimates:",
             "      # auto chooses the method by the data; `ldpbeam estimators` lists all.",
@@ -114,7 +115,7 @@ class Draft:
         ]
         return "\n".join(lines) + "\n"
 
-    def _of_memory(self) -> tuple[str, ...]:
+    def _of_remembered_noise(self) -> tuple[str, ...]:
         """A service whose clients remember their noise, and what its keys mean."""
         mechanism = "square_wave" if self.range else "grr"
         more = (

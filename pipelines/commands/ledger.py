@@ -8,23 +8,24 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.answers import tables
+from ldpbeam.command_line.checks import check_reachable, check_service, renamed_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
+from ldpbeam.folders.output import Output
+from ldpbeam.folders.read import read_study
+from ldpbeam.folders.written import read_accounting
 from ldpbeam.inputs.files import check_stamps, find_input
-from ldpbeam.pipelines.commands.options import check_reachable, check_service, renamed_of, study_of
 from ldpbeam.pipelines.estimates.ledger_files import print_periods, write_periods
-from ldpbeam.pipelines.estimates.read import read_study
 from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
-from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.pipelines.graphs.run import run_pipeline
 from ldpbeam.pipelines.options.estimate import MAX_BAD_FRACTION
-from ldpbeam.pipelines.runs.output import Output, read_accounting
-from ldpbeam.pipelines.runs.received import bring_together, ledger_key
-from ldpbeam.pipelines.runs.temporary import folder_of_run
+from ldpbeam.pipelines.runs.ledger_folder import bring_together, ledger_key
 from ldpbeam.printing import document, progress_console, step, warn
+from ldpbeam.runners.engines import EngineRequest, engine_of
 from ldpbeam.runners.names import DIRECT
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study
+from ldpbeam.temporary import folder_of_run
 from ldpbeam.transforms.sources.files import absolute
 
 
@@ -79,12 +80,12 @@ def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodE
     """
     check_reachable(*options.input)
     check_service(options.service, study)
-    good, _ = find_input(options.input, "stop")
-    check_stamps(good, study, options.attribute, options.service)
+    files = find_input(options.input, "stop")
+    check_stamps(files.files, study, options.attribute, options.service)
     with folder_of_run() as folder:
         job = BatchJob(
             study=study,
-            files=good,
+            input=files,
             output=str(folder),
             run="ledger",
             attribute=options.attribute,

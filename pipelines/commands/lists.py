@@ -6,11 +6,11 @@ import argparse
 import json
 from importlib.resources import files
 
+from ldpbeam.answers.explain import explain
+from ldpbeam.command_line.checks import study_of
 from ldpbeam.errors import DONE, UserError, meant_or_known
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import KINDS, registered_mechanisms
-from ldpbeam.pipelines.commands.options import study_of
-from ldpbeam.pipelines.estimates.explain import explain
 from ldpbeam.printing import document
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.untrusted import shown

@@ -13,12 +13,7 @@ import numpy as np
 from ldpbeam.answers.people import read_people
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.client import versions_of_clients
-from ldpbeam.domains import KeyValues
-from ldpbeam.errors import DONE, UserError, naming
-from ldpbeam.inputs.keys import read_key
-from ldpbeam.inputs.times import time_of
-from ldpbeam.nearest import did_you_mean
-from ldpbeam.pipelines.commands.options import (
+from ldpbeam.command_line.checks import (
     duration_of,
     output_folder,
     people_columns,
@@ -26,12 +21,17 @@ from ldpbeam.pipelines.commands.options import (
     study_of,
     warn_of_rows,
 )
+from ldpbeam.domains import KeyValues
+from ldpbeam.errors import DONE, UserError, naming
+from ldpbeam.folders.read import read_estimates
+from ldpbeam.inputs.key_files import read_key
+from ldpbeam.inputs.times import time_of
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
 from ldpbeam.printing import document, note, progress_bar, warn
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.estimates import read_estimates
 
 
 def perturb_command(options: argparse.Namespace) -> int:
@@ -39,8 +39,6 @@ def perturb_command(options: argparse.Namespace) -> int:
     study = study_of(options.study, options.attribute)
     attribute = study.attribute(options.attribute)
     columns = people_columns(options, attribute.domain)
-    if options.seed is not None and options.seed < 0:
-        raise UserError(f"--seed {options.seed}: from 0 up")
     services = list(dict.fromkeys(options.services or services_of_round(attribute, options.round)))
     for service in services:
         if service not in attribute.services:

@@ -7,20 +7,21 @@ import argparse
 from rich.console import Console
 
 from ldpbeam.answers import tables
+from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.published import warnings_of
+from ldpbeam.command_line.checks import duration_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.inputs.costs import refuse_endless
-from ldpbeam.pipelines.commands.options import check_processes, duration_of, study_of
+from ldpbeam.folders.output import Output
+from ldpbeam.folders.written import run_name
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.rolled_up import not_joined, read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
-from ldpbeam.pipelines.runs.output import Output, run_name
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.printing import document, step, warn
 from ldpbeam.schemas.outputs.estimates import json_fields
-from ldpbeam.statistics import counted
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 from ldpbeam.untrusted import shown
+from ldpbeam.words import counted
 
 #: This many incomplete windows are named.
 MOST_LISTED = 10
@@ -28,7 +29,6 @@ MOST_LISTED = 10
 
 def rollup_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam rollup`` and return its exit code."""
-    check_processes(options.processes)
     study = study_of(options.study)
     refuse_endless(study)
     window = None if options.window is None else duration_of("--window", options.window)

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.answers.child import limit_blas
+from ldpbeam.answers.misfits import impossible_line, misfit, tally
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged, not_tested
-from ldpbeam.fit.words import impossible_line, misfit, tally
-from ldpbeam.pipelines.runs.output import FIT, Output, windows_of
+from ldpbeam.folders.output import FIT, Output
+from ldpbeam.folders.written import windows_of
 from ldpbeam.printing import warn
 from ldpbeam.schemas.outputs.records import FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -54,15 +55,6 @@ def untested(study: Study, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         for sentence in not_tested(study.attribute(name)):
             yield f"{name}, {sentence}"
-
-
-def explain() -> str:
-    """A sentence on what a run does with its tests."""
-    return (
-        f"`ldpbeam estimate` and `ldpbeam rollup` write all tests to {FIT} and warn of those that fail; if "
-        f"all claims of the study are true, at most {FALSE_ALARMS:.0%} of runs warn. `ldpbeam stream` tests "
-        f"each pane, and at most {FALSE_ALARMS:.0%} of streams ever warn."
-    )
 
 
 def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[FitEntry]:

@@ -9,17 +9,19 @@ from rich.console import Console
 
 from ldpbeam.answers import ledger, periods
 from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.estimates.read import read_ledgers
-from ldpbeam.pipelines.runs.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
-from ldpbeam.pipelines.runs.received import ReceivedFile, bring_streams_together, files_of, unmoved
+from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output
+from ldpbeam.folders.read import read_ledgers
+from ldpbeam.folders.written import snapshots_of
+from ldpbeam.over_time.spent import PeriodSpent
+from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
+from ldpbeam.pipelines.runs.ledger_sums import read_sums, user_reports, write_sums
 from ldpbeam.pipelines.runs.scheduled import Scheduled
-from ldpbeam.pipelines.runs.sums import read_sums, user_reports, write_sums
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry
-from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.received import ledger_fingerprint
+from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint
 from ldpbeam.transforms.storage import write_bytes
 
 
@@ -113,7 +115,7 @@ def print_periods(entries: Sequence[PeriodEntry]) -> None:
         for entry in entries
     ]
     print_fitting(Console(), list(rows[0]), rows, keys=("period from",))
-    for sentence in periods.sentences(entries):
+    for sentence in sentences(entries):
         print(sentence)
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from ldpbeam.answers import child
 from ldpbeam.estimators import Progress
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.processes import cores, results_of
 from ldpbeam.printing import Show
+from ldpbeam.processes import cores, results_of
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot

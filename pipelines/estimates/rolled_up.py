@@ -5,9 +5,9 @@ into it. A name counts once: the last of its panes is kept, and the same file gi
 roll-up given together with one of its parts is refused. Snapshots of different runs must come from different
 reports. Only the user can know that; two snapshots with all counts equal are refused.
 
-A window whose users are joined holds the reports of the windows inside, and counts in their stead where its
-size is asked for: then runs and groups are added up, which are taken to have other users. Into longer windows
-go the windows inside, for the users of two joined windows are the same.
+A joined window contains the reports of its inner windows. It is used if the roll-up has its size: then runs
+and groups are added up, which are taken to have other users. Longer windows use the inner windows, because
+the users of two joined windows are the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.runs.output import STATISTICS, Output, snapshots_in
+from ldpbeam.folders.output import STATISTICS, Output
+from ldpbeam.folders.written import snapshots_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge
 from ldpbeam.study import Study

@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 
-from ldpbeam.answers.periods import sentences
+from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.errors import UserError
+from ldpbeam.folders.read import read_periods
 from ldpbeam.pipelines.estimates.ledger_files import write_periods
-from ldpbeam.pipelines.estimates.read import read_periods
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.received import files_of
+from ldpbeam.pipelines.runs.ledger_folder import files_of
 from ldpbeam.printing import note, warn
 from ldpbeam.schemas.outputs.records import PeriodEntry
 

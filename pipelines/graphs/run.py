@@ -11,8 +11,7 @@ from rich.console import Console
 
 from ldpbeam.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.graphs.batch import BatchJob, build
-from ldpbeam.pipelines.graphs.engines import Engine
-from ldpbeam.runners.flink.parts import FlinkError
+from ldpbeam.runners.engines import Engine, FlinkError
 from ldpbeam.transforms.reports import emitted
 
 

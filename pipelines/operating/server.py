@@ -234,7 +234,7 @@ def answering(host: str, port: int) -> Iterator[tuple[Answers, str]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address; a name is of another machine unless it is localhost."""
+    """Whether an address is loopback. A host name other than localhost counts as remote."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -10,15 +10,15 @@ from apache_beam.runners.runner import PipelineState
 from grpc import RpcError
 
 from ldpbeam.beam.solve_windows import Solves, solved_here
+from ldpbeam.folders.output import FIT_FOLDER, files_in
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.output import FIT_FOLDER, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.transforms.sources import reader
 from ldpbeam.transforms.sources.feeds import elapsed
-from ldpbeam.transforms.sources.journal import asked_to_stop, named_windows
 from ldpbeam.transforms.sources.lag import Lag
+from ldpbeam.transforms.state.journal import asked_to_stop, named_windows
 from ldpbeam.transforms.storage import read_json
-from ldpbeam.transforms.windows.waiting import in_words, waiting_windows
+from ldpbeam.transforms.windows.timers import in_words, waiting_windows
 
 #: An engine that asks for no reports for this long, in milliseconds, is taken to be stuck.
 STUCK = 10 * 60_000
@@ -128,7 +128,7 @@ class Watched:
         return self.waiting()
 
     def waiting(self) -> str | None:
-        """How many windows wait for an engine in this process, as a sentence; None if none do."""
+        """How many windows wait for an engine in this process, as a sentence; None without any."""
         windows = self._waiting()
         return in_words(windows) if windows else None
 

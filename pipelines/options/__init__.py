@@ -2,5 +2,5 @@
 
 A module here imports nothing that computes or runs: no numpy, scipy, pyarrow, pydantic or Beam. So that
 ``ldpbeam COMMAND --help`` and completion in a shell answer at once. The modules in
-:mod:`ldpbeam.pipelines.commands` do the work, and :mod:`ldpbeam.pipelines.options.catalogue` knows both.
+:mod:`ldpbeam.pipelines.commands` do the work, and :mod:`ldpbeam.command_line.catalogue` knows both.
 """

@@ -1,17 +1,12 @@
-"""Options that several commands share."""
+"""Options that several commands which run a pipeline share."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
-from ldpbeam.pipelines.options.arguments import Parser
+from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.options import add_prism_location
 from ldpbeam.runners.names import DIRECT, FLINK_WORKERS
-
-
-def add_study_option(group: argparse._ArgumentGroup, note: str = "") -> None:
-    """Add the option that names the study file."""
-    group.add_argument("--study", required=True, metavar="FILE", help=f"the study file{note and f'; {note}'}")
 
 
 def add_output_option(group: argparse._ArgumentGroup) -> None:
@@ -31,26 +26,6 @@ def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def add_kafka_options(group: argparse._ArgumentGroup, from_offset: str) -> None:
-    """Add the options that name a topic of Kafka, but for ``--topic``.
-
-    Args:
-        group: where they are added.
-        from_offset: what ``--from-offset`` decides.
-    """
-    group.add_argument(
-        "--kafka", metavar="BROKERS", help="HOST:PORT of a broker, or of several, with commas between"
-    )
-    group.add_argument(
-        "--from-offset", metavar="WHERE",
-        help=f"Kafka: {from_offset}: earliest, latest or a time of the brokers (default: earliest)",
-    )  # fmt: skip
-    group.add_argument(
-        "--kafka-config", metavar="FILE",
-        help="Kafka: settings of librdkafka, as name=value lines; ${NAME} is an environment variable",
-    )  # fmt: skip
-
-
 def add_privacy_options(parser: Parser) -> None:
     """Add what outputs may reveal about the input."""
     group = parser.add_argument_group("what the outputs reveal")
@@ -61,38 +36,6 @@ def add_privacy_options(parser: Parser) -> None:
         "--keep-bad-records", action="store_true",
         help="dead letters have the whole record, not only its hash",
     )  # fmt: skip
-
-
-def add_processes_option(group: argparse._ArgumentGroup) -> None:
-    """Add the option that says how many processes compute estimates."""
-    group.add_argument(
-        "--processes",
-        type=int,
-        metavar="N",
-        help="how many processes compute estimates; results do not change (default: one per core; a small "
-        "run starts none)",
-    )
-
-
-def add_people_options(parser: Parser) -> None:
-    """Add the options that name the columns of a file of people."""
-    group = parser.add_argument_group("columns of the file of people")
-    group.add_argument(
-        "--value-column",
-        metavar="COLUMN",
-        help="the true values (not for a vector, whose columns have its coordinates' names)",
-    )
-    group.add_argument(
-        "--key-column", metavar="COLUMN", help="the keys of the values, one row per key and user"
-    )
-    group.add_argument(
-        "--user-column", metavar="COLUMN", help="the user ids (default: each row is another user)"
-    )
-    group.add_argument(
-        "--time-column", metavar="COLUMN", help="the event times (RFC 3339 or epoch milliseconds)"
-    )
-    group.add_argument("--weight-column", metavar="COLUMN", help="how many people a row represents")
-    group.add_argument("--group-column", metavar="COLUMN", help="the group of each person")
 
 
 def add_engine_options(parser: Parser) -> None:
@@ -130,23 +73,3 @@ def add_engine_options(parser: Parser) -> None:
     cloud.add_argument("--project", metavar="NAME", help="the Google Cloud project")
     cloud.add_argument("--region", metavar="NAME", help="as in europe-west1")
     cloud.add_argument("--temp-location", metavar="gs://BUCKET/FOLDER", help="for temporary files")
-
-
-def add_prism_location(group: argparse._ArgumentGroup) -> None:
-    """Add the option that says where Prism is."""
-    group.add_argument("--prism-location", metavar="PATH", help="where Prism is, the local engine of streams")
-
-
-_PRINTING = {
-    "json": "print the result as JSON (docs/commands.md), and nothing else on stdout",
-    "quiet": "print no notes and no progress; warnings and errors remain",
-    "verbose": "also print what the engine logs, and how long each step took",
-}
-
-
-def add_printing_options(parser: Parser, names: Sequence[str]) -> None:
-    """Add those of ``--json``, ``--quiet`` and ``--verbose`` that a command has, and ``--help``."""
-    group = parser.add_argument_group("what is printed")
-    for name in names:
-        group.add_argument(f"--{name}", action="store_true", help=_PRINTING[name])
-    group.add_argument("-h", "--help", action="help", help="print this and end")

@@ -1,9 +1,9 @@
-"""The options of the commands that ask: a study, what it can do, and simulated clients."""
+"""The options of the commands that write and understand a study, and of simulated clients."""
 
 from __future__ import annotations
 
-from ldpbeam.pipelines.options.arguments import Parser
-from ldpbeam.pipelines.options.shared import add_people_options, add_processes_option, add_study_option
+from ldpbeam.command_line.arguments import Parser, within
+from ldpbeam.command_line.options import add_people_options, add_study_option
 
 
 def init(parser: Parser) -> None:
@@ -51,71 +51,6 @@ def explain(parser: Parser) -> None:
     add_study_option(parser.add_argument_group("what is explained"))
 
 
-def plan(parser: Parser) -> None:
-    """Add the options of ``ldpbeam plan``."""
-    question = parser.add_argument_group("what is planned")
-    add_study_option(question)
-    question.add_argument("--users", type=int, required=True, metavar="N", help="how many people will report")
-    question.add_argument(
-        "--error", type=float, metavar="NUMBER",
-        help="also say how many people an error of at most this needs, in the unit of the estimate",
-    )  # fmt: skip
-    question.add_argument("--attribute", metavar="NAME", help="only this attribute")
-    question.add_argument(
-        "--designs", action="store_true",
-        help="compare fresh noise, a split epsilon, a panel and remembered noise over many windows",
-    )  # fmt: skip
-    simulation = parser.add_argument_group("simulation")
-    simulation.add_argument(
-        "--simulate", nargs="*", metavar="POPULATION",
-        help="also simulate people of these named populations (default: all, for the greatest error)",
-    )  # fmt: skip
-    simulation.add_argument(
-        "--trials", type=int, default=5, metavar="N", help="simulations of each population (default: 5)"
-    )
-    simulation.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the seed of simulations (default: 0)"
-    )
-
-
-def evaluate(parser: Parser) -> None:
-    """Add the options of ``ldpbeam evaluate``."""
-    question = parser.add_argument_group("what is evaluated, and where to")
-    add_study_option(question)
-    question.add_argument(
-        "--attribute", metavar="NAME", help="which attribute; needed if the study has several"
-    )
-    question.add_argument(
-        "--output", required=True, metavar="FOLDER", help="folder for trials, table and figures"
-    )
-    question.add_argument("--no-figures", action="store_true", help="write the table only")
-    people = parser.add_argument_group("people")
-    people.add_argument(
-        "--population", nargs="+", default=[], metavar="NAME", help="named populations to draw people from"
-    )
-    people.add_argument("--data", metavar="FILE", help="CSV file of people to draw from, with a header line")
-    add_people_options(parser)
-    trials = parser.add_argument_group("trials")
-    parser.set_defaults(epsilon=(), users=(10_000,), trials=5)
-    trials.add_argument(
-        "--epsilon", nargs="+", type=float, metavar="E", help="epsilons to try, each for all services"
-    )
-    trials.add_argument(
-        "--users", nargs="+", type=int, metavar="N", help="numbers of people (default: 10000)"
-    )
-    trials.add_argument(
-        "--estimators",
-        nargs="+",
-        metavar="ESTIMATOR",
-        help="these estimators instead of the study's estimates",
-    )
-    trials.add_argument(
-        "--trials", type=int, metavar="N", help="how often each combination is repeated (default: 5)"
-    )
-    trials.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default: 0)")
-    add_processes_option(trials)
-
-
 def perturb(parser: Parser) -> None:
     """Add the options of ``ldpbeam perturb``."""
     data = parser.add_argument_group("what is perturbed, and where to")
@@ -144,7 +79,7 @@ def perturb(parser: Parser) -> None:
         "--spread", default="1h", metavar="DURATION",
         help="event times lie within this of the first (default: 1h)",
     )  # fmt: skip
-    clients.add_argument("--seed", type=int, metavar="N", help="draw from a seed: for tests only")
+    clients.add_argument("--seed", type=within(int, 0), metavar="N", help="draw from a seed: for tests only")
     clients.add_argument(
         "--device-key-file", metavar="FILE",
         help="services with a lifetime_epsilon: the key, 16 bytes or more, from which the key of each "

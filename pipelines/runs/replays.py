@@ -5,36 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from apache_beam.io.filesystems import FileSystems
-
-from ldpbeam.errors import UserError
-from ldpbeam.pipelines.runs.output import (
-    ACCOUNTING,
-    COUNTED,
-    INCOMPLETE,
-    RUN,
-    TOPIC,
-    TOPIC_IDENTITY,
-    files_in,
-    folder_of,
-    named_in_errors,
-    write_json,
-)
+from ldpbeam.folders.output import named_in_errors
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.accounting import write_accounting
-from ldpbeam.transforms.outputs.running import RunningAccounting
-from ldpbeam.transforms.sources.journal import (
-    RUNS,
-    Incomplete,
-    Left,
-    OpenWindow,
-    left_by,
-    lowest,
-    positions_before,
-)
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.sources.replay import Replay, Step
-from ldpbeam.transforms.storage import make_folder, open_raw, read_json, write_bytes
+from ldpbeam.transforms.reports.counts import accounting
+from ldpbeam.transforms.sources.replay import Replay
+from ldpbeam.transforms.state.counted import RunningAccounting
+from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, INCOMPLETE, JOURNAL, STEPS, run_folder
+from ldpbeam.transforms.state.journal import lowest, positions_before
+from ldpbeam.transforms.state.records import Incomplete, JournalRecord, OpenWindow
 from ldpbeam.windows import FAR, Bounds
 
 
@@ -47,8 +25,8 @@ class Continued:
         replay: what the earlier process left.
         needs: the lowest offset with a report of a window that has not settled, by window and partition.
         committed: the offset after the last message that the journal has, by partition.
-        incomplete: the windows that lacked reports then, but for those that are known: what they need says
-            whether they still do. Two are equal whatever these are: the run that goes on writes them anew.
+        incomplete: the windows that lacked reports then. Two are equal whatever these are: the run that goes
+            on writes them anew.
     """
 
     run: str
@@ -60,42 +38,17 @@ class Continued:
     @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset from which the feed is read again."""
-        return lowest(dict(self.replay.counted), self.committed, self.needs)
+        return lowest(self.replay.counted, self.committed, self.needs)
 
     def without(self, new: Mapping[int, int]) -> Continued:
         """The run, had it read no message from some offsets on, by partition."""
-        counted, taken = (
-            tuple((each, min(offset, new.get(each, offset))) for each, offset in offsets)
-            for offsets in (self.replay.counted, self.replay.taken)
-        )
+        counted, taken = _before(self.replay.counted, new), _before(self.replay.taken, new)
         return replace(self, replay=replace(self.replay, counted=counted, taken=taken))
 
 
-def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
-    """Check that runs into a folder have read no other topic of Kafka, on whatever engine.
-
-    Args:
-        output: the folder.
-        topic: the topic.
-        identity: what tells it from others of its name.
-
-    Raises:
-        UserError: if one has, or a file is damaged.
-    """
-    with named_in_errors(output):
-        for entry in files_in(FileSystems.join(output, RUNS), f"*/{RUN}"):
-            about = read_json(entry.path)
-            if about.get(TOPIC, topic.name) != topic.name:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
-                    "offsets of one topic say nothing of another; name another folder"
-                )
-            if about.get(TOPIC_IDENTITY, identity) != identity:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
-                    f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "
-                    "topic say nothing of another; name another folder"
-                )
+def _before(offsets: Mapping[int, int], new: Mapping[int, int]) -> dict[int, int]:
+    """Offsets by partition, which are at most those from which messages are new."""
+    return {partition: min(offset, new.get(partition, offset)) for partition, offset in offsets.items()}
 
 
 def continued(study: Study, output: str) -> Continued | None:
@@ -112,19 +65,16 @@ def continued(study: Study, output: str) -> Continued | None:
     """
     assert study.windows is not None
     with named_in_errors(output):
-        runs = sorted(map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{COUNTED}")))
+        runs = COUNTED.runs(output)
         if not runs:
             return None
-        folder = FileSystems.join(output, RUNS, runs[-1])
-        with open_raw(FileSystems.join(folder, COUNTED)) as stream:
-            counted = RunningAccounting.of_json(stream.read())
-        left = left_by(output, runs[-1]) or Left({}, None, {}, [], stopped=False)
+        folder = run_folder(output, runs[-1])
+        counted = COUNTED.read(folder) or RunningAccounting()
+        left = next(iter(JOURNAL.each(folder).values()), JournalRecord())
+        steps = dict(STEPS.each(folder).values())
         read = positions_before(output)
-        path, incomplete = FileSystems.join(folder, INCOMPLETE), Incomplete()
-        if FileSystems.exists(path):
-            content = read_json(path)
-            incomplete = Incomplete(before=content["before"], lost=content["lost"])
-    if counted.ended and not left.stopped:
+        incomplete = INCOMPLETE.read(folder) or Incomplete()
+    if counted.ended and left.stopped_at is None:
         return None
     taken = dict(counted.positions)
     for partition, offset in left.positions.items():
@@ -134,9 +84,9 @@ def continued(study: Study, output: str) -> Continued | None:
     return Continued(
         runs[-1],
         Replay(
-            counted=tuple(sorted(counted.positions.items())),
-            taken=tuple(sorted(taken.items())),
-            steps=tuple((partition, tuple(map(Step.of_json, steps))) for partition, steps in left.steps),
+            counted=counted.positions,
+            taken=taken,
+            steps=steps,
             settled=counted.settled,
             watermark=left.watermark,
         ),
@@ -163,7 +113,7 @@ def lost_to(
     """
     if run is None:
         return Incomplete(before=now if removed else None, lost=bool(removed))
-    complete = lowest(dict(run.replay.counted), run.committed, {})
+    complete = lowest(run.replay.counted, run.committed, {})
     windows = frozenset(
         OpenWindow(attribute, *window)
         for window, needs in run.needs.items()
@@ -177,10 +127,9 @@ def lost_to(
 def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Replay:
     """What a process knows that begins to read at some offsets, by partition."""
     replay = Replay() if left is None else left.replay
-    counted = dict(replay.counted)
     # Retention may have removed messages, so that the first batch begins later.
-    counted |= {partition: max(offset, counted.get(partition, offset)) for partition, offset in starts}
-    return replace(replay, starts=starts, counted=tuple(sorted(counted.items())))
+    later = {each: max(offset, replay.counted.get(each, offset)) for each, offset in starts}
+    return replace(replay, starts=dict(starts), counted={**replay.counted, **later})
 
 
 def forget(output: str, new: Mapping[int, int]) -> None:
@@ -192,17 +141,16 @@ def forget(output: str, new: Mapping[int, int]) -> None:
     """
     if not new:
         return
-    for pattern in (f"*/{COUNTED}", "*/journal-*.json"):
-        for entry in files_in(FileSystems.join(output, RUNS), pattern):
-            content = read_json(entry.path)
-            positions, checksums = content.get("positions", ()), content.get("checksums", ())
-            content["positions"] = [(each, min(offset, new.get(each, offset))) for each, offset in positions]
-            if checksums:
-                content["checksums"] = [
-                    (each, [checksum for checksum in known if checksum[0] < new.get(each, FAR)])
-                    for each, known in checksums
-                ]
-            write_json(entry.path, content)
+
+    def of_journal(record: JournalRecord) -> JournalRecord:
+        checksums = {
+            each: [checksum for checksum in known if checksum.offset < new.get(each, FAR)]
+            for each, known in record.checksums.items()
+        }
+        return replace(record, positions=_before(record.positions, new), checksums=checksums)
+
+    COUNTED.change(output, lambda counted: replace(counted, positions=_before(counted.positions, new)))
+    JOURNAL.change(output, of_journal)
 
 
 def begin(folder: str, replay: Replay) -> None:
@@ -215,11 +163,7 @@ def begin(folder: str, replay: Replay) -> None:
         folder: the run's folder; of what an earlier process has left there, the final counts stay.
         replay: what the process knows.
     """
-    path, running = FileSystems.join(folder, COUNTED), RunningAccounting()
-    if FileSystems.exists(path):
-        with open_raw(path) as stream:
-            running = RunningAccounting.of_json(stream.read()).final_only()
+    running = (COUNTED.read(folder) or RunningAccounting()).final_only()
     running.positions, running.ended = dict(replay.counted), False
-    make_folder(folder)
-    write_bytes(path, running.to_json() + b"\n")
-    write_accounting(FileSystems.join(folder, ACCOUNTING), running.counts())
+    COUNTED.write(folder, running)
+    ACCOUNTING.write(folder, accounting(running.counts()))

@@ -5,36 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, run_name
-from ldpbeam.pipelines.runs.output import (
-    ACCOUNTING,
-    INCOMPLETE,
-    RUN,
-    STATISTICS,
-    TOPIC,
-    TOPIC_IDENTITY,
-    delete,
-    files_in,
-    folder_of,
-    named_in_errors,
-    snapshots_in,
-    write_json,
-)
+from ldpbeam.folders.output import named_in_errors
+from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, last_pane, run_name
 from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.claims import CLAIMS
-from ldpbeam.transforms.sources.journal import RUNS, STOP, Incomplete, OpenWindow, ended_at, named_windows
-from ldpbeam.transforms.sources.kafka import KafkaFeed
-from ldpbeam.transforms.storage import make_folder, read_json
+from ldpbeam.transforms.state.files import ACCOUNTING, CLAIMS, INCOMPLETE, JOURNAL, RUN, STOP, run_folder
+from ldpbeam.transforms.state.journal import ended_at, named_windows
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 from ldpbeam.transforms.windows.panes import EARLY
 
 #: File systems take names of at most this many bytes; ours are ASCII.
@@ -42,11 +25,14 @@ MOST_CHARACTERS = 255
 
 
 @contextmanager
-def owned_by_stream(job: StreamJob) -> Iterator[None]:
+def owned_by_stream(job: StreamJob, *, at_once: bool = True) -> Iterator[None]:
     """Hold the output folder, shared with other streams of the study, while a run writes to it.
 
-    A stream of Kafka shares it with none that runs: where it begins is where the others have ended. The run's
-    own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
+    The run's own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
+
+    Args:
+        job: the run.
+        at_once: whether others may run meanwhile. They may not if a run begins where others have ended.
 
     Raises:
         UserError: if this run may not use the folder, a run of another kind writes there, this run is running
@@ -58,18 +44,14 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
             f"--output {job.output}: the names of its files would have {longest} characters, more than file "
             "systems take; give the study, its attributes or coordinates shorter names"
         )
-    of_kafka = isinstance(job.feed, KafkaFeed)
-    with owned(job, STREAMS, at_once=not of_kafka):
+    with owned(job, STREAMS, at_once=at_once):
         with named_in_errors(job.output):
-            make_folder(job.of_run(""))
-            about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
-            if isinstance(job.feed, KafkaFeed):
-                about |= {TOPIC: job.feed.topic.name, TOPIC_IDENTITY: job.feed.identity}
-            write_json(job.of_run(RUN), about)
+            assert job.feed is not None
+            about = {"run": job.run, "reads": job.feed.name, **job.feed.about}
+            RUN.write(job.folder, {**STREAMS.mark_of(job), **about})
             if job.incomplete != Incomplete():
-                left = [window._asdict() for window in sorted(job.incomplete.windows)]
-                write_json(job.of_run(INCOMPLETE), {**asdict(job.incomplete), "windows": left})
-        with held(job.of_run(""), alone=True):
+                INCOMPLETE.write(job.folder, job.incomplete)
+        with held(job.folder, alone=True):
             yield
 
 
@@ -86,11 +68,11 @@ def resume(output: str, run: str) -> None:
         UserError: if there is no run of this name.
     """
     with named_in_errors(output):
-        if not FileSystems.exists(FileSystems.join(output, RUNS, run, RUN)):
+        folder = run_folder(output, run)
+        if not RUN.exists(folder):
             raise ValueError(f"there is no run {run} to resume")
-        folder = FileSystems.join(output, RUNS, run)
-        claims = [entry.path for entry in files_in(folder, CLAIMS)]
-        delete([FileSystems.join(folder, STOP), *claims])
+        STOP.delete(folder)
+        CLAIMS.delete(folder)
 
 
 def incomplete_windows(study: Study, output: str, resumed: str = "") -> frozenset[OpenWindow]:
@@ -106,8 +88,7 @@ def incomplete_windows(study: Study, output: str, resumed: str = "") -> frozense
     """
     windows: set[OpenWindow] = set()
     with named_in_errors(output):
-        for entry in files_in(FileSystems.join(output, RUNS), "*/journal-*.json"):
-            run = folder_of(entry)
+        for run in JOURNAL.runs(output):
             if run == resumed:
                 continue
             named = named_windows(output, run)
@@ -144,23 +125,19 @@ def new_run(output: str, now: datetime) -> str:
 def runs_in(output: str) -> list[str]:
     """The names of the runs in a folder, in their order; a person may have put other folders there."""
     with named_in_errors(output):
-        names = map(folder_of, files_in(FileSystems.join(output, RUNS), f"*/{RUN}"))
-        return sorted(name for name in names if re.match(r"\d{8}T\d{6}Z-", name))
+        return [name for name in RUN.runs(output) if re.match(r"\d{8}T\d{6}Z-", name)]
 
 
 def _closed(study: Study, output: str, run: str, window: OpenWindow) -> bool:
     """Whether a run wrote an on-time or late pane of a window."""
-    for attribute in study.estimated:
-        name = snapshot_name(study.name, attribute, (window.start, window.end), run)
-        path = FileSystems.join(output, STATISTICS, name)
-        if attribute_of(attribute) == window.attribute and FileSystems.exists(path):
-            closed = [snapshot.pane_timing != EARLY for snapshot in snapshots_in(path)]
-            if any(closed):
-                return True
-    return False
+    return any(
+        snapshot.pane_timing != EARLY
+        for attribute in study.estimated
+        if attribute_of(attribute) == window.attribute
+        for snapshot in last_pane(study, output, run, attribute, (window.start, window.end))
+    )
 
 
 def read_run_accounting(job: StreamJob) -> dict[str, Any]:
     """The accounting of a run; all counts are 0 if no report has come."""
-    path = job.of_run(ACCOUNTING)
-    return read_json(path) if FileSystems.exists(path) else dict(accounting([]))
+    return ACCOUNTING.read(job.folder) or accounting([])

@@ -19,23 +19,23 @@ from apache_beam.io.filesystems import FileSystems
 from grpc import RpcError
 
 from ldpbeam.errors import INTERRUPTED, UserError, end_of, machine_problem
+from ldpbeam.folders.output import ESTIMATES, STATISTICS, files_in
+from ldpbeam.folders.read import read_estimates
+from ldpbeam.interrupts import once_per_request
 from ldpbeam.log_lines import JsonHandler, lines
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.interrupts import once_per_request
 from ldpbeam.pipelines.runs.checkpoints import remember
-from ldpbeam.pipelines.runs.output import ESTIMATES, STATISTICS, files_in
 from ldpbeam.pipelines.runs.stream_runs import read_run_accounting
 from ldpbeam.printing import fail, note
-from ldpbeam.runners.flink.jobs import StreamResult
+from ldpbeam.runners.engines import StreamResult
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.estimates import read_estimates
 from ldpbeam.transforms.outputs.panes import PANES, pane_fields, pane_line
 from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
-from ldpbeam.transforms.sources.journal import ask_to_stop
+from ldpbeam.transforms.state.journal import ask_to_stop
 from ldpbeam.transforms.storage import open_raw
-from ldpbeam.transforms.windows.waiting import in_words, waiting_windows
+from ldpbeam.transforms.windows.timers import in_words, waiting_windows
 from ldpbeam.untrusted import cut_short
 
 #: Seconds between two lines about the rate.

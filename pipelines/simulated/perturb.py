@@ -18,7 +18,7 @@ from ldpbeam.clients.values import scaled
 from ldpbeam.domains import KeyValuePairs
 from ldpbeam.errors import UserError
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
-from ldpbeam.memoised.memos import fields_of
+from ldpbeam.over_time.memoised.memos import fields_of
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.payloads import payload_column

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ldpbeam.pipelines.main import main
+from ldpbeam.command_line.main import main
 
 
 def launch(given: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldpbeam.runners import WATCHED_SECONDS
-from ldpbeam.runners.flink.keys import cluster_at
+from ldpbeam.runners.flink.cluster_keys import cluster_at
 from ldpbeam.runners.flink.parts import FLINK_MINOR, FlinkError, fetch
 from ldpbeam.runners.flink.processes import lost
 from ldpbeam.runners.flink.rest import ANEW, Rest

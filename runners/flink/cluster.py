@@ -4,7 +4,7 @@
 cluster is for experiments and for tests, which may also kill its task managers: :class:`Cluster`.
 
 The cluster serves this account only. Flink's ports are on loopback and require the cluster's key
-(:mod:`ldpbeam.runners.flink.keys`). Beam's servers listen on Unix sockets in a private folder.
+(:mod:`ldpbeam.runners.flink.cluster_keys`). Beam's servers listen on Unix sockets in a private folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ldpbeam.runners.cache import cache
-from ldpbeam.runners.flink import keys
+from ldpbeam.runners.flink import cluster_keys as keys
 from ldpbeam.runners.flink.parts import FLINK, FlinkError, Parts, fetch
 from ldpbeam.runners.flink.processes import Process, drop, end, forget, lost, mark, remember, running
 from ldpbeam.runners.flink.rest import ANEW, Rest

@@ -16,14 +16,14 @@ from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
 from apache_beam.runners.portability.job_server import JobServer
 
-from ldpbeam.runners.flink import keys
+from ldpbeam.runners.flink import cluster_keys as keys
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.settings import ON_LOOPBACK, write_settings
 from ldpbeam.runners.sockets import private_folder, target
 
 #: The seconds after which the start fails if the job server does not answer; two seconds are usual.
 STARTING_SECONDS = 180.0
-#: The seconds after which a job server that was told to end is killed.
+#: The seconds after which a job server that was asked to end is killed.
 ENDING_SECONDS = 15.0
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 #: The name of this file in the cluster's folder.
 STATE = "cluster.json"
-#: The seconds after which a process that was told to end is killed.
+#: The seconds after which a process that was asked to end is killed.
 ENDING_SECONDS = 15.0
 
 

@@ -9,7 +9,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ldpbeam.runners.flink.keys import cluster_at, keys_at
+from ldpbeam.runners.flink.cluster_keys import cluster_at, keys_at
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.processes import lost
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ldpbeam.runners.cache import CACHE, cache, make
-from ldpbeam.runners.temporary import temporary_folder
+from ldpbeam.temporary import temporary_folder
 
 #: The release that is patched; Python workers of other releases can use it.
 BEAM = "2.77.0"

@@ -21,7 +21,7 @@ from ldpbeam.runners.sockets import target
 
 #: The seconds after which starting Prism fails if it does not answer.
 START_SECONDS = 120.0
-#: The seconds after which a Prism that was told to end is killed.
+#: The seconds after which a Prism that was asked to end is killed.
 ENDING_SECONDS = 10.0
 _LOG = logging.getLogger("Prism")
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]

@@ -43,7 +43,7 @@ _ARRAY = re.compile(rb"\s*\[\s*[{\]](?![^\n]*\]\s*\n\s*\S)")
 
 
 def other_text(start: bytes) -> str | None:
-    """What text is that is neither JSON lines nor CSV, told from its start, in words; None if unknown."""
+    """What text is that is neither JSON lines nor CSV, by its start, in words; None if unknown."""
     if _UTF_16.match(start):
         return "text in UTF-16: write it in UTF-8"
     if _ARRAY.match(start.removeprefix(BYTE_ORDER_MARK)):
@@ -148,8 +148,8 @@ def decode_lines(
     """Decode whole lines to batches of reports; a line that is not a JSON object becomes a bad line.
 
     If more than ``MOST_SINGLE_LINES`` lines do not even look like an object, those are not parsed. The first
-    ``MOST_SINGLE_LINES`` of them in each group are returned one by one, the others of the group as one. So
-    are the lines that look like an object and are none.
+    ``MOST_SINGLE_LINES`` of them in each group are returned one by one, the others of the group as one.
+    Lines that look like an object but do not parse are treated the same way.
 
     Args:
         position: the byte offset of the text in its file.

@@ -32,7 +32,7 @@ def check_kind(stream: IO[bytes], wanted: str) -> None:
 
 
 def file_kind(stream: IO[bytes]) -> str:
-    """The kind of a file, told from its start: :data:`STATISTICS` for a file of snapshots.
+    """The kind of a file, by its start: :data:`STATISTICS` for a file of snapshots.
 
     Args:
         stream: a seekable stream; it is left at its start.

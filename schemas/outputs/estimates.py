@@ -33,12 +33,15 @@ ALMOST_ALL = 0.9
 AT_AN_END = 0.05
 #: ... if that is this many times the largest possible share of the next bucket.
 STANDS_OUT = 3.0
-#: The fields that a record has from its snapshot, and from the estimator's result, as they are.
+_NAMES = [field.name for field in fields(EstimateRecord)]
+#: The fields that a record has from its snapshot as they are.
 _OF_SNAPSHOTS = ("group", "other_groups", "pane_index", "pane_timing", "complete", "joined")
-_OF_ANSWERS = (
-    *("estimator", "services", "reports", "users", "converged", "n_iterations"),
-    *("mean", "standard_error", "variance"),
-)
+#: The same, from the estimator's result: all that both have, but what the domain gives other names or units.
+_OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - {
+    *("distribution", "frequencies", "key_means", "intervals", "warnings"),
+}
+#: The fields of intervals with a low and a high end, or many.
+_OF_INTERVALS = [field.name for field in fields(Intervals) if field.default is None]
 
 
 def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimate) -> EstimateRecord:
@@ -66,7 +69,6 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         intervals=_intervals(answer.intervals, summary, isinstance(attribute.domain, Categories)),
         warnings=_warnings(answer, snapshot.other_groups),
         notes=tuple(_notes(attribute, answer)),
-        details=dict(answer.details),
         **{field: getattr(snapshot, field) for field in _OF_SNAPSHOTS},
         **{field: getattr(answer, field) for field in _OF_ANSWERS},
         **_shares(attribute.domain, answer, summary),
@@ -79,7 +81,7 @@ def _warnings(answer: Estimate, other_groups: int) -> tuple[str, ...]:
         return answer.warnings
     warning = (
         f"about {other_groups:,} groups are estimated together: so many are probably ids or free text, see "
-        f"what clients send as group. Of a partition of users with more than {MOST_GROUPS:,} groups, those "
+        f"what clients send as group. Of a shard of users with more than {MOST_GROUPS:,} groups, those "
         "with the fewest reports are merged, though they may be among the largest of all users"
     )
     return (*answer.warnings, warning)
@@ -163,23 +165,19 @@ def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -
         return "frequencies" if of_categories and name == "distribution" else name
 
     parts: dict[str, Any] = {}
-    for name in ("mean", "variance"):
-        ends = getattr(given, name)
-        if ends is not None:
-            parts[name] = Ends(float(ends[0]), float(ends[1]))
+    for name in _OF_INTERVALS:
+        if (ends := getattr(given, name)) is None:
+            continue
+        low, high = np.asarray(ends, dtype=np.float64).T.tolist()
+        parts[called(name)] = ManyEnds(low, high) if isinstance(low, list) else Ends(low, high)
     if given.quantiles is not None:
         pairs = (Ends(low, high) for low, high in given.quantiles.tolist())
         parts["quantiles"] = dict(zip(map(repr, summary.quantiles), pairs, strict=True))
-    for name in ("ranges", "distribution", "frequencies", "key_means"):
-        ends = getattr(given, name)
-        if ends is not None:
-            parts[called(name)] = ManyEnds(ends[:, 0].tolist(), ends[:, 1].tolist())
     for name in ("methods", "flags"):
         parts[name] = {called(part): text for part, text in getattr(given, name).items()}
     return IntervalsRecord(given.level, given.simultaneous, **parts)
 
 
-_NAMES = [field.name for field in fields(EstimateRecord)]
 #: A line leaves these fields out where they have their default.
 _OPTIONAL = {
     field.name: field.default_factory() if callable(field.default_factory) else field.default

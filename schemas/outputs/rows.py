@@ -107,7 +107,7 @@ class EstimateRow(NamedTuple):
         n_iterations: how many iterations the estimator took.
         log_likelihood: the log-likelihood at the end.
         warnings: sentences on what a person should change.
-        notes: sentences on what may be right and may be false, of which no test can tell.
+        notes: sentences on possible problems that no test can decide.
         details: what else the estimator says, as JSON.
     """
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.joined_windows import JoinedCells, JoinedSupports, JoinedWindows, Table
+from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, JoinedWindows, Table
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.encodings.compression import plain
 from ldpbeam.schemas.files.avro_blocks import Block, read_blocks

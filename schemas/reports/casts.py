@@ -62,7 +62,7 @@ def _names(array: pa.Array) -> pa.Array:
 
 
 def as_text(array: pa.Array) -> pa.Array:
-    """Values as text; what is none, such as bytes that are not UTF-8 and nested values, becomes null.
+    """Values as text; values that have no text form, such as nested ones, become null.
 
     A whole number has the same text whatever its type: 7, 7.0 and 7.00 are "7". A float that is no number, or
     stands for several whole numbers, would be one text of many people or groups, so it becomes null.

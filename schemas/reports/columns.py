@@ -98,7 +98,7 @@ def is_nested(kind: pa.DataType) -> bool:
 
 
 def whole_of(columns: Mapping[str, pa.Array]) -> pa.Array | None:
-    """Whole records, as :data:`RECORD` has them, of columns by the names of fields; None if none is left.
+    """Whole records, as :data:`RECORD` has them, of columns by the names of fields; None without any.
 
     Nested columns are left out, those that the study reads, too: to take rows of a union ends the process.
     """

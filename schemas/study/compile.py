@@ -12,9 +12,9 @@ from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
 from ldpbeam.mechanisms.registry import AUTO
-from ldpbeam.memoised import MEMOISED, Lifetime, released_options, steps_of
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.panels import Panel
+from ldpbeam.over_time.memoised import MEMOISED, Lifetime, released_options, steps_of
+from ldpbeam.over_time.panels import Panel
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (

@@ -17,8 +17,8 @@ from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON, Mechanism
 from ldpbeam.mechanisms.options import options_of
 from ldpbeam.mechanisms.registry import AUTO, better_oracle, registered_mechanisms
-from ldpbeam.memoised import MEMOISED, MOST_MEMO_BUCKETS
 from ldpbeam.options import Option, Range
+from ldpbeam.over_time.memoised import MEMOISED, MOST_MEMO_BUCKETS
 from ldpbeam.schemas.study.models import NAME, OWN_COLUMNS, REMEMBERING, EstimateModel, StudyModel
 
 Schema = dict[str, Any]

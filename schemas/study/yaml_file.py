@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 from yaml.representer import SafeRepresenter
 
+from ldpbeam.errors import StudyError
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.local_files import refuse_special
@@ -24,10 +25,6 @@ from ldpbeam.study import Study
 _ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]|0[bxBX]|[0-9.]*(_|[0-9]:))")
 #: The most problems of a study in one message.
 MOST_PROBLEMS = 100
-
-
-class StudyError(ValueError):
-    """A study file that is wrong; its text says where, what was found and what is allowed."""
 
 
 def read_study(path: str | Path) -> Study:
@@ -116,6 +113,8 @@ def _study(data: Any, node: yaml.Node, name: str) -> Study:
         model = StudyModel.model_validate(data)
     except ValidationError as error:
         problems = error.errors()
+        # What a later format has is no mistake in this one.
+        problems = [problem for problem in problems if problem["loc"] == ("format",)] or problems
         said = [_message(problem, node, name) for problem in _one_a_place(problems[:MOST_PROBLEMS], node)]
         if len(problems) > MOST_PROBLEMS:
             said.append(f"{name}: and more: it has {len(problems):,} problems")
@@ -219,7 +218,7 @@ def _is_digits(node: yaml.Node) -> TypeGuard[yaml.ScalarNode]:
 
 
 def _one_a_place(problems: Sequence[Any], root: yaml.Node) -> list[Any]:
-    """Of the problems of a value that may be of two types, the first of the type it is meant to be of."""
+    """If a value may have several types, only the first problem of the intended type."""
     rivals: dict[tuple[Any, ...], list[Any]] = {}
     for problem in problems:
         path = _place(problem["loc"], root)

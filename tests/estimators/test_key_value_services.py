@@ -28,7 +28,7 @@ from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
 from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
-from ldpbeam.populations import people_of
+from ldpbeam.planning.populations import people_of
 from ldpbeam.statistics import Answers, empty, tally
 
 DOMAIN = KeyValues(("a", "b", "c"), Numeric(-10.0, 10.0))

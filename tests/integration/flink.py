@@ -22,7 +22,7 @@ from support.waiting import PATIENCE, wait_until
 
 from ldpbeam.runners import flink as engine
 from ldpbeam.runners.flink.cluster import Cluster
-from ldpbeam.runners.flink.keys import keys_at
+from ldpbeam.runners.flink.cluster_keys import keys_at
 from ldpbeam.runners.flink.parts import FlinkError, fetch
 
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"

@@ -18,16 +18,23 @@ from typing import Any
 import fastavro
 from support.waiting import PATIENCE, wait_until
 
+from ldpbeam.folders.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER
+from ldpbeam.pipelines.runs.locks import LOCK
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.statistics import Statistic
-from ldpbeam.transforms.sources.journal import OpenWindow, named_windows
+from ldpbeam.transforms.state import files
+from ldpbeam.transforms.state.journal import named_windows
+from ldpbeam.transforms.state.records import OpenWindow
+from ldpbeam.transforms.storage import half_written
 
 #: Set in the environment of a run, and so of every process that it starts.
 MARK = "LDPBEAM_TESTED_RUN"
 #: What of an estimate tells panes and runs apart; all else must be the batch run's.
 OF_A_PANE = ("pane_index", "pane_timing", "complete", "run")
 
+#: What it prints when it has begun.
+BEGUN = re.compile(r"^run (\S+): reading ", re.MULTILINE)
 #: Of a statistic: attribute, window, group, how many groups were added up; of an estimate its name too.
 Key = tuple[Any, ...]
 
@@ -49,7 +56,7 @@ class Stream:
     @property
     def left(self) -> Left:
         """What it has written so far."""
-        begun = re.search(r"^run (\S+): reading ", self.said, re.MULTILINE)
+        begun = BEGUN.search(self.said)
         assert begun, self.said
         return Left(self.output, begun[1])
 
@@ -117,7 +124,16 @@ def streaming(folder: Path, study: str, prism: str | None, *options: object) -> 
     located = [] if prism is None else ["--prism-location", prism]
     mark = uuid.uuid4().hex
     log = folder / f"said-{mark}"
-    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "stream", "--study", path, "--output", output]
+    command = [
+        sys.executable,
+        "-m",
+        "ldpbeam.command_line.main",
+        "stream",
+        "--study",
+        path,
+        "--output",
+        output,
+    ]
     with log.open("wb") as said:
         process = subprocess.Popen(
             [*map(str, command), *located, *map(str, options)],
@@ -136,6 +152,8 @@ def streaming(folder: Path, study: str, prism: str | None, *options: object) -> 
         for process_id in stream.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process_id, signal.SIGKILL)
+    if BEGUN.search(stream.said):
+        assert stream.left.other_files == set()
 
 
 @dataclass(frozen=True)
@@ -185,6 +203,15 @@ class Left:
             with path.open("rb") as stream:
                 letters += fastavro.reader(stream)
         return letters
+
+    @property
+    def other_files(self) -> set[str]:
+        """Those in the run's own folder that are not of its state, its lock, an output or half written."""
+        kinds = [each.name for each in vars(files).values() if isinstance(each, files.Kind)]
+        known = (*kinds, LOCK, f"{DEAD_LETTERS}/*", f"{FIT_FOLDER}/*", f"{LEDGER_FOLDER}/*")
+        written = (path.relative_to(self.run_folder) for path in self.run_folder.rglob("*") if path.is_file())
+        whole = (path for path in written if not half_written(path.name))
+        return {str(path) for path in whole if not any(map(path.match, known))}
 
     @property
     def named(self) -> set[OpenWindow]:

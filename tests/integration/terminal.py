@@ -36,7 +36,7 @@ def paused(*positional, **named):
             time.sleep(0.01)
     return function(*positional, **named)
 setattr(owner, name, paused)
-from ldpbeam.pipelines.main import main
+from ldpbeam.command_line.main import main
 sys.exit(main(arguments))
 """
 
@@ -116,7 +116,7 @@ def _begin() -> None:
 
 def ldpbeam(*arguments: object) -> list[object]:
     """The command line of a command."""
-    return [sys.executable, "-m", "ldpbeam.pipelines.main", *arguments]
+    return [sys.executable, "-m", "ldpbeam.command_line.main", *arguments]
 
 
 def paused(function: str, folder: Path, *arguments: object, call: int = 1) -> list[object]:

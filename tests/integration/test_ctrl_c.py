@@ -96,7 +96,7 @@ IN_PROCESSES = """
 import sys
 from ldpbeam.pipelines.estimates import processes
 processes.START_SECONDS = processes.MESSAGE_SECONDS = 0.0
-from ldpbeam.pipelines.main import main
+from ldpbeam.command_line.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

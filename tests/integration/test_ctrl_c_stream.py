@@ -13,7 +13,7 @@ from stream_messages import MINUTE, WEEK_AGO, evenly, one_by_one, publish, repor
 from stream_runs import MARK, Left, closes, processes_of
 from terminal import CTRL_C, Terminal, ldpbeam, paused, terminal
 
-from ldpbeam.pipelines.interrupts import SAME_REQUEST_SECONDS
+from ldpbeam.interrupts import SAME_REQUEST_SECONDS
 
 if TYPE_CHECKING:
     from pubsub_server import PubSubServer

@@ -17,14 +17,13 @@ from apache_beam.internal.gcp import auth
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
 
+from ldpbeam.command_line.arguments import Parser
 from ldpbeam.inputs import files as inputs
-from ldpbeam.pipelines.commands.options import engine_request
 from ldpbeam.pipelines.graphs import run
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.engines import engine_of
-from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import dataflow, wheels
+from ldpbeam.runners.engines import engine_of, engine_request
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 if TYPE_CHECKING:
@@ -163,10 +162,8 @@ def jobs_proto(put_reports: Any, study: Path, tmp_path: Path) -> Any:
     put_reports(study.read_text())
     parser = Parser("estimate", "")
     add_engine_options(parser)
-    good, bad = inputs.find_input(["gs://bucket/reports/*"], "stop")
-    job = BatchJob(
-        study=parse_study(study.read_text()), files=good, bad_files=bad, output="gs://bucket/out", run="run"
-    )
+    read = inputs.find_input(["gs://bucket/reports/*"], "stop")
+    job = BatchJob(study=parse_study(study.read_text()), input=read, output="gs://bucket/out", run="run")
     engine = engine_of(engine_request(parser.parse(PLACE)), tmp_path)
     pipeline = run.assemble(job, engine, ["--dry_run=True"])
     assert dataflow.is_dry_run(pipeline)

@@ -12,7 +12,7 @@ from ldpbeam.schemas.study.yaml_file import read_study
 def test_a_person_answers_questions(tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     answers = [
-        ("What is asked about", "minutes to work"),  # no name
+        ("Attribute to estimate", "minutes to work"),  # no name
         ("names have letters", "minutes"),
         ("numbers or categories", "number"),  # no choice
         ("there are numbers, categories", ""),  # the proposal: numbers
@@ -47,7 +47,7 @@ def test_a_person_answers_questions(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_it_and_nothing_is_written(tmp_path: Path) -> None:
     with terminal(ldpbeam("init", "--output", tmp_path / "study.yaml")) as asked:
-        asked.wait_until(lambda: "What is asked about" in asked.said)
+        asked.wait_until(lambda: "Attribute to estimate" in asked.said)
         asked.press(CTRL_C)
         assert asked.wait() == 130
     assert "ldpbeam: init was interrupted" in asked.said
@@ -57,7 +57,7 @@ def test_ctrl_c_ends_it_and_nothing_is_written(tmp_path: Path) -> None:
 
 def test_the_end_of_the_input_ends_it_too(tmp_path: Path) -> None:
     with terminal(ldpbeam("init", "--output", tmp_path / "study.yaml")) as asked:
-        asked.wait_until(lambda: "What is asked about" in asked.said)
+        asked.wait_until(lambda: "Attribute to estimate" in asked.said)
         asked.press(b"\x04")
         assert asked.wait() == 2
     assert "the input ended before all was answered; nothing is written" in asked.said

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,14 @@ from stream_messages import (
 )
 from stream_runs import Left, answers, closes, statistics_of, streaming
 
-from ldpbeam.statistics import counted
-from ldpbeam.times import rfc3339
-from ldpbeam.transforms.sources.journal import ended_at
+from ldpbeam.times import milliseconds, rfc3339
+from ldpbeam.transforms.state.journal import ended_at
+from ldpbeam.words import counted
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
 
-SIZE = 10 * MINUTE
+SIZE, DAY = 10 * MINUTE, 1440 * MINUTE
 STUDY = rides("size: 10m, allowed_lateness: 10m")
 #: So many random moments at which the stream is killed.
 KILLS = int(os.environ.get("LDPBEAM_TEST_KILLS", "2"))
@@ -47,28 +48,18 @@ def has_settled(left: Left) -> bool:
     return path.exists() and json.loads(path.read_text())["settled"] is not None
 
 
-def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_it(
-    kafka: Any, prism: str, batch_of: Any, tmp_path: Path
-) -> None:
+def killed_again_and_again(
+    kafka: Any, prism: str, folder: Path, study: str, messages: Sequence[Any], kills: int
+) -> tuple[int, Left]:
+    """The exit code and what is left of a run that reads messages, and is killed so many times."""
     topic = new_topic(kafka.address, PARTITIONS)
-    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 12_000), seed=1)
-    good = shuffled_within(by_time(one_by_one(sent)), 100, seed=2)
-    again = good[::100]
-    bad = [client.Outgoing(b"{", "application/json", 1)] * 50
-    messages: list[Any] = []
-    for place, message in enumerate(good):
-        messages.append(message)
-        if place % 100 == 0:
-            messages.append(again[place // 100])
-        if place % 480 == 0:
-            messages.append(bad[place // 480])
     options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "10m"]
-    draw = random.Random(KILLS)
-    parts = np.array_split(np.arange(len(messages)), KILLS + 1)
+    draw = random.Random(kills)
+    parts = np.array_split(np.arange(len(messages)), kills + 1)
     runs = set()
     for part in parts[:-1]:
         produce(kafka.address, topic, [messages[place] for place in part], PARTITIONS)
-        with streaming(tmp_path, STUDY, prism, *options) as stream:
+        with streaming(folder, study, prism, *options) as stream:
             stream.wait_until_said("^run .* reading ")
             runs.add(stream.left.run)
             # Some time after it has begun to read, whatever it does then.
@@ -77,17 +68,42 @@ def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_i
             signal.sigtimedwait([], draw.uniform(0, 3))
             stream.end(signal.SIGKILL)
     produce(kafka.address, topic, [messages[place] for place in parts[-1]], PARTITIONS)
-    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+    with streaming(folder, study, prism, *options, *IDLE) as stream:
         stream.wait_until_said("^run .* reading ")
         # It ends by itself, and has windows left to estimate.
         stream.wait_until(lambda: ended_at(str(stream.left.output), stream.left.run) is not None)
         code, left = stream.end(signal.SIGKILL), stream.left
     if code == -signal.SIGKILL:
-        with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
-            assert stream.wait() == 0, stream.said
+        with streaming(folder, study, prism, *options, *IDLE) as stream:
+            code, left = stream.wait(), stream.left
             runs.add(left.run)
-            left = stream.left
     assert runs == {left.run}
+    return code, left
+
+
+def mixed(good: Sequence[Any], bad: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """(good messages with one in 100 a second time and the bad ones among them, those of the second time)."""
+    again = list(good[::100])
+    messages: list[Any] = []
+    each = len(good) // len(bad)
+    for place, message in enumerate(good):
+        messages.append(message)
+        if place % 100 == 0:
+            messages.append(again[place // 100])
+        if place % each == each // 2 and place // each < len(bad):
+            messages.append(bad[place // each])
+    return messages, again
+
+
+def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_it(
+    kafka: Any, prism: str, batch_of: Any, tmp_path: Path
+) -> None:
+    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 12_000), seed=1)
+    good = shuffled_within(by_time(one_by_one(sent)), 100, seed=2)
+    bad = [client.Outgoing(b"{", "application/json", 1)] * 50
+    messages, again = mixed(good, bad)
+    code, left = killed_again_and_again(kafka, prism, tmp_path, STUDY, messages, KILLS)
+    assert code == 0
     assert left.accounting == {
         "in": len(messages),
         "used": len(good),
@@ -104,6 +120,47 @@ def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_i
     assert {s.complete for s in left.snapshots.values()} == {True}
     # A letter may be in two files; its place says that it is the same.
     assert len({(letter["file"], letter["position"]) for letter in left.dead_letters}) == len(bad)
+
+
+def test_a_killed_stream_refuses_reports_that_are_too_far_and_no_honest_one(
+    kafka: Any, prism: str, batch_of: Any, tmp_path: Path
+) -> None:
+    # Twenty windows on either side of the reports are open: more than theirs, however batches are cut.
+    study = STUDY.replace("most_open: 100000", "most_open: 120")
+    assert study != STUDY
+    honest = WEEK_AGO, WEEK_AGO + 12 * SIZE
+    sent = reports_of(STUDY, "people", evenly(honest[0], 12 * SIZE, 6_000), seed=1)
+    good = shuffled_within(by_time(one_by_one(sent)), 100, seed=2)
+    # Days away, and up to forty windows away: whether those are refused depends on what came with them.
+    days = [WEEK_AGO - 5 * DAY, WEEK_AGO + 2 * DAY]
+    far = one_by_one(reports_of(STUDY, "far", [*evenly(days[0], DAY, 25), *evenly(days[1], DAY, 25)], seed=3))
+    sides = [honest[0] - 40 * SIZE, honest[1]]
+    near = one_by_one(
+        reports_of(STUDY, "near", [time for side in sides for time in evenly(side, 40 * SIZE, 25)], seed=4)
+    )
+    bad = shuffled_within([*far, *near], 10**6, seed=5)
+    messages, again = mixed(good, bad)
+    code, left = killed_again_and_again(kafka, prism, tmp_path, study, messages, max(1, KILLS // 2))
+    assert code == 3
+    counts = left.accounting
+    assert counts["in"] == len(messages)
+    assert closes(counts)
+    assert (counts["dead_letters"], counts["duplicates"]) == (0, len(again))
+    assert counts["out_of_range"] == counts["too_far"]
+    assert len(far) <= counts["too_far"] <= len(bad)
+
+    def of_honest(there: Mapping[Any, Any]) -> dict[Any, Any]:
+        return {key: each for key, each in there.items() if honest[0] <= begin_of(key[1]) < honest[1]}
+
+    batch = batch_of(sent)
+    assert of_honest(left.statistics) == statistics_of(batch.snapshots)
+    assert of_honest(left.estimates) == answers(batch.estimates)
+    assert {s.complete for s in of_honest(left.snapshots).values()} == {True}
+
+
+def begin_of(window: Any) -> int:
+    """When the window of a statistic begins, which has both ends, or that of an estimate."""
+    return milliseconds(window) if isinstance(window, str) else int(window[0])
 
 
 def test_beyond_the_disorder_the_accounting_still_closes(kafka: Any, prism: str, tmp_path: Path) -> None:

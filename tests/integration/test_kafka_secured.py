@@ -17,7 +17,7 @@ from stream_runs import statistics_of, streaming
 from ldpbeam.errors import UserError
 from ldpbeam.inputs import kafka_brokers
 from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_of
-from ldpbeam.runners.flink import keys
+from ldpbeam.runners.flink import cluster_keys as keys
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow

@@ -39,7 +39,7 @@ from ldpbeam.schemas.outputs.checked import record_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.transforms.outputs.panes import estimate_id
-from ldpbeam.transforms.sources.journal import OpenWindow
+from ldpbeam.transforms.state.records import OpenWindow
 
 if TYPE_CHECKING:
     from pubsub_server import PubSubServer

@@ -91,7 +91,7 @@ def started(folder: Path, files: Sequence[Path], cluster: Cluster) -> Iterator[S
     study, output, log = folder / "study.yaml", folder / "output", folder / "said"
     study.write_text(STUDY)
     before = {job["jid"] for job in cluster.rest.jobs()}
-    command = [sys.executable, "-m", "ldpbeam.pipelines.main", "estimate", "--study", study]
+    command = [sys.executable, "-m", "ldpbeam.command_line.main", "estimate", "--study", study]
     command += ["--output", output, "--input", *files, *on(cluster)]
     with log.open("wb") as said:
         process = subprocess.Popen(list(map(str, command)), stdout=said, stderr=subprocess.STDOUT)

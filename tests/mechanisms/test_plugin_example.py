@@ -24,13 +24,14 @@ from ldpbeam import Attribute, ServiceVersion, build_mechanism
 from ldpbeam.domains import Domain
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.auto.dispatch import auto
+from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.estimators.frequencies import mle
 from ldpbeam.estimators.key_values.key_value import key_value
 from ldpbeam.fit import fit_tests
-from ldpbeam.intervals import Intervals, WantedIntervals
+from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import Mechanism
-from ldpbeam.populations import people_of
+from ldpbeam.planning.populations import people_of
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import Answers, tally
 
@@ -156,7 +157,7 @@ def test_the_installed_package_perturbs_and_estimates(tmp_path: Path) -> None:
     people = ["--attribute", "drink", "--input", "people.csv", "--value-column", "drink"]
     (tmp_path / "commands.py").write_text(
         "import json, sys\n"
-        "from ldpbeam.pipelines.main import main\n"
+        "from ldpbeam.command_line.main import main\n"
         "sys.exit(any(map(main, json.loads(sys.argv[1]))))\n"
     )
     perturb = ["perturb", *study, *people, "--output", "reports", "--seed", 3]

@@ -16,7 +16,6 @@ from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.domains import Vector
 from ldpbeam.estimators import Question, registered_estimators
 from ldpbeam.fit import fit_tests
-from ldpbeam.influence import influence
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals, explain
 from ldpbeam.mechanisms import (
@@ -28,6 +27,7 @@ from ldpbeam.mechanisms import (
     UnbiasedMechanism,
 )
 from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
+from ldpbeam.planning.influence import influence
 from ldpbeam.statistics import Answers, tally
 
 #: PCKV's estimators ask for padding, which is a base of several mechanisms.

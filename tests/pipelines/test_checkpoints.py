@@ -10,8 +10,9 @@ import pytest
 
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs import checkpoints
+from ldpbeam.runners import engines
 from ldpbeam.runners.flink.parts import FlinkError
-from ldpbeam.transforms.sources.journal import Journal
+from ldpbeam.transforms.state.journal import Journal
 
 EARLIER, LAST = "20260101T000000Z-1", "20260102T000000Z-2"
 
@@ -34,7 +35,7 @@ class Cluster:
 @pytest.fixture
 def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two runs, of which the last one has left checkpoints 9 and 10, and began an eleventh."""
-    monkeypatch.setattr(checkpoints, "Rest", Cluster)
+    monkeypatch.setattr(engines, "Rest", Cluster)
     monkeypatch.setattr(Cluster, "state", None)
     for run in (EARLIER, LAST):
         (tmp_path / "out" / "runs" / run).mkdir(parents=True)

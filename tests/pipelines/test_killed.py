@@ -25,7 +25,7 @@ START, HOUR = 1_795_132_800_000, 3_600_000
 SLOW = """
 import sys, time
 from apache_beam.io.filesystems import FileSystems
-from ldpbeam.pipelines.main import main
+from ldpbeam.command_line.main import main
 
 def slowed(name):
     real = getattr(FileSystems, name)

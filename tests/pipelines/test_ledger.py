@@ -14,9 +14,9 @@ from support.tallied import tallied
 
 import ldpbeam as ldp
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import Output
 from ldpbeam.pipelines.commands.ledger import ledger_command
 from ldpbeam.pipelines.estimates.ledger_files import write_ledger
-from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.snapshots import write_window

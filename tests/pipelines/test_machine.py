@@ -101,7 +101,7 @@ def test_a_disk_that_takes_no_more_is_one_line_and_no_half_output(
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 
     ran = subprocess.run(
-        [sys.executable, "-m", "ldpbeam.pipelines.main", *map(str, given)],
+        [sys.executable, "-m", "ldpbeam.command_line.main", *map(str, given)],
         preexec_fn=small_files,
         env={**os.environ, "TMPDIR": str(temporary)},
         capture_output=True,

@@ -28,10 +28,11 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports import counts
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import REASONS
-from ldpbeam.transforms.sources.journal import Journal, OpenWindow, ask_to_stop
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress
-from ldpbeam.transforms.windows import waiting
+from ldpbeam.transforms.state.journal import Journal, ask_to_stop
+from ldpbeam.transforms.state.records import OpenWindow
+from ldpbeam.transforms.windows import timers
 
 HOUR = 3_600_000
 #: An accounting of which every number is another one.
@@ -160,7 +161,11 @@ def watched(
     output = str(tmp_path)
     (tmp_path / "runs" / "r").mkdir(parents=True)
     job: Any = SimpleNamespace(
-        study=study, output=output, run="r", of_run=lambda name: f"{output}/runs/r/{name}"
+        study=study,
+        output=output,
+        run="r",
+        folder=f"{output}/runs/r",
+        of_run=lambda name: f"{output}/runs/r/{name}",
     )
     monkeypatch.setattr(state, "elapsed", lambda: 1_000_000)
     monkeypatch.setattr(state.reader, "progress", lambda run: Progress(10 * HOUR, 0, Lag(5_000), 999_000))
@@ -191,22 +196,23 @@ def test_a_window_is_open_until_its_lateness_has_passed(watched: Watched, tmp_pa
 def test_windows_that_wait_for_the_engine_are_told_and_are_no_reason_to_start_again(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A window of two partitions is one; a window that has not ended does not wait."""
+    """A window of two shards is one; a window that has not ended does not wait."""
     clock = [100.0]
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(waiting, "_set", {})
+    monkeypatch.setattr(timers.time, "monotonic", lambda: clock[0])
+    stop = timers.Stop("", "r")
+    monkeypatch.setattr(timers, "_set", {})
     answers = Answers()
     answers.watched = watched
     for state_of_window in (0, 1):
-        waiting.timer_is_set("r", "x", (9 * HOUR, 10 * HOUR), state_of_window)
-    waiting.timer_is_set("r", "x", (10 * HOUR, 11 * HOUR), 0)
+        timers.timer_is_set(stop, "x", (9 * HOUR, 10 * HOUR), state_of_window)
+    timers.timer_is_set(stop, "x", (10 * HOUR, 11 * HOUR), 0)
     assert (answers.to("/healthz").body, answers.to("/readyz").body) == (b"ok\n", b"ok\n")
-    clock[0] += waiting.PATIENCE_SECONDS
+    clock[0] += timers.PATIENCE_SECONDS
     well = answers.to("/healthz")
     assert (well.status, well.body) == (200, b"ok: 1 window waits for the engine\n")
     assert (answers.to("/readyz").status, watched.state().waiting_windows) == (503, 1)
     for state_of_window in (0, 1):
-        waiting.timer_fired("r", "x", (9 * HOUR, 10 * HOUR), state_of_window)
+        timers.timer_fired(stop, "x", (9 * HOUR, 10 * HOUR), state_of_window)
     assert (answers.to("/readyz").status, watched.state().waiting_windows) == (200, 0)
 
 

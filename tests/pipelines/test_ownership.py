@@ -9,8 +9,8 @@ import pytest
 from support.studies import SMALL
 
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import Output
 from ldpbeam.pipelines.runs import ownership
-from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, STREAMS, Sharing, owned, owner
 from ldpbeam.schemas.study.yaml_file import parse_study
 

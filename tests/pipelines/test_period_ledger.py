@@ -17,14 +17,15 @@ from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Price, Run, l
 import ldpbeam as ldp
 from ldpbeam.answers.periods import added_up
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import Output
 from ldpbeam.library.tables import decoded_batches
+from ldpbeam.over_time.received import Received, counted, distinct
+from ldpbeam.over_time.spent import PeriodSpent
 from ldpbeam.pipelines.commands import ledger
 from ldpbeam.pipelines.estimates import ledger_files
 from ldpbeam.pipelines.estimates.ledger_files import totals_of, write_periods
-from ldpbeam.pipelines.runs import received
-from ldpbeam.pipelines.runs.locks import locked
-from ldpbeam.pipelines.runs.output import Output
-from ldpbeam.pipelines.runs.received import (
+from ldpbeam.pipelines.runs import ledger_folder as received
+from ldpbeam.pipelines.runs.ledger_folder import (
     ReceivedFile,
     bring_streams_together,
     bring_together,
@@ -32,15 +33,14 @@ from ldpbeam.pipelines.runs.received import (
     keeping,
     ledger_key,
 )
-from ldpbeam.pipelines.runs.sums import read_sums, write_sums
-from ldpbeam.received import Received, counted, distinct
+from ldpbeam.pipelines.runs.ledger_sums import read_sums, write_sums
+from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.schemas.outputs.checked import fields_of
-from ldpbeam.schemas.outputs.received import as_batch
+from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.received import Keeping, WriteReceived
+from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.windows import EVERYTHING, Span
@@ -52,9 +52,9 @@ KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 def few_rows_at_once() -> Iterator[None]:
     """Files of many batches, which are added up in many parts, and sums that each run changes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ldpbeam.pipelines.runs.sums.MOST_READ", math.inf)
-        patch.setattr("ldpbeam.pipelines.runs.received.ROWS_AT_ONCE", 8)
-        patch.setattr("ldpbeam.schemas.outputs.received.BATCH_ROWS", 4)
+        patch.setattr("ldpbeam.pipelines.runs.ledger_sums.MOST_READ", math.inf)
+        patch.setattr("ldpbeam.pipelines.runs.ledger_folder.ROWS_AT_ONCE", 8)
+        patch.setattr("ldpbeam.schemas.outputs.ledger_format.BATCH_ROWS", 4)
         yield
 
 
@@ -272,13 +272,20 @@ def test_the_files_of_a_ledger_are_read_while_no_scheduled_run_moves_its_own(
     assert ["another run is writing there now" in other for other in others] == [True, True]
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    keep(tmp_path, Run([report(("x", "web"), 1, 0, 1, "n")]))
-    path = next((tmp_path / "ledger").iterdir())
-    for data in (b"", b"ARROW1", path.read_bytes()[:-20], b"x" * 500):
+@pytest.mark.parametrize("name", ["sums.arrow", "received-all.arrow"])
+def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, name: str) -> None:
+    keep(tmp_path, Run([report(("x", "web"), user, 0, 1, "n") for user in range(30)]))
+    path = tmp_path / "ledger" / name
+    whole, wanted = path.read_bytes(), ledger_of(tmp_path)
+    if name != "sums.arrow":
+        (tmp_path / "ledger" / "sums.arrow").unlink()
+    for data in (b"", b"ARROW1", whole[:-20], b"x" * 500, whole.replace(b'"rows": 3', b'"rows": 2')):
         path.write_bytes(data)
-        with pytest.raises(UserError, match=r"received-all\.arrow: this is not a file of a ledger"):
-            files_of([str(tmp_path)])
+        with pytest.raises(UserError, match=f"{name}: damaged, or not what was written .*: .*delete it"):
+            ledger_of(tmp_path)
+    if name == "sums.arrow":
+        path.unlink()
+        assert ledger_of(tmp_path) == wanted
 
 
 def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none(

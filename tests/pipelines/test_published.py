@@ -23,7 +23,7 @@ import ldpbeam as ldp
 from ldpbeam.answers.published import Size, chosen, smallest, warnings_of
 from ldpbeam.beam import solve_windows
 from ldpbeam.beam.solve_windows import Solve, SolveWindow
-from ldpbeam.pipelines.runs.output import Output
+from ldpbeam.folders.output import Output
 from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
@@ -32,7 +32,8 @@ from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, WriteSnapshots
 from ldpbeam.transforms.reports.batches import Arrival, tagged
 from ldpbeam.transforms.sources import arrivals
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.journal import Incomplete, ask_to_stop
+from ldpbeam.transforms.state.journal import ask_to_stop
+from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.split import Split
 from ldpbeam.windows import MOST_OPEN, Span

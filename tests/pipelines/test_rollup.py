@@ -19,8 +19,8 @@ from support.tallied import tallied
 
 from ldpbeam import merge
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import Output
 from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
-from ldpbeam.pipelines.runs.output import Output
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.pipelines.estimates.read import read_results
+from ldpbeam.folders.read import read_results
 from ldpbeam.schemas.outputs.tables import ESTIMATES, SCHEMAS, SHARES, estimate_rows, share_rows
 
 KINDS = ("batch", "scheduled", "rollup", "stream")

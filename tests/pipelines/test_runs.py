@@ -14,8 +14,8 @@ from support.output_folders import contents
 
 from ldpbeam import tally
 from ldpbeam.errors import UserError
+from ldpbeam.folders.written import sweep
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.output import sweep
 from ldpbeam.pipelines.runs.stream_runs import (
     incomplete_windows,
     owned_by_stream,
@@ -29,9 +29,11 @@ from ldpbeam.statistics import Answers
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow, ask_to_stop, asked_to_stop
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.reading import ReadingOptions
+from ldpbeam.transforms.state.journal import Journal, ask_to_stop, asked_to_stop
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 
 HOUR = 3_600_000
 TEXT = """\
@@ -54,7 +56,9 @@ STUDY = parse_study(TEXT)
 
 def job(output: Path | str, run: str = "run-1", study: Study = STUDY, **others: Any) -> StreamJob:
     feed = FolderFeed(("in/*",), Columns(), "", ())
-    return StreamJob(study=study, output=str(output), run=run, feed=feed, disorder=0, partitions=1, **others)
+    return StreamJob(
+        study=study, output=str(output), run=run, feed=feed, reading=ReadingOptions(0), shards=1, **others
+    )
 
 
 def claim_for_stream(own: StreamJob) -> None:

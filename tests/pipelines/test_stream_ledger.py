@@ -11,24 +11,25 @@ import pytest
 from support.ledger_model import PRICES, STUDY, report
 from support.waiting import wait_until
 
+from ldpbeam.folders.read import read_periods
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.estimates import stream_ledger
-from ldpbeam.pipelines.estimates.read import read_periods
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.received import files_of
+from ldpbeam.pipelines.runs.ledger_folder import files_of
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
-from ldpbeam.schemas.outputs.received import as_batch
-from ldpbeam.transforms.outputs.received import WriteReceived
+from ldpbeam.schemas.outputs.ledger_format import as_batch
+from ldpbeam.transforms.outputs.ledger_parts import WriteReceived
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
+from ldpbeam.transforms.sources.reading import ReadingOptions
 
 KEY = b"k" * 32
 
 
 def stream_in(folder: Path) -> StreamJob:
-    feed = cast(Any, SimpleNamespace(name="files"))
+    feed = cast(Any, SimpleNamespace(name="files", about={}))
     run = "20261120T100000Z-00000000"
-    return StreamJob(STUDY, str(folder), run, feed=feed, disorder=0, partitions=1, ledger_key=KEY)
+    return StreamJob(STUDY, str(folder), run, feed=feed, reading=ReadingOptions(0), shards=1, ledger_key=KEY)
 
 
 def receive(job: StreamJob, hour: int) -> None:

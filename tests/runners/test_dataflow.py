@@ -21,8 +21,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.runners import dataflow
+from ldpbeam.runners.engines import EngineRequest, engine_of
 
 PLACE = ("project", "europe-west1", "gs://bucket/tmp")
 

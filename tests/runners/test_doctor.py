@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
-from ldpbeam.pipelines.commands import doctor
+from ldpbeam.runners import doctor
 from ldpbeam.runners.flink import parts
 from ldpbeam.runners.flink.rest import Rest
 

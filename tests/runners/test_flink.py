@@ -23,13 +23,13 @@ from apache_beam.options.pipeline_options import (
 )
 from support.waiting import wait_until
 
+from ldpbeam.command_line.arguments import Parser
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.commands.options import engine_request
-from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
-from ldpbeam.pipelines.options.arguments import Parser
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import flink
-from ldpbeam.runners.flink import cluster, keys, parts, processes, settings
+from ldpbeam.runners.engines import EngineRequest, engine_of, engine_request
+from ldpbeam.runners.flink import cluster, parts, processes, settings
+from ldpbeam.runners.flink import cluster_keys as keys
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Records, Rest
 from ldpbeam.runners.names import FLINK

@@ -25,10 +25,10 @@ from apache_beam.options.pipeline_options import (
     PipelineOptions,
 )
 
+from ldpbeam.command_line.catalogue import COMMANDS
+from ldpbeam.command_line.main import main
 from ldpbeam.pipelines.commands import estimate as estimate_command
 from ldpbeam.pipelines.commands import stream as stream_command
-from ldpbeam.pipelines.main import main
-from ldpbeam.pipelines.options.catalogue import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 RUNNERS = ROOT / "runners"

@@ -15,8 +15,8 @@ import pytest
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.graphs.engines import EngineRequest, engine_of
 from ldpbeam.runners.cache import CACHE
+from ldpbeam.runners.engines import EngineRequest, engine_of
 from ldpbeam.runners.prism import build, find
 from ldpbeam.runners.prism import wheel as wheels
 

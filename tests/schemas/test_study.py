@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ldpbeam import Attribute, Categories, Numeric
+from ldpbeam.errors import StudyError
 from ldpbeam.schemas.study import models
 from ldpbeam.schemas.study.compile import compile_study
 from ldpbeam.schemas.study.models import StudyModel
 from ldpbeam.schemas.study.times import Duration, Time
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration
 
@@ -137,6 +138,10 @@ def test_a_comment_changes_no_fingerprint_and_an_estimates_name_only_the_studys(
     assert renamed.attribute("minutes").fingerprint == plain.attribute("minutes").fingerprint
     assert commented.fingerprint == plain.fingerprint != renamed.fingerprint
     assert re.fullmatch("[0-9a-f]{32}", plain.fingerprint)
+
+
+def test_a_study_that_says_its_format_is_the_same_study(commute_text: str) -> None:
+    assert parse_study(f"format: 1\n{commute_text}") == parse_study(commute_text)
 
 
 @pytest.mark.parametrize("versions", [TAXI, BY_FIELD, BY_TIME], ids=["plain", "by field", "by time"])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
+from ldpbeam.errors import StudyError
+from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 
 TAXI = "{mechanism: piecewise, epsilon: 0.5}"
 ULE = "{estimator: ule}"
@@ -52,6 +53,10 @@ BY_APP = "version_field: app, "
 
 #: What is changed in a good study, where that stands, and what is said of it.
 MISTAKES = [
+    # the format, before all that a later one may have
+    ("study: commute", "study: commute\nformat: 2\nqqqqq: 1", "2: format", "this must be 1; a later version"),
+    ("study: commute", "study: commute\nformat: '1'", "2: format", "update ldpbeam, found '1'"),
+    ("study: commute", "study: commute\nformat: true", "2: format", "this must be 1"),
     # keys
     ("buckets:", "bucket:", "5: attributes.minutes.bucket", "unknown key; did you mean 'buckets'?"),
     ("windows:", "window:", "14: window", "unknown key; did you mean 'windows'?"),

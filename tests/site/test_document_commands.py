@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.main import main
-from ldpbeam.pipelines.options.catalogue import COMMANDS
+from ldpbeam.command_line.catalogue import COMMANDS
+from ldpbeam.command_line.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -33,7 +33,7 @@ NOT_RUN = {
     "gs://": "needs a bucket of Google Cloud",
     "host:8081": "needs a Flink cluster",
     "localhost:9092": "needs a Kafka broker; tests/integration/test_kafka.py runs streams with one",
-    "ldpbeam evaluate": "takes minutes; tests/pipelines/test_evaluate.py runs smaller ones",
+    "ldpbeam evaluate": "takes minutes; tests/planning/test_evaluate.py runs smaller ones",
     "$((": "is the body of a loop; the same command with times runs at the top of its page",
 }
 #: The pages whose Python is only compiled here, and why.

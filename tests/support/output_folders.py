@@ -14,9 +14,9 @@ import ldpbeam as ldp
 from ldpbeam import tally
 from ldpbeam.beam.solve_windows import SolveWindow
 from ldpbeam.fit.spending import Spending
+from ldpbeam.folders.output import FIT_FOLDER
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.output import FIT_FOLDER
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns
@@ -25,7 +25,8 @@ from ldpbeam.statistics import Answers
 from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.journal import Incomplete, OpenWindow
+from ldpbeam.transforms.sources.reading import ReadingOptions
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 HOUR = 3_600_000
@@ -133,7 +134,13 @@ def stream_folder(folder: Path) -> Path:
         left = Incomplete(frozenset({OpenWindow("x", *windows[1])} if run == "run-2" else ()))
         feed = FolderFeed(("in/*",), Columns(), "", ())
         job = StreamJob(
-            study=study, output=str(folder), run=run, feed=feed, disorder=0, partitions=1, incomplete=left
+            study=study,
+            output=str(folder),
+            run=run,
+            feed=feed,
+            reading=ReadingOptions(0),
+            shards=1,
+            incomplete=left,
         )
         with owned_by_stream(job):
             statistics, solver = WritePaneStatistics(study, job.output, job.run, left), SolveWindow(study)

@@ -32,8 +32,8 @@ from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
-from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.panes import Panes
+from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from support.pane_reports import times_of
 from support.pane_scripts import SECOND, Scenario, Step
@@ -90,7 +90,7 @@ def _taken(run: int) -> Streamed:
 def stream(
     study: Study,
     script: Iterable[Step],
-    partitions: int,
+    shards: int,
     engine: Callable[[], beam.Pipeline],
     marked: bool = True,
 ) -> Streamed:
@@ -99,7 +99,7 @@ def stream(
     Args:
         study: the study.
         script: the source.
-        partitions: of users.
+        shards: of users.
         engine: makes the pipeline.
         marked: whether batches carry the watermark of their source.
     """
@@ -114,7 +114,7 @@ def stream(
     source.advance_watermark_to_infinity()
     assert study.windows is not None
     with engine() as pipeline:
-        gains, counts = pipeline | source | FoldStream(study, partitions)
+        gains, counts = pipeline | source | FoldStream(study, shards)
         _ = gains | Panes(study) | "GivePanes" >> beam.Map(_give, run, "panes")
         _ = counts | "GiveCounts" >> beam.Map(_give, run, "counts")
     return _taken(run)
@@ -130,7 +130,7 @@ def _at_its_earliest(batch: pa.RecordBatch, mark: dict[bytes, bytes]) -> Timesta
 
 
 def in_batch(
-    study: Study, batches: Sequence[pa.RecordBatch], partitions: int = 4, spill: str | None = None
+    study: Study, batches: Sequence[pa.RecordBatch], shards: int = 4, spill: str | None = None
 ) -> Streamed:
     """What the stages of a batch run make of reports, wired as in ``BatchStatistics``."""
     run = next(_runs)
@@ -138,10 +138,10 @@ def in_batch(
         reports = (pipeline | beam.Create(list(batches)),)
         counts = []
         if study.duplicates == "drop":
-            plain, first, repeats = reports[0] | DropDuplicateIds(study, partitions, spill)
+            plain, first, repeats = reports[0] | DropDuplicateIds(study, shards, spill)
             reports = plain, first
             counts.append(repeats)
-        statistics, folded = reports | FoldBatch(study, partitions, spill=spill)
+        statistics, folded = reports | FoldBatch(study, shards, spill=spill)
         _ = statistics | Aggregate(study) | "GivePanes" >> beam.Map(_give, run, "panes")
         _ = (*counts, folded) | beam.Flatten() | "GiveCounts" >> beam.Map(_give, run, "counts")
     return _taken(run)
@@ -228,4 +228,4 @@ def without_pane(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_scenario(scenario: Scenario, engine: Callable[[], beam.Pipeline]) -> Streamed:
     """What a stream says as a scenario's script runs on an engine."""
-    return stream(scenario.study, scenario.script, scenario.partitions, engine, scenario.marked)
+    return stream(scenario.study, scenario.script, scenario.shards, engine, scenario.marked)

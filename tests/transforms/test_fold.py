@@ -28,8 +28,8 @@ from ldpbeam.transforms.windows import groups
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up
-from ldpbeam.transforms.windows.keys import PieceKey
 from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import FoldPieces, Split
 from ldpbeam.transforms.windows.unbounded import FoldStream, FoldWindow
 from ldpbeam.windows import EVERYTHING, REMEMBERED_WINDOWS, Bounds, Span

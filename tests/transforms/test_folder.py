@@ -77,7 +77,7 @@ class Watching:
         own = self.output / "runs" / run
         own.mkdir(parents=True, exist_ok=True)
         given = tuple(patterns) or (str(self.path / "*"),)
-        return FolderFeed(given, Columns(), str(own), done_before(str(self.output), "runs")).open()
+        return FolderFeed(given, Columns(), str(own), done_before(str(self.output))).open()
 
 
 @pytest.fixture
@@ -162,10 +162,10 @@ def test_it_is_silent_since_the_last_look_that_brought_no_file(
     opened = watching.open()
     for _ in range(2):
         assert opened.take() is not None
-        assert opened.silent is None
+        assert opened.state.silences[0] is None
     for look in (20, 30):
         assert opened.take() is None
-        assert opened.silent == look
+        assert opened.state.silences[0] == look
 
 
 def test_the_oldest_file_that_waits_is_known(watching: Watching) -> None:
@@ -389,8 +389,8 @@ def test_what_is_done_stands_in_a_file_of_the_run_that_is_replaced(watching: Wat
 
 
 def test_an_output_folder_without_runs_has_nothing_done(tmp_path: Path) -> None:
-    assert done_before(str(tmp_path / "none"), "runs") == ()
-    assert done_before(str(tmp_path), "runs") == ()
+    assert done_before(str(tmp_path / "none")) == ()
+    assert done_before(str(tmp_path)) == ()
 
 
 def test_patterns_that_cannot_be_looked_at_end_it(

@@ -15,7 +15,7 @@ from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.windows import groups as stage
 from ldpbeam.transforms.windows.combine import SIDE_BY_SIDE, CombineGroups
 from ldpbeam.transforms.windows.groups import Accumulator, GroupStatistics
-from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 
 TEXT = """
 study: aggregate

@@ -15,10 +15,10 @@ from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.outputs import kafka as published
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.sources import kafka_span
-from ldpbeam.transforms.sources.feeds import Offsets
 from ldpbeam.transforms.sources.kafka import message_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
+from ldpbeam.transforms.state.records import Offsets
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 

@@ -27,7 +27,7 @@ from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, without_origin
 from ldpbeam.transforms.windows import unbounded
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import Span
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from ldpbeam.transforms.sources.claims import Claims
 from ldpbeam.transforms.sources.partitions import Watermarks
+from ldpbeam.transforms.state.records import Claims
 
 SECOND, HOUR, YEAR = 1_000, 3_600_000, 365 * 86_400_000
 #: The clock when a test begins, and the disorder.

@@ -16,7 +16,7 @@ from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.windows import unbounded
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.unbounded import FoldStream
 
 STUDY = parse_study(

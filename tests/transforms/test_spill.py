@@ -12,7 +12,7 @@ from support.pane_runs import in_batch
 
 from ldpbeam.errors import machine_problem
 from ldpbeam.transforms.windows import shuffle
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.shuffle import Place, Spill, _read_back
 
 KEY = PieceKey("x", 0, None)

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,9 +22,8 @@ from apache_beam.utils.timestamp import Timestamp
 from support.keyed_state import Key
 
 from ldpbeam.transforms.outputs import accounting, dead_letters
-from ldpbeam.transforms.outputs.accounting import Recounting, WriteRunningAccounting
+from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
-from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
 from ldpbeam.transforms.reports.counts import (
@@ -36,8 +36,10 @@ from ldpbeam.transforms.reports.counts import (
 )
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
-from ldpbeam.transforms.sources.journal import Journal
 from ldpbeam.transforms.sources.watermark import LAST
+from ldpbeam.transforms.state.counted import RunningAccounting
+from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, Kind, run_folder
+from ldpbeam.transforms.state.journal import Journal
 from ldpbeam.windows import Windows
 
 #: Counts as stages give them: a late report that takes another's place makes one used report a duplicate.
@@ -64,26 +66,25 @@ def run(source: test_stream.TestStream, transform: beam.PTransform) -> None:
         _ = pipeline | source | transform
 
 
-def run_counts(path: Path) -> None:
+def run_counts(folder: Path) -> None:
     source = test_stream.TestStream()
     for second, bundle in enumerate(COUNTS):
         source.advance_watermark_to(10 * second)
         source.add_elements([TimestampedValue(count, 10 * second + 5) for count in bundle])
     source.advance_watermark_to_infinity()
-    run(source, WriteRunningAccounting(str(path)))
+    run(source, WriteRunningAccounting(str(folder), "run"))
 
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What is written of the accounting, in order."""
     found: list[dict[str, Any]] = []
-    write = accounting.write_bytes
 
-    def take_down(path: str, data: bytes) -> None:
-        found.append(json.loads(data))
-        write(path, data)
+    def take_down(content: dict[str, Any]) -> dict[str, Any]:
+        found.append(content)
+        return content
 
-    monkeypatch.setattr(accounting, "write_bytes", take_down)
+    monkeypatch.setattr(accounting, "ACCOUNTING", replace(ACCOUNTING, to_json=take_down))
     return found
 
 
@@ -91,8 +92,8 @@ def test_the_accounting_adds_up_all_counts_while_they_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: list[dict[str, Any]]
 ) -> None:
     monkeypatch.setattr(accounting, "ACCOUNTING_SECONDS", 0.0)
-    run_counts(tmp_path / "run" / "accounting.json")
-    assert json.loads((tmp_path / "run" / "accounting.json").read_text()) == ADDED_UP
+    run_counts(tmp_path)
+    assert json.loads((tmp_path / "runs" / "run" / "accounting.json").read_text()) == ADDED_UP
     assert [one["in"] for one in written] == sorted(one["in"] for one in written)
     assert {5, 9, 10} <= {one["in"] for one in written}
     assert written[0] == {
@@ -103,7 +104,7 @@ def test_the_accounting_adds_up_all_counts_while_they_grow(
         "damaged_files": 0,
         "dead_letters_by_reason": {"not_json": 2},
     }
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["accounting.json"]
+    assert [path.name for path in (tmp_path / "runs" / "run").iterdir()] == ["accounting.json"]
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_the_accounting_is_written_now_and_then_and_at_the_end(
     tmp_path: Path, written: list[dict[str, Any]], seconds: SimpleNamespace
 ) -> None:
     # By hand: the engine of this process copies the function for each bundle, and others keep it.
-    key = Key(accounting._AddUp(str(tmp_path / "accounting.json"), None), "")
+    key = Key(accounting._AddUp(str(tmp_path), "run", None), "")
     for now, so_far in ((1000.0, [1]), (1000.999, [1]), (1001.0, [1, 3]), (1001.5, [1, 3])):
         key.timers.pop("soon", None)
         seconds.now = now
@@ -142,12 +143,15 @@ WINDOWS = Windows(10, 10)
 
 def recounted(folder: Path) -> tuple[Key, Callable[[], RunningAccounting]]:
     """The accounting of a run that may be killed, and what its file holds."""
-    path = folder / "counted.json"
-    path.write_bytes(RunningAccounting(Counter(used=5), {0: 100}).to_json())
-    recounting = Recounting(str(path), WINDOWS, str(folder), "r")
-    return Key(accounting._AddUp(str(folder / "accounting.json"), recounting), ""), (
-        lambda: RunningAccounting.of_json(path.read_bytes())
-    )
+    own = run_folder(str(folder), "r")
+    COUNTED.write(own, RunningAccounting(Counter(used=5), {0: 100}))
+
+    def file() -> RunningAccounting:
+        counted = COUNTED.read(own)
+        assert counted is not None
+        return counted
+
+    return Key(accounting._AddUp(str(folder), "r", WINDOWS), ""), file
 
 
 def used_in(*starts: int) -> bytes:
@@ -174,6 +178,22 @@ def test_counts_of_a_window_are_final_in_the_file_when_its_timer_has_fired(
     key.timers["due"] = LAST
     key.fire("due")
     assert (file().final, file().settled, file().ended) == ({USED: 8}, 32, True)
+
+
+def test_the_counts_that_are_final_are_in_their_file_before_the_accounting(
+    tmp_path: Path, seconds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, _ = recounted(tmp_path)
+    order: list[str] = []
+    write = Kind._write
+
+    def note(kind: Kind[Any], path: str, value: Any) -> None:
+        write(kind, path, value)
+        order.append(kind.name)
+
+    monkeypatch.setattr(Kind, "_write", note)
+    key.come(used_in(10))
+    assert order == ["counted.json", "accounting.json"]
 
 
 def test_a_window_that_had_not_begun_at_the_end_is_not_settled(

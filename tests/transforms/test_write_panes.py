@@ -33,7 +33,8 @@ from ldpbeam.transforms.outputs.panes import (
     pane_line,
 )
 from ldpbeam.transforms.reports.counts import COUNTS, NOT_BEGUN
-from ldpbeam.transforms.sources.journal import Incomplete, Journal, OpenWindow
+from ldpbeam.transforms.state.journal import Journal
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 
 SECOND = 1000
 FIRST_WINDOW, SECOND_WINDOW = (0, 10 * SECOND), (10 * SECOND, 20 * SECOND)

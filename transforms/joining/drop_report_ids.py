@@ -15,7 +15,7 @@ from ldpbeam.transforms.joining.report_ids import by_report_id, compared, first_
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows.cut import Pieces
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.shuffle import GroupPieces
 
 _IDENTIFIED = "identified"
@@ -25,19 +25,19 @@ _IDENTIFIED = "identified"
 class DropDuplicateIds(beam.PTransform):
     """Drop a user's duplicates by report id from batches of a channel, over all windows.
 
-    Reports without an id are not shuffled. Reports with one are shuffled by partition of their ids. Where
-    several reports of a user count, all are shuffled by partition of users; others are dropped.
+    Reports without an id are not shuffled. Reports with one are shuffled by shard of their ids. Where
+    several reports of a user count, all are shuffled by shard of users; others are dropped.
 
     Gives batches of the reports without an id, batches of those with one, and counts of the duplicates.
 
     Attributes:
         study: the study.
-        partitions: the number of partitions of report ids, or of users.
-        spill: as of :class:`GroupPieces`.
+        shards: the number of shards of report ids, or of users.
+        spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study
-    partitions: int
+    shards: int
     spill: str | None = None
 
     def expand(
@@ -53,7 +53,7 @@ class DropDuplicateIds(beam.PTransform):
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
         column = "report_id" if alike.most is None else "user"
-        by_id = Pieces(None, self.partitions, column=column, alike=alike)
+        by_id = Pieces(None, self.shards, column=column, alike=alike)
         grouped, counts = (parted[_IDENTIFIED],) | "GroupReportIds" >> GroupPieces(by_id, self.spill)
         first = grouped | "FirstOfReportIds" >> beam.FlatMap(_first_of_report_ids, self.study).with_outputs(
             COUNTS, main="first"

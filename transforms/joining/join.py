@@ -68,7 +68,7 @@ def join(
         batches: every report of these users in the window, in any order.
         counted_until: event time in epoch milliseconds; later reports are joined, but a later window counts
             them.
-        most_groups: how many groups have rows of their own, as of :func:`at_most_groups`.
+        most_groups: how many groups have rows of their own (:func:`at_most_groups`).
         size: the size of the windows that the reports lie in, if in several. A report of each user, service
             and window is then kept, and a row has all that its user sent.
 
@@ -133,7 +133,7 @@ def ranks_of(codes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 def without_join(
     batch: pa.RecordBatch, attribute: Attribute, most_groups: int = MOST_GROUPS
 ) -> Iterator[UserReports]:
-    """The reports of a batch without a join, split by group; ``most_groups`` is as of :func:`join`."""
+    """The reports of a batch without a join, split by group; ``most_groups`` is that of :func:`join`."""
     codes, names = codes_of(column_or_nulls([batch], "group", pa.string()))
     every = np.ones(len(codes), dtype=np.bool_)
     codes, names = at_most_groups(codes, every, names, most_groups)

@@ -284,18 +284,18 @@ def filtered(batches: Sequence[pa.RecordBatch], rows: NDArray[np.bool_]) -> list
     return [batch.filter(pa.array(part)) for batch, part in zip(batches, parts, strict=True) if part.any()]
 
 
-#: A partition with more reports than this is compared in parts.
+#: A shard with more reports than this is compared in parts.
 PART_REPORTS = 2**21
 
 
 def in_parts(pieces: Iterable[pa.RecordBatch], alike: Alike) -> Iterator[tuple[list[pa.RecordBatch], int]]:
     """(some of the reports, how many were left out as :func:`can_be_kept` does) until there are no more.
 
-    Reports with equal values in the columns of ``alike`` are in one part. So the memory of a partition grows
+    Reports with equal values in the columns of ``alike`` are in one part. So the memory of a shard grows
     neither with its reports nor with those of one user.
 
     Args:
-        pieces: the reports of a partition; they are read once for each part.
+        pieces: the reports of a shard; they are read once for each part.
         alike: which reports are compared.
     """
     pieces = pieces if hasattr(pieces, "reports") else list(pieces)
@@ -328,7 +328,7 @@ def _reports_in(pieces: Iterable[pa.RecordBatch]) -> int:
 def concatenated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Concatenate the batches that have the same channel and schema.
 
-    The batches are pieces, one per bundle and partition. Cut further as they are, each would fall apart into
+    The batches are pieces, one per bundle and shard. Cut further as they are, each would fall apart into
     single reports.
     """
     alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}

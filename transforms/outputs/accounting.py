@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -23,11 +22,12 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.transforms.outputs.running import RunningAccounting
 from ldpbeam.transforms.reports.counts import NOT_BEGUN, accounting, without_origin
-from ldpbeam.transforms.sources.journal import stopped_at
 from ldpbeam.transforms.sources.watermark import LAST, timestamp
-from ldpbeam.transforms.storage import make_folder, open_raw, write_bytes
+from ldpbeam.transforms.state.counted import RunningAccounting
+from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, run_folder
+from ldpbeam.transforms.state.journal import stopped_at
+from ldpbeam.transforms.storage import make_folder, split, write_json
 from ldpbeam.windows import FAR, Windows
 
 #: The fewest seconds between two writes of a stream's accounting; it is also written at the end.
@@ -36,8 +36,8 @@ ACCOUNTING_SECONDS = 1.0
 
 def write_accounting(path: str, counts: Iterable[tuple[str, int]] = ()) -> str:
     """Add up counts, write their accounting to a file, and return its path; without counts all are 0."""
-    make_folder(FileSystems.split(path)[0])
-    write_bytes(path, json.dumps(accounting(counts), indent=2).encode() + b"\n")
+    make_folder(split(path)[0])
+    write_json(path, accounting(counts))
     return path
 
 
@@ -59,58 +59,26 @@ class WriteAccounting(beam.PTransform):
         )
 
 
-@dataclass(frozen=True)
-class Recounting:
-    """How the accounting of a stream is kept that a later process continues.
-
-    Attributes:
-        path: the file of the :class:`RunningAccounting`, which is there before the process begins.
-        windows: the windows of the study.
-        output: the output folder.
-        run: the name of the run, which may be asked to stop.
-    """
-
-    path: str
-    windows: Windows
-    output: str
-    run: str
-
-    def begun(self) -> RunningAccounting:
-        """What the process begins with."""
-        with open_raw(self.path) as stream:
-            return RunningAccounting.of_json(stream.read())
-
-    def settle(self, total: RunningAccounting, time: int) -> None:
-        """Settle the windows that have closed by an event time; none whose timer only a stop has fired.
-
-        Windows that had not begun stay open: else the next process would find all their reports late.
-        """
-        begun = (window for window, counts in total.open.items() if not counts[NOT_BEGUN])
-        last = max(map(self.windows.settles, begun), default=None)
-        stopped = stopped_at(self.output, self.run)
-        if last is not None and (stopped is None or min(time, last) <= stopped):
-            total.settle(self.windows, min(time, last))
-
-
 @dataclass(eq=False)
 class WriteRunningAccounting(beam.PTransform):
     """Add up the counts of all stages of a stream in one JSON file, which is replaced as they grow.
 
     Attributes:
-        path: the file.
-        recounting: how a later process continues it; None if none does.
+        output: the output folder.
+        run: the name of the run.
+        windows: the windows of the study, if a later process continues the accounting; else None.
     """
 
-    path: str
-    recounting: Recounting | None = None
+    output: str
+    run: str
+    windows: Windows | None = None
 
     def expand(self, counts: beam.PCollection[tuple[str, int]]) -> beam.PCollection[None]:
         """Add up the counts of each bundle, then those of all bundles in one state."""
-        add_up = _AddUp(self.path, self.recounting)
+        add_up, sums = _AddUp(self.output, self.run, self.windows), _SumOfBundle(self.windows is not None)
         return (
             counts
-            | "SumOfBundle"
-            >> beam.ParDo(_SumOfBundle(self.recounting is not None)).with_output_types(tuple[str, bytes])
+            | "SumOfBundle" >> beam.ParDo(sums).with_output_types(tuple[str, bytes])
             | "WriteAccounting" >> beam.ParDo(add_up).with_input_types(tuple[str, bytes])
         )
 
@@ -147,9 +115,11 @@ class _AddUp(beam.DoFn):
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
     END = TimerSpec("end", TimeDomain.WATERMARK)
 
-    def __init__(self, path: str, recounting: Recounting | None) -> None:
-        self.path = path
-        self.recounting = recounting
+    def __init__(self, output: str, run: str, windows: Windows | None) -> None:
+        self.output = output
+        self.run = run
+        self.folder = run_folder(output, run)
+        self.windows = windows
         self._written = 0.0
 
     def process(
@@ -199,24 +169,36 @@ class _AddUp(beam.DoFn):
 
     def _add_up(self, new: Any, total: Any, due: RuntimeTimer | None, reached: int | None = None) -> None:
         """Add up what has come, settle the windows that an event time has reached, and write the files."""
-        encoded, recounting = total.read(), self.recounting
+        encoded, windows = total.read(), self.windows
+        # What an earlier process has counted is in the file before this one begins.
+        begun = COUNTED.read(self.folder) if windows is not None and encoded is None else None
+        now = begun or RunningAccounting()
         if encoded is not None:
-            now = RunningAccounting.of_json(encoded)
-        else:
-            now = RunningAccounting() if recounting is None else recounting.begun()
+            now = RunningAccounting.of_json(json.loads(encoded))
         for counts in new.read():
             now.add(json.loads(counts))
         new.clear()
         # Engines may fire the other timers after that of the end.
         now.ended = now.ended or due is None
-        if recounting is not None:
+        if windows is not None:
             if reached is not None:
-                recounting.settle(now, reached)
-            following = min(map(recounting.windows.settles, now.open), default=None)
+                self._settle(now, windows, reached)
+            following = min(map(windows.settles, now.open), default=None)
             # After a stop, windows may be open whose time has passed: a timer for them would fire at once.
             if due is not None and following is not None and (reached is None or following > reached):
                 due.set(min(LAST, timestamp(following)))
-            write_bytes(recounting.path, now.final_only().to_json() + b"\n")
-        total.write(now.to_json())
-        write_accounting(self.path, now.counts())
+            COUNTED.write(self.folder, now.final_only())
+        total.write(json.dumps(now.to_json()).encode())
+        ACCOUNTING.write(self.folder, accounting(now.counts()))
         self._written = time.monotonic()
+
+    def _settle(self, total: RunningAccounting, windows: Windows, time: int) -> None:
+        """Settle the windows that have closed by an event time; none whose timer only a stop has fired.
+
+        Windows that had not begun stay open: else the next process would find all their reports late.
+        """
+        begun = (window for window, counts in total.open.items() if not counts[NOT_BEGUN])
+        last = max(map(windows.settles, begun), default=None)
+        stopped = stopped_at(self.output, self.run)
+        if last is not None and (stopped is None or min(time, last) <= stopped):
+            total.settle(windows, min(time, last))

@@ -8,10 +8,16 @@ from datetime import UTC, datetime
 from ldpbeam.times import milliseconds
 from ldpbeam.windows import Bounds
 
+#: The folder with a folder of each run, where runs share an output folder.
+RUNS = "runs"
+#: What a run is, in its own folder and in the output folder; and what became of its reports.
+RUN, ACCOUNTING = "run.json", "accounting.json"
 #: The folder of files of statistics.
 STATISTICS = "statistics"
 #: The folder of files of estimates, one per attribute and window, and the name of a file of all of them.
 ESTIMATES = "estimates"
+#: The folder of the folders of runs, where runs share an output folder.
+RUNS = "runs"
 #: The folder of tables, one per attribute and window, each kind in a folder of its own.
 TABLES = "tables"
 

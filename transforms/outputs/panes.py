@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.statistics import counted
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
@@ -23,9 +21,12 @@ from ldpbeam.transforms.outputs.names import STATISTICS
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.reports.counts import NOT_BEGUN, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import NEVER, Incomplete, ended_at, lost_before, stopped_at
+from ldpbeam.transforms.state.journal import NEVER, ended_at, lost_before, stopped_at
+from ldpbeam.transforms.state.records import Incomplete
+from ldpbeam.transforms.storage import join
 from ldpbeam.transforms.windows.panes import EARLY
 from ldpbeam.untrusted import shown
+from ldpbeam.words import counted
 
 #: The logger that gets one line per pane; a command prints it, an engine's worker logs it.
 PANES = logging.getLogger("ldpbeam.panes")
@@ -82,7 +83,7 @@ class WritePaneStatistics(beam.DoFn):
             # The run was stopped while it read messages again: an earlier process's pane has more reports.
             return
         snapshots = self._judged(attribute, snapshots)
-        folder = FileSystems.join(self.output, STATISTICS)
+        folder = join(self.output, STATISTICS)
         write_window(self.study, folder, self.run, snapshots, named_by_run=True)
         yield attribute, snapshots
 
@@ -184,6 +185,19 @@ def estimate_id(record: EstimateRecord) -> str:
         f"{record.study}/{record.run}/{record.attribute}/{record.name}/{record.window_start}/"
         f"{record.window_end}{group}{rest}/{record.pane_index}"
     )
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where estimates are published.
+
+    Attributes:
+        publish: publishes them.
+        reach: asks whether it is there, and raises UserError if it is not.
+    """
+
+    publish: beam.DoFn
+    reach: Callable[[], None]
 
 
 class Publish(beam.DoFn):

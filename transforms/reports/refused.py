@@ -23,7 +23,7 @@ DETAILS = dict(event_times.PROBLEMS) | {
     "no_event_time": "missing, without a zone, or no time; write RFC 3339 text with a zone, as in "
     "2026-11-20T10:00:00Z, or milliseconds since 1970-01-01T00:00:00Z",
 }
-#: The columns of a decoded batch that are not what was read of a record.
+#: Columns that decoding adds and the record did not have.
 _NOT_READ = frozenset(("position", "row", DELIVERY, NEAR, RECORD))
 #: This many names of the study are listed.
 MOST_LISTED = 8

@@ -8,13 +8,13 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from ldpbeam.schemas.outputs.received import as_batch
+from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import OUT_OF_RANGE
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
 from ldpbeam.transforms.reports.emitted import count, emit, parted
-from ldpbeam.transforms.reports.received import RECEIVED
+from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.windows import EVERYTHING, Span
 

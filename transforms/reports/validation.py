@@ -16,23 +16,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.received import Received
+from ldpbeam.over_time.received import Received
+from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.reports import event_times, fields, stamps
 from ldpbeam.schemas.reports.casts import binary_of_width
 from ldpbeam.schemas.reports.columns import DELIVERY, STAMP_KEYS, Columns
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
-from ldpbeam.spent import services_of
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import is_null, tagged
 from ldpbeam.transforms.reports.dead_letters import CODE, PLAIN, Disclosure
-from ldpbeam.transforms.reports.payloads import checked_payloads
-from ldpbeam.transforms.reports.received import (
+from ldpbeam.transforms.reports.ledger_rows import (
     payload_key,
     received_rows,
     report_marks,
     window_starts,
 )
+from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.refused import refused
 from ldpbeam.windows import EVERYTHING, FAR, Span
 

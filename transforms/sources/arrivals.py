@@ -12,7 +12,7 @@ from ldpbeam.schemas.reports.event_times import problems
 from ldpbeam.transforms.reports.batches import Arrival, out_of_range
 from ldpbeam.transforms.reports.validation import rows_by
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.journal import OpenWindow
+from ldpbeam.transforms.state.records import OpenWindow
 from ldpbeam.windows import Windows
 
 

@@ -6,7 +6,6 @@ the watermark comes from the event times, as for Pub/Sub.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import deque
@@ -16,24 +15,30 @@ from itertools import accumulate
 
 import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.feeds import DECODED_BYTES, WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.feeds import (
+    DECODED_BYTES,
+    WHOLE,
+    Feed,
+    FeedBatch,
+    FeedState,
+    OpenFeed,
+    Share,
+    elapsed,
+)
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, real, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.sources.watermark import Pulls
-from ldpbeam.transforms.storage import literal, make_folder, open_raw, read_json, replacing
+from ldpbeam.transforms.state.files import FILES
+from ldpbeam.transforms.storage import open_raw
 
 #: Seconds between two searches for new files.
 LOOKING_SECONDS = 2.0
 #: Parts of files of about this many bytes: a bundle has many, and is in memory as a whole.
 RANGE_BYTES = 4 * 2**20
-#: The file in a run's folder that lists the acknowledged parts of files.
-DONE = "files.json"
 
 
 @dataclass(frozen=True)
@@ -65,28 +70,18 @@ class FolderFeed(Feed):
         return _Watched(self)
 
 
-def done_before(output: str, runs: str) -> tuple[str, ...]:
+def done_before(output: str) -> tuple[str, ...]:
     """The parts of files that earlier runs into an output folder acknowledged, sorted."""
-    paths: set[str] = set()
-    pattern = FileSystems.join(literal(output), runs, "*", DONE)
-    for entry in matching(pattern):
-        paths.update(_read(entry.path))
     # Sorted because an engine identifies a source by the bytes of its pickle.
-    return tuple(sorted(paths))
-
-
-def _read(path: str) -> list[str]:
-    names: list[str] = read_json(path)
-    return names
+    return tuple(sorted(set().union(*FILES.of_all_runs(output))))
 
 
 class _Watched(OpenFeed):
     def __init__(self, feed: FolderFeed) -> None:
         self.feed = feed
         self._known: set[str] = set()
-        self._path = FileSystems.join(feed.folder, DONE)
         # A feed that is opened again in the same run continues.
-        self._safe = set(_read(self._path)) if FileSystems.exists(self._path) else set()
+        self._safe = set(FILES.read(feed.folder) or ())
         self._done = self._safe.union(feed.done)
         #: By (path, start), where a part ends that is acknowledged.
         self._ends = dict(filter(None, map(_span_of, self._done)))
@@ -171,16 +166,14 @@ class _Watched(OpenFeed):
         )
 
     @property
-    def silent(self) -> int | None:
-        return None if self._waiting else self._pulls.empty
+    def state(self) -> FeedState:
+        return FeedState({0: None if self._waiting else self._pulls.empty})
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if not receipts:
             return
         self._safe.update(receipts)
-        make_folder(self.feed.folder)
-        with replacing(self._path) as stream:
-            stream.write(json.dumps(sorted(self._safe)).encode() + b"\n")
+        FILES.write(self.feed.folder, sorted(self._safe))
 
     def close(self) -> None:
         self._waiting.clear()

@@ -11,21 +11,18 @@ when it is taken.
 
 from __future__ import annotations
 
-import bisect
 import functools
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.decoding import Record
-from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.kafka_checksums import Checksum, checksum_of, thinned
+from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, FeedState, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.kafka_checksums import checksum_of
 from ldpbeam.transforms.sources.kafka_client import (
     NO_GROUP,
     KafkaTopic,
@@ -34,9 +31,12 @@ from ldpbeam.transforms.sources.kafka_client import (
     identity_of,
     passes,
 )
-from ldpbeam.transforms.sources.lag import Ends, Lag, worst
+from ldpbeam.transforms.sources.kafka_partition import Partition
+from ldpbeam.transforms.sources.lag import worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
-from ldpbeam.windows import FAR
+from ldpbeam.transforms.state.decoding import Record
+from ldpbeam.transforms.state.journal import thinned
+from ldpbeam.transforms.state.records import Offsets
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The header of a message that names the format of its value.
@@ -49,6 +49,8 @@ TAKEN_AT_ONCE = 20_000
 LOOKING_SECONDS, FINDING_SECONDS = 0.5, 5.0
 #: Seconds to wait for an answer of a broker.
 ANSWER_SECONDS = 10.0
+#: In the file of a run: its topic, and what tells it from other topics of its name.
+TOPIC, TOPIC_IDENTITY = "topic", "topic_identity"
 #: Seconds without an answer of the brokers after which a warning is logged.
 QUIET_SECONDS = 60.0
 
@@ -88,6 +90,11 @@ class KafkaFeed(Feed):
         return str(self.topic)
 
     @property
+    def about(self) -> dict[str, str]:
+        """The topic, and what tells it from others."""
+        return {TOPIC: self.topic.name, TOPIC_IDENTITY: self.identity}
+
+    @property
     def partitions(self) -> int:
         """How many partitions the topic has when the run begins."""
         return len(self.starts)
@@ -123,27 +130,12 @@ class _Consumed(OpenFeed):
         }
         self._consumer = client(confluent_kafka.Consumer, feed.topic, settings)
         self._admin = client(AdminClient, feed.topic, {"error_cb": self._remember_error})
-        self._waiting: dict[int, deque[Received]] = {}
-        self._cuts = dict(feed.cuts)
-        #: The offset after the last message that was taken, by partition.
-        self._afters: dict[int, int] = {}
-        #: The offset to read next, by partition. At the end of a partition it may be greater than in _afters,
-        #: because offsets before the end may have no message.
-        self._positions: dict[int, int] = {}
-        #: The offset at which librdkafka last came to the end, by partition. It says so once for each end.
-        self._reached: dict[int, int] = {}
-        self._ends: dict[int, Ends] = {}
-        #: By partition, the checksum of the last message that was taken.
-        self._last = dict(share.read)
-        #: By partition, the checksum of the message that must come first: it was taken already.
-        self._expected: dict[int, Checksum] = {}
+        self._partitions: dict[int, Partition] = {}
         #: Whether brokers were away since messages were last compared.
         self._doubtful = False
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._problem: str | None = None
-        #: The partitions that have no message at the position of their readers.
-        self._out_of_range: set[int] = set()
         self._lost: int | None = None
         self._error = ""
         #: Why offsets were not committed, the last time that a broker refused it.
@@ -155,21 +147,17 @@ class _Consumed(OpenFeed):
 
     def _assign(self, partitions: set[int]) -> None:
         """Begin to read those of some partitions that are this reader's and not read yet."""
-        starts = {**dict(self.feed.starts), **self.share.positions}
-        new = sorted(
-            partition
-            for partition in partitions - self._positions.keys()
-            if partition % self.share.readers == self.share.number
-        )
+        starts, cuts = {**dict(self.feed.starts), **self.share.positions}, dict(self.feed.cuts)
+        ours = {each for each in partitions if each % self.share.readers == self.share.number}
+        new = []
+        for number in sorted(ours - self._partitions.keys()):
+            start, last = starts.get(number, 0), self.share.read.get(number)
+            self._clear_before(number, start)
+            new.append(Partition(number, start, last, cuts.get(number, ()), elapsed()))
         if new:
             with self._lock:
-                for partition in new:
-                    self._positions[partition] = self._afters[partition] = starts.get(partition, 0)
-                    self._clear_before(partition, starts.get(partition, 0))
-                    self._waiting[partition] = deque()
-                    self._ends[partition] = Ends(elapsed())
-                    self._expect(partition)
-            self._consumer.incremental_assign([self._at(partition) for partition in new])
+                self._partitions |= {partition.number: partition for partition in new}
+            self._consumer.incremental_assign(list(map(self._at, new)))
 
     def _clear_before(self, partition: int, start: int) -> None:
         """Stop suspecting the messages of a partition before an offset: they are not read again."""
@@ -177,25 +165,12 @@ class _Consumed(OpenFeed):
         ours = [message for message in self._record.suspects if message.startswith(named)]
         self._record.clear(message for message in ours if int(message.removeprefix(named)) < start)
 
-    def _expect(self, partition: int) -> None:
-        """Read the last message that was taken once more: a broker that was away may have lost it."""
-        last = self._last.get(partition)
-        if last is not None and last.offset < self._positions[partition]:
-            self._expected[partition] = last
+    def _at(self, partition: Partition) -> Any:
+        return self._kafka.TopicPartition(self.feed.topic.name, partition.number, partition.fetched_from)
 
-    def _at(self, partition: int) -> Any:
-        expected = self._expected.get(partition)
-        offset = self._positions[partition] if expected is None else expected.offset
-        return self._kafka.TopicPartition(self.feed.topic.name, partition, offset)
-
-    def _read_again(self) -> None:
-        """Fetch anew what was not taken, and before it the last message that was."""
-        with self._lock:
-            for partition, waiting in self._waiting.items():
-                waiting.clear()
-                self._reached.pop(partition, None)
-                self._expect(partition)
-            places = [self._at(partition) for partition in self._waiting]
+    def _seek(self, partitions: Iterable[Partition]) -> None:
+        """Let librdkafka fetch partitions from where they are to be fetched."""
+        places = list(map(self._at, partitions))
         self._consumer.incremental_unassign(places)
         self._consumer.incremental_assign(places)
 
@@ -204,47 +179,31 @@ class _Consumed(OpenFeed):
         self._doubtful = True
 
     def take(self) -> FeedBatch | None:
-        partition, waiting = self._longest()
-        if not waiting:
+        if self._longest() is None:
             self._fetch()
-            partition, waiting = self._longest()
-        # What was fetched behind a message that is not the one that was read must not be taken.
-        if self._problem is not None:
-            raise OSError(f"{self.feed.name}: {self._problem}")
-        if not waiting:
+        for problem in (self._problem, *(each.problem for each in list(self._partitions.values()))):
+            if problem is not None:
+                raise OSError(f"{self.feed.name}: {problem}")
+        partition = self._longest()
+        if partition is None:
             return None
-        received: list[Received] = []
-        size, first = 0, self._afters[partition]
-        cuts = self._cuts.get(partition, ())
-        index = bisect.bisect_right(cuts, int(waiting[0].receipt))
-        cut = cuts[index] if index < len(cuts) else FAR
-        while (
-            waiting
-            and int(waiting[0].receipt) < cut
-            and len(received) < BATCH_MESSAGES
-            and size < BATCH_BYTES
-        ):
-            received.append(waiting.popleft())
-            size += len(received[-1].message.data)
-        name = f"{self.feed.topic.name}/{partition}"
-        batch, rest = next_batch(name, self.feed.columns, received, self._record)
-        after = int(batch.receipts[-1]) + 1
+        received, first = partition.next_messages(BATCH_MESSAGES, BATCH_BYTES), partition.after
+        name = f"{self.feed.topic.name}/{partition.number}"
+        batch, _ = next_batch(name, self.feed.columns, received, self._record)
+        taken = received[: len(batch.receipts)]
         with self._lock:
-            waiting.extendleft(reversed(rest))
-            self._positions[partition] = self._afters[partition] = after
-            self._pass_end(partition)
-            taken = [each.checksum for each in received[: len(batch.receipts)] if each.checksum is not None]
-            self._last[partition] = taken[-1]
+            partition.take(taken)
         return batch._replace(
-            receipts=[f"{partition}:{after}"],
-            offsets=Offsets(partition, first, after),
-            checksums=thinned(taken),
+            receipts=[f"{partition.number}:{partition.after}"],
+            offsets=Offsets(partition.number, first, partition.after),
+            checksums=thinned([each.checksum for each in taken if each.checksum is not None]),
         )
 
-    def _longest(self) -> tuple[int, deque[Received]]:
-        """The partition with the most waiting messages, and these messages."""
+    def _longest(self) -> Partition | None:
+        """The partition with the most waiting messages; None if no messages wait."""
         with self._lock:
-            return max(self._waiting.items(), key=lambda item: len(item[1]), default=(0, deque()))
+            waiting = [partition for partition in self._partitions.values() if partition.waiting]
+            return max(waiting, key=lambda partition: len(partition.waiting), default=None)
 
     def _fetch(self) -> None:
         """Let the messages wait that librdkafka has fetched."""
@@ -253,38 +212,28 @@ class _Consumed(OpenFeed):
         messages = self._consumer.consume(TAKEN_AT_ONCE, 0)
         if self._doubtful:
             self._doubtful = False
-            self._read_again()
+            with self._lock:
+                for partition in self._partitions.values():
+                    partition.fetch_again()
+                self._seek(self._partitions.values())
             return
         for message in messages:
-            partition, error = message.partition(), message.error()
+            number, error = message.partition(), message.error()
             if error is None:
-                received = self._received(message, now)
                 with self._lock:
-                    if self._expected.pop(partition, received.checksum) != received.checksum:
-                        self._lose(partition)
-                    elif message.offset() >= self._positions[partition]:
-                        self._waiting[partition].append(received)
+                    self._partitions[number].deliver(self._received(message, now))
             elif error.code() == self._errors._PARTITION_EOF:
                 with self._lock:
-                    if self._expected.pop(partition, None) is not None:
-                        self._lose(partition)
-                    self._reached[partition] = message.offset()
-                    self._pass_end(partition)
+                    self._partitions[number].end(message.offset())
             elif message.topic() is None:
                 # An error of the group, to which the user may have no right. Nothing is read from the group.
                 self._error = error.str()
             elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
-                self._out_of_range.add(partition)
+                self._partitions[number].out_of_range = True
             elif not passes(error):
-                self._problem = f"partition {partition}: {error.str()}"
+                self._problem = f"partition {number}: {error.str()}"
             else:
                 self._remember_error(error)
-
-    def _pass_end(self, partition: int) -> None:
-        """Go to the end of a partition without a waiting message: offsets before it may have no message."""
-        if not self._waiting[partition]:
-            end = self._reached.get(partition, 0)
-            self._positions[partition] = max(self._positions[partition], end)
 
     def _received(self, message: Any, now: int) -> Received:
         """Convert a message that librdkafka delivered."""
@@ -308,7 +257,7 @@ class _Consumed(OpenFeed):
     def _look_at_all(self, finds: bool) -> str | None:
         """Ask where each partition ends, and perhaps whether there are new ones; why one gave no answer."""
         asks: list[Callable[[], None]] = [
-            functools.partial(self._look, partition) for partition in list(self._positions)
+            functools.partial(self._look, partition) for partition in list(self._partitions.values())
         ]
         why = None
         for ask in [*asks, self._find] if finds else asks:
@@ -320,41 +269,27 @@ class _Consumed(OpenFeed):
                 why = self._error or error.args[0].str()
         return why
 
-    def _look(self, partition: int) -> None:
+    def _look(self, partition: Partition) -> None:
         begun = elapsed()
         first, end = self._consumer.get_watermark_offsets(self._at(partition), timeout=ANSWER_SECONDS)
         with self._lock:
-            self._ends[partition].look(begun, end)
-        if partition in self._out_of_range and not self._waiting[partition]:
-            self._go_on(partition, first, end)
-
-    def _go_on(self, partition: int, first: int, end: int) -> None:
-        """Read a partition on from the first message that there is, if it has kept its end."""
-        position = self._positions[partition]
-        expected = self._expected.pop(partition, None)
-        if position > end or (expected is not None and expected.offset >= first):
-            self._lose(partition)
+            partition.ends.look(begun, end)
+        if not partition.out_of_range or partition.waiting:
             return
-        self._out_of_range.discard(partition)
+        position = partition.position
+        with self._lock:
+            partition.go_on(first, end)
+        if partition.problem is not None:
+            return
         if position < first:
             FEEDS.warning(
                 "%s, partition %d: retention has removed the messages from offset %d to %d before they were "
                 "read; what was in them is lost, and windows that may lack it are marked incomplete",
-                *(self.feed.name, partition, position, first - 1),
+                *(self.feed.name, partition.number, position, first - 1),
             )
             with self._lock:
-                self._positions[partition] = first
                 self._lost = time.time_ns() // 1_000_000
-        elif expected is None:
-            self._expect(partition)
-        self._consumer.incremental_unassign([self._at(partition)])
-        self._consumer.incremental_assign([self._at(partition)])
-
-    def _lose(self, partition: int) -> None:
-        self._problem = (
-            f"partition {partition}: the message before offset {self._positions[partition]:,} is not the one "
-            "that was read: the broker has lost the end of the log; start again, to go on with what there is"
-        )
+        self._seek([partition])
 
     def _find(self) -> None:
         name = self.feed.topic.name
@@ -375,32 +310,15 @@ class _Consumed(OpenFeed):
             self._assign(set(listed.partitions))
 
     @property
-    def silent(self) -> int | None:
-        silences = self.silences.values()
-        return min((silence for silence in silences if silence is not None), default=None)
-
-    @property
-    def silences(self) -> Mapping[int, int | None]:
+    def state(self) -> FeedState:
         # A partition counts even if it is not empty: else a client that fills one as fast as it is read would
         # hold up all others.
         with self._lock:
-            return {each: ends.passed(self._positions[each]) for each, ends in self._ends.items()}
-
-    @property
-    def positions(self) -> Mapping[int, int]:
-        with self._lock:
-            return dict(self._positions)
-
-    @property
-    def lost(self) -> int | None:
-        with self._lock:
-            return self._lost
-
-    @property
-    def lag(self) -> Lag | None:
-        with self._lock:
-            lags = [ends.lag(self._positions[each], elapsed()) for each, ends in self._ends.items()]
-        return worst(lags)
+            each = self._partitions.items()
+            silences = {number: one.ends.passed(one.position) for number, one in each}
+            positions = {number: one.position for number, one in each}
+            lag = worst([one.ends.lag(one.position, elapsed()) for _, one in each])
+            return FeedState(silences, positions, self._lost, lag)
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if self.feed.group is None:
@@ -433,7 +351,8 @@ class _Consumed(OpenFeed):
         self._looker.join(ANSWER_SECONDS)
         # Offsets may still be committed, so the client itself stays.
         self._consumer.unassign()
-        self._waiting.clear()
+        for partition in self._partitions.values():
+            partition.waiting.clear()
 
 
 def message_of(delivered: Any) -> Message:

@@ -7,40 +7,22 @@ offsets of what is lost to new messages. One that has no replicas does not even 
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
+from ldpbeam.transforms.state.records import Checksum
 
-#: Checksums of so many last messages are kept, and one for each tenth of an octave of the distance before.
-LATEST, OF_OCTAVE = 250, 10
 #: Seconds to wait for messages.
 ANSWER_SECONDS = 10.0
-
-
-class Checksum(NamedTuple):
-    """The offset of a message, and the CRC-32 of its value and timestamp."""
-
-    offset: int
-    value: int
 
 
 def checksum_of(delivered: Any) -> Checksum:
     """The checksum of a message that librdkafka delivered."""
     seed = delivered.timestamp()[1] & 0xFFFFFFFF
     return Checksum(delivered.offset(), zlib.crc32(delivered.value() or b"", seed))
-
-
-def thinned(checksums: Sequence[Checksum]) -> list[Checksum]:
-    """The first checksum, those of the last messages, and ever fewer of those between, in their order."""
-    if len(checksums) <= LATEST:
-        return list(checksums)
-    end = checksums[-1].offset + 1
-    spaced = {int(OF_OCTAVE * math.log2(end - each.offset)): each for each in checksums[1:-LATEST]}
-    return [checksums[0], *spaced.values(), *checksums[-LATEST:]]
 
 
 def checksums_at(topic: KafkaTopic, offsets: Mapping[int, int]) -> dict[int, Checksum | None]:

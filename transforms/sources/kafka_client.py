@@ -161,7 +161,8 @@ def cleanup_policy(admin: Any, topic: str, seconds: float) -> str:
 def passes(error: Any) -> bool:
     """Whether an error of librdkafka passes by itself.
 
-    Those of the client, below zero, do: it connects again. ``KafkaError.retriable`` is of transactions alone.
+    Those of the client, below zero, do: it connects again. ``KafkaError.retriable`` applies to transactions
+    only.
     """
     return error.code() < 0 or error.code() in [getattr(error, name) for name in _PASSING]
 

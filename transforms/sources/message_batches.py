@@ -13,9 +13,9 @@ from ldpbeam.schemas.messages.decode import decode_messages, may_expand
 from ldpbeam.schemas.messages.placed import ids_of
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.decoding import DEFEATED, PROBLEM, TOGETHER, Record
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
-from ldpbeam.transforms.sources.kafka_checksums import Checksum
+from ldpbeam.transforms.state.decoding import DEFEATED, PROBLEM, TOGETHER, Record
+from ldpbeam.transforms.state.records import Checksum
 
 
 class Received(NamedTuple):

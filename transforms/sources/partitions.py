@@ -1,7 +1,7 @@
 """The watermark of a feed with partitions: none holds up the others, and none pushes them.
 
 Each partition has a :class:`Watermark` of its own, its *claim*. The watermark of the feed is the least of the
-claims. Two rules keep a partition in which nothing arrives, or nothing honest, from holding up the rest:
+claims. Two rules keep an idle or dishonest partition from blocking the others:
 
 - A partition without a report makes no claim, once it is known that all that was published there by some time
   was taken.
@@ -14,8 +14,8 @@ moves nothing: its own claim is not the least, and the median is that of the oth
 median is the earlier claim.
 
 Where several readers share the partitions, the median and the least are over those of all. What a reader
-hears of the others (:mod:`~ldpbeam.transforms.sources.claims`) may be a second old, so it is too early if
-anything.
+hears of the others (:class:`~ldpbeam.transforms.state.records.Claims`) may be a second old, so it is too
+early if anything.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.transforms.sources.claims import ENDED, Claims
 from ldpbeam.transforms.sources.watermark import Watermark
+from ldpbeam.transforms.state.records import ENDED, Claims
 
 #: Medians are remembered for this many milliseconds. A partition that is read further behind than this counts
 #: as its own claim.
@@ -75,8 +75,8 @@ class Watermarks:
 
         Args:
             elapsed: the present.
-            silences: by partition, a time before which everything was taken that was published; None if none
-                is known.
+            silences: by partition, a time before which everything was taken that was published; None if
+                the feed cannot know.
             uncommitted: as for :meth:`at`.
         """
         for partition, silent in silences.items():

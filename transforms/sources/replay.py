@@ -1,4 +1,4 @@
-"""What a process that reads a feed again knows of the one before, so that each report has the same fate.
+"""What an earlier process did, so that reading a feed again treats each report the same.
 
 Whether a report is late or out of range depends on the watermark, the clock and the anchors when its batch
 was taken. So these are written to the journal as *steps*, which hold from an offset of a partition on. They
@@ -10,31 +10,15 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
 
 from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
 from ldpbeam.transforms.reports.counts import of_batch
-from ldpbeam.transforms.sources.feeds import Offsets
+from ldpbeam.transforms.state.records import Offsets, Step
 from ldpbeam.windows import Windows
 
 #: A new step begins when the clock is this many milliseconds past that of the last step.
 CLOCK = 60_000
-
-
-class Step(NamedTuple):
-    """The watermark (None before there was one), the clock and the anchors of batches from an offset on."""
-
-    offset: int
-    watermark: int | None
-    clock: int
-    anchors: tuple[int, ...] = ()
-
-    @classmethod
-    def of_json(cls, step: Sequence[Any]) -> Step:
-        """A step as it was read from a file of JSON."""
-        offset, watermark, clock, anchors = step
-        return cls(offset, watermark, clock, tuple(anchors))
 
 
 @dataclass(frozen=True)
@@ -42,28 +26,28 @@ class Replay:
     """What an earlier process of the run left; nothing, if there was none.
 
     Attributes:
-        starts: (partition, the offset at which this process begins).
-        counted: (partition, the offset up to which what became of batches outside of windows is counted).
-        taken: (partition, the offset up to which batches were committed), at least ``counted``.
-        steps: (partition, its steps in order).
-        settled: the event time up to which windows have settled; None if none has.
+        starts: by partition, the offset at which this process begins.
+        counted: by partition, the offset up to which what became of batches outside of windows is counted.
+        taken: by partition, the offset up to which batches were committed, at least ``counted``.
+        steps: by partition, its steps in order.
+        settled: the event time up to which windows have settled; None if no window has.
         watermark: the last watermark.
     """
 
-    starts: tuple[tuple[int, int], ...] = ()
-    counted: tuple[tuple[int, int], ...] = ()
-    taken: tuple[tuple[int, int], ...] = ()
-    steps: tuple[tuple[int, tuple[Step, ...]], ...] = ()
+    starts: Mapping[int, int] = field(default_factory=dict)
+    counted: Mapping[int, int] = field(default_factory=dict)
+    taken: Mapping[int, int] = field(default_factory=dict)
+    steps: Mapping[int, Sequence[Step]] = field(default_factory=dict)
     settled: int | None = None
     watermark: int | None = None
 
     @property
     def cuts(self) -> dict[int, tuple[int, ...]]:
         """By partition, the offsets in ascending order at which one batch ends and another begins."""
-        cuts = {partition: {offset} for partition, offset in self.taken}
-        for partition, offset in self.counted:
+        cuts = {partition: {offset} for partition, offset in self.taken.items()}
+        for partition, offset in self.counted.items():
             cuts.setdefault(partition, set()).add(offset)
-        for partition, steps in self.steps:
+        for partition, steps in self.steps.items():
             cuts.setdefault(partition, set()).update(step.offset for step in steps)
         return {partition: tuple(sorted(offsets)) for partition, offsets in cuts.items()}
 
@@ -81,13 +65,13 @@ class Arrivals:
         self._windows = windows
         self._disorder = disorder
         self._settled = replay.settled
-        self._starts = dict(replay.starts)
-        self._counted = dict(replay.counted)
-        self._taken = dict(replay.taken)
+        self._starts = replay.starts
+        self._counted = replay.counted
+        self._taken = replay.taken
         #: The steps of this process and of the one before, by partition.
         self.steps = {
             partition: [step for step in steps if step.offset < self._taken.get(partition, 0)]
-            for partition, steps in replay.steps
+            for partition, steps in replay.steps.items()
         }
 
     def of(

@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
-from ldpbeam.transforms.sources.claims import ENDED, STOPPED, Claims, heard, tell
-from ldpbeam.transforms.sources.feeds import FeedBatch, Offsets, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.journal import LOOKING_SECONDS, Journal, OpenWindow
-from ldpbeam.transforms.sources.kafka_checksums import Checksum
+from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.replay import Arrivals, Replay
-from ldpbeam.transforms.storage import read_json
+from ldpbeam.transforms.state.files import CLAIMS, COUNTED
+from ldpbeam.transforms.state.journal import LOOKING_SECONDS, Journal
+from ldpbeam.transforms.state.records import ENDED, STOPPED, Checksum, Claims, Offsets, OpenWindow
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: Seconds between two attempts to acknowledge batches after a failure.
@@ -84,7 +83,7 @@ class SharedFeed:
         self.positions = dict(positions)
         share = Share(number, reading.readers, self.positions, self.journal.last_read)
         self.feed: OpenFeed = reading.feed.open(share)
-        self.journal.begin(self.feed.positions)
+        self.journal.begin(self.feed.state.positions)
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None
@@ -93,13 +92,12 @@ class SharedFeed:
         self.pending: deque[Pending] = deque()
         replay = reading.replay or Replay()
         before = [time for time in (replay.watermark, replay.settled) if time is not None]
-        self._watermarks = Watermarks(reading.disorder, elapsed(), max(before, default=None))
+        disorder = reading.options.max_disorder
+        self._watermarks = Watermarks(disorder, elapsed(), max(before, default=None))
         # Other readers hold back the watermark until their first claims are read.
         self._watermarks.hear([Claims()] * (reading.readers - 1))
         #: How batches came; None if no other process reads the feed again.
-        self._arrivals = (
-            None if reading.replay is None else Arrivals(replay, reading.windows, reading.disorder)
-        )
+        self._arrivals = None if reading.replay is None else Arrivals(replay, reading.windows, disorder)
         self._reading = reading
         self._looked = time.monotonic()
         self._hears_at = 0.0
@@ -121,9 +119,9 @@ class SharedFeed:
                 self.positions[pending.partition] = pending.offsets.after
 
     def oldest_expected(self, partition: int, times: NDArray[np.int64]) -> int | None:
-        """The oldest event time that is expected, of a batch that is about to be taken; None if none is.
+        """The oldest expected event time of a batch that is about to be taken; None if there is none.
 
-        The others hold no watermark.
+        Unexpected times do not hold the watermark back.
         """
         with self._lock:
             expected = self._watermarks.expected(partition)
@@ -147,7 +145,7 @@ class SharedFeed:
             self._watermarks.take(partition, elapsed(), times, batch.oldest, batch.published)
             anchors = self._watermarks.anchors(partition)
             if self._arrivals is None or batch.offsets is None:
-                near = (*windows.near(anchors, self._reading.disorder), *windows.crowded(times))
+                near = (*windows.near(anchors, self._reading.options.max_disorder), *windows.crowded(times))
                 return reached, Arrival("", now(), pairs_of_times(near))
             steps = self._arrivals.steps.setdefault(batch.partition, [])
             before = len(steps)
@@ -161,7 +159,7 @@ class SharedFeed:
     def reads_again(self) -> bool:
         """Whether it reads what an earlier process had read, so that open windows are not whole yet."""
         return self._arrivals is not None and self._arrivals.reads_again(
-            {**self.positions, **self.feed.positions}
+            {**self.positions, **self.feed.state.positions}
         )
 
     def forget(self) -> None:
@@ -169,18 +167,18 @@ class SharedFeed:
         if self._arrivals is None or time.monotonic() - self._looked < LOOKING_SECONDS:
             return
         self._looked = time.monotonic()
-        content = read_json(self._reading.counted)
-        settled, windows = content["settled"], self._reading.windows
+        counted, windows = COUNTED.read(self.journal.folder), self._reading.windows
+        assert counted is not None
+        settled = counted.settled
         needed = self.journal.forget(
-            lambda window: settled is not None and windows.settles(window) <= settled,
-            dict(content["positions"]),
+            lambda window: settled is not None and windows.settles(window) <= settled, counted.positions
         )
         with self._lock:
             self._arrivals.forget(needed)
 
     def look(self) -> None:
         """Learn since when the partitions of the feed have been silent, and what other readers say."""
-        silences = self.feed.silences
+        silences = self.feed.state.silences
         with self._lock:
             self._watermarks.look(elapsed(), silences, self._uncommitted())
         if self._reading.readers > 1 and time.monotonic() >= self._hears_at:
@@ -193,7 +191,11 @@ class SharedFeed:
         begun = time.monotonic()
         try:
             self._tell(claims)
-            others = heard(self.journal.folder, self.key[1], self._reading.readers)
+            others = [
+                CLAIMS.read(self.journal.folder, reader) or Claims()
+                for reader in range(self._reading.readers)
+                if reader != self.key[1]
+            ]
         except Exception as error:  # each file system has errors of its own
             # Their last claims still hold: they can only be too early.
             if begun - self._complained >= WARNING_SECONDS:
@@ -216,7 +218,7 @@ class SharedFeed:
 
     def _tell(self, claims: Claims) -> None:
         if self._reading.readers > 1:
-            tell(self.journal.folder, self.key[1], claims)
+            CLAIMS.write(self.journal.folder, claims, self.key[1])
 
     def watermark(self) -> int | None:
         """The event time before which no report is expected, in epoch milliseconds; None at first."""
@@ -240,7 +242,7 @@ class SharedFeed:
     @property
     def lag(self) -> Lag | None:
         """How far it is behind the server; None before any pull."""
-        lag = self.feed.lag
+        lag = self.feed.state.lag
         if lag is not None:
             return lag
         with self._lock:

@@ -12,7 +12,7 @@ from apache_beam.coders import NullableCoder, StrUtf8Coder, TupleCoder, VarIntCo
 
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up
-from ldpbeam.transforms.windows.keys import GroupKey, PieceKey, WindowGroupKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import GroupKey, PieceKey, WindowGroupKey, WindowKey
 
 _TEXT, _NUMBER = StrUtf8Coder(), VarIntCoder()
 _PAIR = NullableCoder(TupleCoder([_NUMBER, _NUMBER]))

@@ -1,4 +1,4 @@
-"""The fold: all reports of a partition of users in a window become statistics, in batch and in stream.
+"""The fold: all reports of a shard of users in a window become statistics, in batch and in stream.
 
 Batch and stream differ in when the fold runs, and in its arguments. A batch run compares the report ids of
 all reports before it folds; a stream compares those in the same window. A batch run may leave out windows
@@ -23,12 +23,12 @@ from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows, counted_until
 
 
 class Folded(NamedTuple):
-    """The result of the fold for one partition and window.
+    """The result of the fold for one shard and window.
 
     A report lies in several sliding windows, but one of them counts it.
 
@@ -61,7 +61,7 @@ class Fold:
     Attributes:
         study: the study that is estimated.
         span: windows that do not lie inside the span are left out.
-        report_ids: whether report ids are compared here, among the reports of one partition and window.
+        report_ids: whether report ids are compared here, among the reports of one shard and window.
     """
 
     study: Study
@@ -89,7 +89,7 @@ class Fold:
         """Fold the reports of a key: (window, result) for each window of its run that holds a report.
 
         Args:
-            key: an attribute, a partition of its users, and a run of windows.
+            key: an attribute, a shard of its users, and a run of windows.
             batches: their reports in any order. If reports are compared, all that lie in a window of the run,
                 which is one window or all of them; if not, any reports that lie in all windows of the run.
         """
@@ -113,7 +113,7 @@ class Fold:
     def fold_window(
         self, attribute: Attribute, batches: Sequence[pa.RecordBatch], window: Bounds | None
     ) -> Folded:
-        """Fold all reports of a partition of users in one window, and no others."""
+        """Fold all reports of a shard of users in one window, and no others."""
         here = counted(self.study.windows, batches, window, self.span)
         few = here
         if self.report_ids:
@@ -224,7 +224,7 @@ class JoinedFold(Fold):
     def fold_window(
         self, attribute: Attribute, batches: Sequence[pa.RecordBatch], window: Bounds | None
     ) -> Folded:
-        """Fold all reports of a partition of users in one longer window, and no others."""
+        """Fold all reports of a shard of users in one longer window, and no others."""
         windows = self.study.windows
         assert windows is not None
         rows, _ = join(attribute, batches, most_groups=self.most_groups, size=windows.size)

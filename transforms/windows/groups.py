@@ -10,7 +10,7 @@ from ldpbeam.statistics import Statistic, difference, empty, merge, tally
 from ldpbeam.study import Groups, Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, groups_merged
-from ldpbeam.transforms.windows.keys import GroupKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 from ldpbeam.windows import Bounds
 
 
@@ -59,7 +59,7 @@ def tallied(
         study: the study.
         attribute: the attribute of the rows.
         rows: rows of users.
-        windows: of how many windows the reports of a row are, as of :func:`ldpbeam.statistics.tally`.
+        windows: the number of windows that a row's reports span.
     """
     statistics = []
     for part in (part for users in rows for part in by_coordinate(attribute, users)):

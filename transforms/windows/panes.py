@@ -25,19 +25,19 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.sources.journal import Incomplete, Stop
 from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
-from ldpbeam.transforms.windows.keys import WindowKey
-from ldpbeam.transforms.windows.waiting import timer_fired, timer_is_set
+from ldpbeam.transforms.windows.piece_keys import WindowKey
+from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
 #: The gains in the state of a window are merged once for this many new gains, on average.
 SIDE_BY_SIDE = 4
-#: Tells the timer of a window's panes from those of its partitions.
+#: Tells the timer of a window's panes from those of its shards.
 PANE = "pane"
 
 
@@ -97,7 +97,7 @@ class _Fired(NamedTuple):
 class _Window(beam.DoFn):
     """The state of one attribute in one window: its statistics so far, and its panes.
 
-    The gains that partitions emit when a window ends have the time of its end, and hold the watermark there.
+    The gains that shards emit when a window ends have the time of its end, and hold the watermark there.
     The timer fires a millisecond later, so all these gains have arrived. The same timer serves late changes
     and the deletion of the state: if several timers are due, as when the watermark leaps, engines may fire
     the later ones first.
@@ -131,9 +131,7 @@ class _Window(beam.DoFn):
         key, gained = element
         statistics.add(gained)
         due.set(_after(key, 1))
-        if self.stop is not None:
-            assert key.window is not None
-            timer_is_set(self.stop.run, key.attribute, key.window, PANE)
+        timer_is_set(self.stop, key.attribute, key.window, PANE)
         if self._is_stopped(_after(key, 1)):
             return
         before = self._before(key, fired)
@@ -156,9 +154,7 @@ class _Window(beam.DoFn):
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """Fire the pane on time, or a late pane after a change; at last delete the state."""
-        if self.stop is not None:
-            assert key.window is not None
-            timer_fired(self.stop.run, key.attribute, key.window, PANE)
+        timer_fired(self.stop, key.attribute, key.window, PANE)
         if self._is_stopped(time):
             first = self.early is None and self.earlier is None and time == _after(key, 1)
             before = _Fired() if first else self._before(key, fired)

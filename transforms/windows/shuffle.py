@@ -2,7 +2,7 @@
 
 An engine on one machine holds what it shuffles in memory, several times over. Where all workers share a
 disk, pieces are therefore spilled: each bundle appends its pieces to a file, and the engine shuffles their
-places. A partition is read when it is folded. So a run holds one partition and the pieces that a bundle has
+places. A shard is read when it is folded. So a run holds one shard and the pieces that a bundle has
 gathered, however many reports there are.
 
 An engine may repeat a bundle, which then writes its pieces again. Only places that the engine committed are
@@ -26,7 +26,7 @@ import pyarrow as pa
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.cut import Pieces
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import Cut
 
 #: Small pieces are gathered in a buffer of this many bytes, and written together.
@@ -79,7 +79,7 @@ class GroupPieces(beam.PTransform):
 def brought_together(
     pieces: Sequence[beam.PCollection[tuple[PieceKey, pa.RecordBatch]]], spill: str | None
 ) -> beam.PCollection[tuple[PieceKey, Iterable[pa.RecordBatch]]]:
-    """The pieces of each key in some collections; ``spill`` is as of :class:`GroupPieces`."""
+    """The pieces of each key in some collections; ``spill`` is that of :class:`GroupPieces`."""
     if spill is None:
         return pieces | "Pieces" >> beam.Flatten() | beam.GroupByKey()
     step = beam.ParDo(Spill(spill)).with_output_types(tuple[PieceKey, Place])

@@ -31,7 +31,7 @@ from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the code
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.groups import by_window
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.windows import Bounds, Span
 
 #: Pieces are emitted when a bundle has gathered this many reports, and at its end.
@@ -44,7 +44,7 @@ class Cut(beam.PTransform):
 
     Attributes:
         pieces: how batches are cut.
-        clock: as of :class:`Split`.
+        clock: as :class:`Split` takes it.
     """
 
     pieces: Pieces
@@ -62,7 +62,7 @@ class Cut(beam.PTransform):
 
 @dataclass(eq=False)
 class Split(beam.DoFn):
-    """Cuts the batches of a bundle, by window and by the partition of a column.
+    """Cuts the batches of a bundle, by window and by the shard of a column.
 
     Attributes:
         pieces: how batches are cut.
@@ -161,7 +161,7 @@ def _inside(batch: pa.RecordBatch, span: Span) -> Iterable[Any]:
 class FoldPieces(beam.DoFn):
     """Folds the pieces of a key, window by window.
 
-    The element is a key with all pieces of its partition, or where no report is compared with another, with
+    The element is a key with all pieces of its shard, or where no report is compared with another, with
     one piece.
     """
 

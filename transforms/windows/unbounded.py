@@ -1,7 +1,7 @@
-"""The flow of a stream: the reports of a partition in a window are state, and a timer folds them.
+"""The flow of a stream: the reports of a shard in a window are state, and a timer folds them.
 
 A late report moves its user from one cell of the joint histogram to another, which no increment of counts can
-express. So the state of a partition and window keeps its reports. Each time the timer fires, all of them are
+express. So the state of a shard and window keeps its reports. Each time the timer fires, all of them are
 folded as in a batch run, and the change of the statistics since the last time is emitted.
 """
 
@@ -27,18 +27,17 @@ from ldpbeam.transforms.joining.kept import can_be_kept, concatenated
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, of_window
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.journal import Stop
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
 from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
-from ldpbeam.transforms.windows.keys import PieceKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, outputs
-from ldpbeam.transforms.windows.waiting import timer_fired, timer_is_set
+from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
-#: The state of a partition and window is looked through when it has this many reports, and twice as many.
+#: The state of a shard and window is looked through when it has this many reports, and twice as many.
 HELD_REPORTS = 2**18
 
 
@@ -51,27 +50,25 @@ class FoldStream(beam.PTransform):
     are traced.
     """
 
-    def __init__(
-        self, study: Study, partitions: int, stop: Stop | None = None, *, traced: bool = False
-    ) -> None:
+    def __init__(self, study: Study, shards: int, stop: Stop | None = None, *, traced: bool = False) -> None:
         super().__init__()
         fold, windows = Fold(study, report_ids=study.duplicates == "drop"), study.windows
-        pieces = Pieces(windows, partitions, each_window) if fold.compares else Pieces(windows, 1, together)
+        pieces = Pieces(windows, shards, each_window) if fold.compares else Pieces(windows, 1, together)
         self.cut = Cut(pieces, clock=True)
         self.function = (
-            FoldWindow(fold, partitions, stop, traced=traced)
+            FoldWindow(fold, shards, stop, traced=traced)
             if fold.compares
             else FoldPieces(fold, traced=traced)
         )
         self.longer = None
         if study.windows_joined > 1:
-            self.cut_longer = Cut(Pieces(windows, partitions, each_longer), clock=True)
-            self.longer = FoldWindow(JoinedFold(study), partitions, stop, early=False)
+            self.cut_longer = Cut(Pieces(windows, shards, each_longer), clock=True)
+            self.longer = FoldWindow(JoinedFold(study), shards, stop, early=False)
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
-        """Cut by window and partition, keep the pieces in state, and fold them when the timer fires."""
+        """Cut by window and shard, keep the pieces in state, and fold them when the timer fires."""
         pieces, late = reports | "CutByWindow" >> self.cut
         folded = pieces | "JoinWindows" >> _typed(self.function)
         gains = folded.gains
@@ -90,7 +87,7 @@ def _typed(function: beam.DoFn) -> beam.PTransform:
 
 
 class _Progress(NamedTuple):
-    """What the state of a partition and window has emitted so far.
+    """What the state of a shard and window has emitted so far.
 
     Attributes:
         waiting: how many reports arrived since it last emitted; without early panes, 1 or more if any did.
@@ -107,7 +104,7 @@ class _Progress(NamedTuple):
 
 
 class FoldWindow(beam.DoFn):
-    """The state of one partition of users of one attribute in one window.
+    """The state of one shard of users of one attribute in one window.
 
     A timer fires at the window's end. If it is set again after that, it fires at once, so late reports are
     folded bundle by bundle. After the allowed lateness the reports are deleted. There is only one timer, set
@@ -126,7 +123,7 @@ class FoldWindow(beam.DoFn):
     def __init__(
         self,
         fold: Fold,
-        partitions: int,
+        shards: int,
         stop: Stop | None = None,
         *,
         early: bool = True,
@@ -138,7 +135,7 @@ class FoldWindow(beam.DoFn):
         self.traced = traced
         self.windows = fold.study.windows
         often = self.windows.early_reports if early else None
-        self.early = None if often is None else -(-often // partitions)
+        self.early = None if often is None else -(-often // shards)
         # Before anything is emitted, the number that waits is written only where early panes need it.
         self.first = _Progress(waiting=int(self.early is None))
         #: Of each key how many reports its state has, and how many it had at the last look for repeated ones.
@@ -161,8 +158,7 @@ class FoldWindow(beam.DoFn):
             return
         reports.add(batch)
         due.set(timestamp(window[1]))
-        if self.stop is not None:
-            timer_is_set(self.stop.run, key.attribute, window, key.partition)
+        timer_is_set(self.stop, key.attribute, window, key.shard)
         now = before._replace(waiting=before.waiting + batch.num_rows)
         size, looked = self.held.get(key, (0, 0))
         self.held[key] = size + batch.num_rows, looked
@@ -186,8 +182,7 @@ class FoldWindow(beam.DoFn):
         """Emit at the window's end and later; at its expiry delete the reports, later the ``closed`` mark."""
         window = self._window(key)
         end = window[1]
-        if self.stop is not None:
-            timer_fired(self.stop.run, key.attribute, window, key.partition)
+        timer_fired(self.stop, key.attribute, window, key.shard)
         if self.stop is not None and self.stop.is_before(time):
             nothing = self.early is None and time == timestamp(end)
             before = self.first if nothing else self._before(progress)

@@ -15,7 +15,7 @@ from benchmarks.scale.measuring.reports import channel_batches
 from benchmarks.scale.setting import study_of
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder
-from ldpbeam.transforms.windows.keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.shuffle import brought_together
 
 #: The key of all pieces.

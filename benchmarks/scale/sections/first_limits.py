@@ -16,7 +16,7 @@ def section(m: Measured, met: list[Limit], hour: StreamRun) -> str:
         [(f"{short(n / 1e6)} million", where, what) for n, where, what in met],
     )
     return f"""\
-## Which limit is met first
+### Which limit is met first
 A worker has {WORKER_GB} GB per core and works on one partition at a time. A worker that works on several \
 at once reaches the memory limits that many times earlier.
 

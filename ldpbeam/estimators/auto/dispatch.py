@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, KeyValues, Numeric
-from ldpbeam.estimators.auto.keys import auto_keys
+from ldpbeam.estimators.auto.key_values import auto_keys
 from ldpbeam.estimators.auto.numbers import auto_numbers
 from ldpbeam.estimators.auto.shares import auto_shares
 from ldpbeam.estimators.estimate import Estimate

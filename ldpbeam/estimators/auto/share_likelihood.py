@@ -15,8 +15,8 @@ import numpy as np
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.frequencies import unbiased_shares
 from ldpbeam.estimators.question import Question
-from ldpbeam.joined_windows import JoinedSupports
 from ldpbeam.mechanisms import CategoricalMechanism
+from ldpbeam.over_time.joined_windows import JoinedSupports
 
 #: Unbiased shares of more categories are grouped: those of a group differ by less than this many standard
 #: deviations.

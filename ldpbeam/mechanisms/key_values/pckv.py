@@ -100,7 +100,7 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """The paper's estimates, from the counts of +1 and -1 of each key (Gu et al., section 5.2).
 
-        Of piecewise values, of which the paper does not say it, these are the unbiased numbers, clipped.
+        For piecewise values the paper gives no rule: these are the unbiased numbers, clipped.
 
         With ``constants`` (a, b, p) and ell = ``padding``, f = ell ((n1 + n2)/n - b)/(a - b), clipped to
         [1/n, 1]. The counts of both signs before perturbation are [n1*, n2*] = A^-1 [n1 - nb/2, n2 - nb/2],

@@ -14,8 +14,8 @@ import pytest
 from support.driven_source import DISORDER, NOW, SECOND, Driven
 
 from ldpbeam.transforms.reports.batches import Arrival, out_of_range
-from ldpbeam.transforms.sources.feeds import Offsets
-from ldpbeam.transforms.sources.replay import Arrivals, Replay, Step
+from ldpbeam.transforms.sources.replay import Arrivals, Replay
+from ldpbeam.transforms.state.records import Offsets, Step, Steps
 from ldpbeam.windows import MANY_REPORTS, Windows
 
 Drive = Callable[..., Driven]
@@ -113,12 +113,13 @@ def test_another_process_refuses_the_same() -> None:
     anchors = windows.rounded((NOW,))
     _, came = first.of(Offsets(0, 0, 10), None, NOW, anchors)
     first.of(Offsets(0, 10, 20), None, NOW, windows.rounded((NOW + 900 * SECOND,)))
-    steps = tuple((partition, tuple(of)) for partition, of in first.steps.items())
-    assert [step.offset for step in steps[0][1]] == [0, 10]
-    again = Arrivals(Replay(((0, 0),), (), ((0, 20),), steps), windows)
+    steps = {partition: tuple(of) for partition, of in first.steps.items()}
+    assert [step.offset for step in steps[0]] == [0, 10]
+    again = Arrivals(Replay({0: 0}, {}, {0: 20}, steps), windows)
     assert again.of(Offsets(0, 0, 7), None, NOW + DAY, (NOW + DAY,))[1].near == came.near
     assert again.of(Offsets(0, 7, 10), None, NOW + DAY, (NOW + DAY,))[1].near == came.near
-    assert Step.of_json([0, None, NOW, [5]]) == Step(0, None, NOW, (5,))
+    content = {"partition": 3, "steps": [[0, None, NOW, [5]]]}
+    assert Steps.of_json(content) == (3, (Step(0, None, NOW, (5,)),))
 
 
 def test_anchors_move_with_parts_of_the_windows_around_them() -> None:

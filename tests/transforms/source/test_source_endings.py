@@ -7,7 +7,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from support.driven_source import NOW, SECOND, WEEK, Drive, at, batch, replaced
 
 from ldpbeam.transforms.sources import shared_feed
-from ldpbeam.transforms.sources.journal import ask_to_stop, ended_at
+from ldpbeam.transforms.state.journal import ask_to_stop, ended_at
 
 
 def test_asked_to_stop_it_takes_no_more_and_says_how_far_it_came(drive: Drive) -> None:

@@ -12,8 +12,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from support.driven_source import SECOND, WEEK, Drive, refuse, replaced
 
 from ldpbeam.transforms.sources import reader, shared_feed
-from ldpbeam.transforms.sources.journal import ask_to_stop
 from ldpbeam.transforms.sources.reader import progress
+from ldpbeam.transforms.state.journal import ask_to_stop
 
 
 def test_what_cannot_be_written_in_the_journal_is_not_acknowledged(
@@ -22,7 +22,7 @@ def test_what_cannot_be_written_in_the_journal_is_not_acknowledged(
     driven = drive()
     driven.come(-25)
 
-    def full_disk(*_: object) -> None:
+    def full_disk(**_: object) -> None:
         raise OSError("no space")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.driven_source import DISORDER, SECOND, Driven, at, batch, set_clocks
 
-from ldpbeam.transforms.sources.journal import OpenWindow
 from ldpbeam.transforms.sources.reader import progress
+from ldpbeam.transforms.state.records import OpenWindow
 
 #: What may happen to a source: a batch of some event times comes, the clock moves on, a mark is made, one of
 #: those made is finalised, or all acknowledgements fail from now on, or work again.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,11 +26,12 @@ from support.driven_source import (
 
 from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.journal import positions_before
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress, progress
-from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.sources.watermark import FINISHED
+from ldpbeam.transforms.state.files import CLAIMS
+from ldpbeam.transforms.state.journal import positions_before
 from ldpbeam.windows import Windows
 
 
@@ -38,7 +40,10 @@ def test_every_reader_has_its_own(tmp_path: Path) -> None:
     several = Reading(**{**vars(run), "readers": 3})
     sources: list[Any] = source.Source(several).split(20)
     readers = [one.create_reader(None, None) for one in sources]
-    assert len({reader.shared.journal.path for reader in readers}) == 3
+    for each in readers:
+        each.shared.finish(stopped=True)
+    journals = sorted(path.name for path in tmp_path.glob("runs/*/journal-*.json"))
+    assert journals == ["journal-0.json", "journal-1.json", "journal-2.json"]
 
 
 #: The settings of a run on Flink with two readers.
@@ -101,7 +106,7 @@ def test_readers_that_are_not_heard_stop_nobody_and_are_heard_later(
 ) -> None:
     caplog.set_level("WARNING")
     with monkeypatch.context() as failing:
-        failing.setattr(shared_feed, "heard", refuse)
+        failing.setattr(shared_feed, "CLAIMS", SimpleNamespace(write=CLAIMS.write, read=refuse))
         two[0].come(0)
         assert two[0].watermark is None
     assert [record.getMessage() for record in caplog.records] == [
@@ -153,7 +158,7 @@ def test_a_reader_in_anothers_place_goes_on_with_its_feed_and_its_watermark(
 ) -> None:
     set_clocks(monkeypatch, lambda: NOW)
     windows = Windows(10 * SECOND, 10 * SECOND)
-    reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", DISORDER)
+    reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", ReadingOptions(DISORDER))
     made = source.Source(reading)
     first = made.create_reader(None, None)
     (feed,) = OPENED[reading.feed.label]

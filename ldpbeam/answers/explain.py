@@ -1,0 +1,104 @@
+"""A run in sentences, each of which belongs to the part that it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ldpbeam import fit, statistics
+from ldpbeam.answers import ledger, periods, published
+from ldpbeam.answers.costs import endless_parts, slow_parts
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Categories, Numeric, Vector
+from ldpbeam.estimators import registered_estimators
+from ldpbeam.intervals import computing
+from ldpbeam.over_time import panels
+from ldpbeam.over_time.memoised import Lifetime, steps_of
+from ldpbeam.over_time.remembered_noise import FEWEST_USERS
+from ldpbeam.schemas.study.joined import joined_counts
+from ldpbeam.study import Study, StudyAttribute, attribute_of
+from ldpbeam.transforms.joining import coordinates, kept
+from ldpbeam.transforms.windows import cut, groups
+from ldpbeam.words import counted
+
+#: What a run does with its tests.
+_OF_TESTS = (
+    "`ldpbeam estimate` and `ldpbeam rollup` write all tests to fit.json and warn of those that fail; if "
+    f"all claims of the study are true, at most {fit.FALSE_ALARMS:.0%} of runs warn. `ldpbeam stream` tests "
+    f"each pane, and at most {fit.FALSE_ALARMS:.0%} of streams ever warn."
+)
+
+
+def explain(study: Study) -> list[str]:
+    """The sentences, in the order data passes."""
+    sentences = [
+        f"Study {study.name!r} estimates {counted(len(study.attributes), 'attribute')}: "
+        f"{', '.join(study.attributes)}."
+    ]
+    for name, described in study.attributes.items():
+        sentences += _collection(study.attribute(name), described)
+    sentences.append(cut.explain(study.windows))
+    if study.panel is not None:
+        sentences.append(panels.explain(study.panel))
+    sentences.append(kept.explain(study))
+    if study.groups:
+        sentences.append(groups.explain(study.groups))
+    if study.publish.at_least > 1 or study.windows:
+        sentences.append(published.explain(study))
+    for name, described in study.attributes.items():
+        estimated = [
+            estimated_name for estimated_name in study.estimated if attribute_of(estimated_name) == name
+        ]
+        if isinstance(study.attribute(name).domain, Vector):
+            sentences.append(coordinates.explain(name, estimated))
+        # The coordinates of a vector differ only in their names, so the first one stands for all.
+        first = study.attribute(estimated[0])
+        sentences += statistics.explain(first)
+        if study.windows_joined > 1:
+            sentences.append(
+                f"That of joined windows has {joined_counts(first, study.windows_joined):,} integers "
+                "more. Of few users they tell what each sent, so only their owner may read these files."
+            )
+            if isinstance(first.domain, Categories):
+                sentences.append(
+                    f"Tests say whether the clients of {name!r} remember their noise if the study says so, "
+                    f"and only then, if {FEWEST_USERS} or more users have several reports in a joined window."
+                )
+            else:
+                sentences.append(
+                    f"Not tested: whether the clients of {name!r} remember their noise; that is tested of "
+                    "categories."
+                )
+        sentences += _estimates(first, described)
+        sentences += fit.explain(first)
+    sentences.append(_OF_TESTS)
+    sentences += slow_parts(study)
+    sentences += (f"A run is refused, because {sentence}." for sentence in endless_parts(study))
+    sentences += ledger.explain(study)
+    sentences += periods.explain(study)
+    return sentences
+
+
+def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str]:
+    yield f"{attribute.name!r} is {attribute.domain.explain(attribute.buckets)}."
+    for version in attribute.versions:
+        recognised = described.services[version.service].recognised_by(version.version)
+        yield (f"Service {version.label!r} of {attribute.name!r} runs {version.explain()}{recognised}.")
+        if version.lifetime is not None:
+            yield from _remembered(attribute, version.label, version.lifetime)
+
+
+def _remembered(attribute: Attribute, label: str, lifetime: Lifetime) -> Iterator[str]:
+    """What clients that remember their noise lose, and how much they round."""
+    yield f"To service {label!r}: {lifetime.explain_loss(steps_of(lifetime).loss)}."
+    if isinstance(attribute.domain, Numeric):
+        yield f"To service {label!r}: {lifetime.explain_rounding(attribute.domain.width)}."
+
+
+def _estimates(attribute: Attribute, described: StudyAttribute) -> Iterator[str]:
+    for name, wanted in described.estimates.items():
+        estimator = registered_estimators()[wanted.estimator]
+        yield (
+            f"Estimate {name!r} of {attribute.name!r} is "
+            f"{estimator.explain(wanted.services, wanted.options)}."
+        )
+    yield computing.explain(attribute, next(iter(described.estimates.values())).intervals)

@@ -1,0 +1,130 @@
+"""The numbers of estimates by name, with their intervals: what ``diff`` compares and ``check`` checks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from ldpbeam.domains import Floats, as_text, digits_of
+from ldpbeam.intervals.answer import UNBIASED_SUMS, each_level
+from ldpbeam.schemas.outputs.records import Ends, EstimateKey, EstimateRecord, IntervalsRecord, ManyEnds
+
+#: The level of a mean's interval where the study asks for none.
+WITHOUT_INTERVALS = 0.95
+#: The quantile of a level of the normal distribution. SciPy's takes longer to import than all of ``check``.
+normal_quantile = NormalDist().inv_cdf
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of one part of an estimate, as its quantiles; all columns have one length.
+
+    Attributes:
+        names: ``mean``, ``variance``, ``quantile 0.5``, ``share of LABEL``, ...
+        values: the numbers, in the unit of each.
+        low: the low ends of their intervals, NaN for unknown.
+        high: the high ends.
+        errors: their standard errors, NaN for unknown.
+        flag: why the intervals may hold the truth less often than their level; empty if they need no care.
+        summed: whether the numbers are sums of one term per report.
+    """
+
+    names: Sequence[str]
+    values: Floats
+    low: Floats
+    high: Floats
+    errors: Floats
+    flag: str = ""
+    summed: bool = False
+
+
+def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecord]:
+    """The estimates by key. If several runs of a stream share a window, the run that closed it counts."""
+    best: dict[EstimateKey, EstimateRecord] = {}
+    for record in records:
+        before = best.get(record.key)
+        if before is None or _closes(record) >= _closes(before):
+            best[record.key] = record
+    return best
+
+
+def _closes(record: EstimateRecord) -> tuple[bool, int]:
+    """What decides between estimates of one key: a closed window wins, and then more reports."""
+    return record.pane_timing != "early", record.reports
+
+
+def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
+    """The numbers of an estimate, part by part."""
+    intervals = record.intervals or IntervalsRecord(WITHOUT_INTERVALS)
+    level, flags = intervals.level, intervals.flags
+    if record.mean is not None:
+        yield _mean(record, intervals)
+    if record.variance is not None:
+        ends = _many(intervals.variance)
+        yield _part(["variance"], [record.variance], ends, level, flags.get("variance"))
+    if record.quantiles is not None:
+        names = [f"quantile {quantile}" for quantile in record.quantiles]
+        ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
+        yield _part(names, list(record.quantiles.values()), ends, level, flags.get("quantiles"))
+    if record.ranges is not None:
+        names = [f"share from {as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
+        shares = [part.share for part in record.ranges]
+        yield _part(names, shares, intervals.ranges, level, flags.get("ranges"))
+    if record.distribution is not None and record.bucket_edges is not None:
+        # Five digits of the width tell the edges of 16,384 buckets apart.
+        digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], 6, of_width=5)
+        edges = itertools.pairwise(f"{edge:.{digits}g}" for edge in record.bucket_edges)
+        names = [f"share in {low} to {high}" for low, high in edges]
+        yield _part(names, record.distribution, intervals.distribution, level, flags.get("distribution"))
+    if record.frequencies is not None and record.labels is not None:
+        names = [f"share of {label}" for label in record.labels]
+        each = each_level(level, len(names), intervals.simultaneous)
+        part = _part(names, record.frequencies, intervals.frequencies, each, flags.get("frequencies"))
+        yield replace(part, summed=record.categories is not None)
+    if record.key_means is not None and record.keys is not None:
+        names = [f"mean of {key}" for key in record.keys]
+        each = each_level(level, len(names), intervals.simultaneous)
+        yield _part(names, record.key_means, intervals.key_means, each, flags.get("key_means"))
+
+
+def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
+    """The mean; its standard error gives its interval where there is no other."""
+    assert record.mean is not None
+    error, ends = record.standard_error, _many(intervals.mean)
+    summed = intervals.methods.get("mean", UNBIASED_SUMS).startswith(UNBIASED_SUMS)
+    if ends is None and error is not None:
+        room = normal_quantile(0.5 + intervals.level / 2) * error
+        ends = ManyEnds((record.mean - room,), (record.mean + room,))
+    part = _part(["mean"], [record.mean], ends, intervals.level, intervals.flags.get("mean"))
+    return replace(part, errors=part.errors if error is None else np.array([error]), summed=summed)
+
+
+def _many(ends: Ends | None) -> ManyEnds | None:
+    return None if ends is None else ManyEnds((ends.low,), (ends.high,))
+
+
+def _of_quantiles(values: dict[str, float], ends: dict[str, Ends]) -> ManyEnds | None:
+    if not ends.keys() >= values.keys():
+        return None
+    return ManyEnds(tuple(ends[level].low for level in values), tuple(ends[level].high for level in values))
+
+
+def _part(
+    names: Sequence[str], values: Sequence[float], ends: ManyEnds | None, level: float, flag: str | None
+) -> Numbers:
+    """The numbers with the standard errors that their intervals have.
+
+    An interval that was cut where values end, such as at a share of zero, is wide on one side only, and an
+    estimate may lie outside of its interval: so the larger of the distances to both ends counts.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    low, high = (
+        np.full(len(numbers), np.nan) if side is None else np.asarray(side, dtype=np.float64)
+        for side in ((ends.low, ends.high) if ends else (None, None))
+    )
+    wide = np.maximum.reduce([high - numbers, numbers - low, (high - low) / 2])
+    return Numbers(names, numbers, low, high, np.asarray(wide / normal_quantile(0.5 + level / 2)), flag or "")

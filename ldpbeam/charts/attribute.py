@@ -1,0 +1,27 @@
+"""The figures of one attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ldpbeam.answers.truth import Truth
+from ldpbeam.charts.figures import Figure
+from ldpbeam.charts.means import means
+from ldpbeam.charts.names import frequencies, key_means
+from ldpbeam.charts.numbers import distributions
+from ldpbeam.charts.over_time import means_over_time, shares_over_time
+from ldpbeam.charts.subject import Subject, Subset
+
+
+def figures_of(subject: Subject, truths: Mapping[Subset, Truth] | None = None) -> list[Figure]:
+    """The figures of an attribute, as far as its estimates have what they show."""
+    truths = truths or {}
+    drawn = (
+        means_over_time(subject, truths),
+        shares_over_time(subject),
+        distributions(subject, truths),
+        frequencies(subject, truths),
+        key_means(subject, truths),
+        means(subject, truths),
+    )
+    return [figure for figure in drawn if figure is not None]

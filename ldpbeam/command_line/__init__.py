@@ -1,0 +1,1 @@
+"""The command ``ldpbeam``, which knows its commands by name: nothing here imports one."""

@@ -1,0 +1,196 @@
+"""Command lines: our options with dashes (underscores accepted), Beam's as Beam spells them."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from ldpbeam.errors import UserError
+from ldpbeam.nearest import nearest
+
+_Value = TypeVar("_Value")
+_Number = TypeVar("_Number", int, float)
+#: The program name of the parser of Beam's options. Its errors do not point to --help, which Beam lacks.
+_BEAM = "beam"
+#: Options that once had another name.
+_RENAMED = {"--partitions": "--shards"}
+#: How argparse says which options are missing.
+_REQUIRED = "the following arguments are required: "
+#: The message of argparse for an option whose value is not a number.
+_NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
+#: The message of argparse for a number that :func:`within` refuses.
+_OUT_OF_RANGE = re.compile(r"^argument (\S+): (\S+: (from \S+ to|\S+ or above))")
+
+
+def within(kind: type[_Number], least: float, most: float = math.inf) -> Callable[[str], _Number]:
+    """The type of an option that is a number in a range."""
+
+    def read(text: str) -> _Number:
+        number = kind(text)
+        if not least <= number <= most:
+            allowed = f"{least:g} or above" if most == math.inf else f"from {least:g} to {most:,}"
+            raise argparse.ArgumentTypeError(f"{number}: {allowed}")
+        return number
+
+    # Argparse names it if the text is no number.
+    read.__name__ = kind.__name__
+    return read
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UserError for a mistake, and accepts no abbreviated options."""
+
+    def __init__(self, prog: str, description: str, example: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            description=f"{description[:1].upper()}{description[1:]}." if description else None,
+            epilog=f"example:\n  {example}" if example else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+        self._given: Sequence[str] = ()
+
+    def format_help(self) -> str:
+        """The help text; its first line names only the arguments that must be given."""
+        self.usage = self._short_usage()
+        return super().format_help()
+
+    def _short_usage(self) -> str:
+        parts = [self.prog]
+        for action in self._actions:
+            metavar = str(action.metavar or action.dest).replace("%", "%%")
+            if not action.option_strings:
+                parts.append(f"[{metavar}]" if action.nargs in ("?", "*") else metavar)
+            elif action.required:
+                parts.append(f"{action.option_strings[-1]} {metavar}")
+        return " ".join([*parts, "[options]"])
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UserError with argparse's message and a pointer to ``--help``."""
+        required, _, names = message.partition(_REQUIRED)
+        if names and not required:
+            missing = [name for name in re.split("[,/] ?", names) if name.startswith("-")]
+            # The missing option may be there, misspelt: then the error names that one.
+            unknown = [name for name in self._given if name.partition("=")[0] not in self.options]
+            refuse([name for name in unknown if _is_near(name, missing)], missing)
+        number = _NO_NUMBER.fullmatch(message)
+        if number is not None:
+            option, kind, given = number.groups()
+            wanted = "a whole number in digits alone" if kind == "int" else "a number"
+            message = f"{option} {given}: {wanted}, such as {'20000' if kind == 'int' else '0.5'}"
+        message = _OUT_OF_RANGE.sub(r"\1 \2", message)
+        raise UserError(f"{message}\nSee {self.prog} --help" if self.prog != _BEAM else message)
+
+    @property
+    def options(self) -> list[str]:
+        """The names of all options, as ``--study``."""
+        return list(self._option_string_actions)
+
+    def dashed(self, arguments: Sequence[str]) -> list[str]:
+        """The arguments, with underscores in the names of our own options replaced by dashes."""
+        result = []
+        for argument in arguments:
+            name, equals, value = argument.partition("=")
+            dashed = name.replace("_", "-")
+            ours = argument.startswith("--") and dashed in self._option_string_actions
+            result.append(f"{dashed}{equals}{value}" if ours else argument)
+        return result
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse a command line that has our own options only.
+
+        Raises:
+            UserError: for an unknown option or a wrong value; it names the option.
+        """
+        options, unknown = self._parsed(arguments)
+        refuse(unknown, self.options)
+        return options
+
+    def _parsed(self, arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        self._given = self.dashed(arguments)
+        return self.parse_known_args(self._given)
+
+    def parse_with_beam(self, arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """Parse a command line that may also have Beam's options.
+
+        Returns:
+            Our own options, and the arguments that are Beam's.
+
+        Raises:
+            UserError: for an option that neither we nor Beam know, with the nearest name; Beam alone
+                would only warn.
+        """
+        options, rest = self._parsed(arguments)
+        if rest:
+            known = _beam_parser()
+            _, unknown = known.parse_known_args(rest)
+            refuse(unknown, [*self.options, *known.options])
+        return options, rest
+
+
+def _beam_parser() -> Parser:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    parser = Parser(_BEAM, "")
+    for options in PipelineOptions.__subclasses__():
+        if hasattr(options, "_add_argparse_args"):
+            options._add_argparse_args(_Tolerant(parser))
+    return parser
+
+
+class _Tolerant:
+    """Adds Beam's options to a parser once, since Beam's classes declare some of them twice."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+
+    def add_argument(self, *names: str, **settings: object) -> None:
+        if not any(name in self._parser.options for name in names):
+            settings.pop("required", None)
+            self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
+
+    def add_value_provider_argument(self, *names: str, **settings: object) -> None:
+        self.add_argument(*names, **settings)
+
+    def add_mutually_exclusive_group(self, **_: object) -> _Tolerant:
+        return self
+
+    def add_argument_group(self, *_: object, **__: object) -> _Tolerant:
+        return self
+
+
+def filled(kind: type[_Value], options: argparse.Namespace, **others: Any) -> _Value:
+    """A dataclass whose fields have the values of the options of the same name, and others that are given.
+
+    So an option that needs no more than its parser's check reaches whoever holds the value without a line
+    between.
+    """
+    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in vars(options).items() if name in names} | others)
+
+
+def _is_near(argument: str, missing: Sequence[str]) -> bool:
+    name = argument.partition("=")[0]
+    return name.startswith("--") and nearest(name, missing) is not None
+
+
+def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse unknown arguments, if there are any.
+
+    Raises:
+        UserError: for the first of them, with the nearest known name.
+    """
+    if not unknown:
+        return
+    name = unknown[0].partition("=")[0]
+    if not name.startswith("-"):
+        raise UserError(f"unexpected argument {name!r}")
+    renamed = _RENAMED.get(name)
+    near = renamed if renamed in known else nearest(name, known)
+    hint = "" if near is None else f"; did you mean {near}?"
+    raise UserError(f"unknown option {name}{hint}")

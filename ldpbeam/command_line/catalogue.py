@@ -1,0 +1,246 @@
+"""All commands, by what one does with them.
+
+Nothing imports a command: this list names its functions as text, and they are imported when a user types its
+name. A new command is one entry here, a function that adds its options, and one that takes the parsed options
+and returns an exit code. For a mistake in them, or in what they name, it raises UserError or StudyError.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.options import add_printing_options
+from ldpbeam.errors import StudyError, UserError
+from ldpbeam.printing import printing
+
+#: The printing of a command that takes a while.
+_ALL = ("json", "quiet", "verbose")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that a user types.
+
+    Attributes:
+        name: its name.
+        summary: what it does, in one line.
+        example: a command line of it, or several.
+        function: the module and the function that runs it, as in ``ldpbeam.results.diff:diff_command``.
+        options: the same, of the function that adds its own options to its parser; empty if it has none. Its
+            module imports nothing that computes.
+        takes_beams: whether options of Beam pass through; the function gets them as its second argument.
+        printing: which of ``--json``, ``--quiet`` and ``--verbose`` it has.
+    """
+
+    name: str
+    summary: str
+    example: str
+    function: str
+    options: str = ""
+    takes_beams: bool = False
+    printing: Sequence[str] = ()
+
+    def parser(self) -> Parser:
+        """The parser of the command line after the command's name."""
+        parser = Parser(f"ldpbeam {self.name}", self.summary, self.example)
+        if self.options:
+            named(self.options)(parser)
+        add_printing_options(parser, self.printing)
+        return parser
+
+    def run(self, arguments: list[str]) -> int:
+        """Parse the arguments, run the command, and return its exit code.
+
+        Raises:
+            UserError: for a mistake in the arguments or in what they name.
+        """
+        parser = self.parser()
+        given = parser.parse_with_beam(arguments) if self.takes_beams else (parser.parse(arguments),)
+        run: Callable[..., int] = _kept(self.function)
+        try:
+            with printing(given[0]):
+                return run(*given)
+        except StudyError as error:
+            raise UserError(str(error)) from None
+
+
+def named(text: str) -> Any:
+    """The function that a text names by its module, which is imported here, and its own name."""
+    module, _, name = text.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _kept(text: str) -> Any:
+    """What :func:`named` gives, for the command that this process runs.
+
+    What is imported stays until the process ends. The garbage collector would look at it many times, for a
+    quarter of the time of a small run.
+    """
+    if text.partition(":")[0] in sys.modules:
+        return named(text)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return named(text)
+    finally:
+        gc.freeze()
+        if collecting:
+            gc.enable()
+
+
+#: The commands under the headings of ``ldpbeam --help``.
+SECTIONS: Mapping[str, tuple[Command, ...]] = {
+    "Write and understand a study": (
+        Command(
+            "init", "asks a few questions, or reads a table, and writes a commented study",
+            "ldpbeam init people.csv --attribute price --epsilon 1 --yes",
+            "ldpbeam.pipelines.commands.init:init_command",
+            "ldpbeam.pipelines.options.studies:init",
+            printing=("json",),
+        ),
+        Command(
+            "explain", "what a study will do, in plain sentences",
+            "ldpbeam explain --study study.yaml",
+            "ldpbeam.pipelines.commands.lists:explain_command",
+            "ldpbeam.pipelines.options.studies:explain",
+            printing=("json",),
+        ),
+        Command(
+            "plan", "how precise a study's estimates will be, before any report is collected",
+            "ldpbeam plan --study study.yaml --users 10000 --error 0.5",
+            "ldpbeam.planning.plan:plan_command",
+            "ldpbeam.planning.options:plan",
+            printing=_ALL,
+        ),
+        Command(
+            "evaluate", "how accurate estimators are, by epsilon and number of people",
+            "ldpbeam evaluate --study study.yaml --epsilon 0.5 1 2 --users 10000 --output evaluated",
+            "ldpbeam.planning.evaluate:evaluate_command",
+            "ldpbeam.planning.options:evaluate",
+            printing=_ALL,
+        ),
+        Command(
+            "mechanisms", "all mechanisms, one per line", "ldpbeam mechanisms",
+            "ldpbeam.pipelines.commands.lists:mechanisms_command",
+            printing=("json",),
+        ),
+        Command(
+            "estimators", "all estimators, one per line", "ldpbeam estimators",
+            "ldpbeam.pipelines.commands.lists:estimators_command",
+            printing=("json",),
+        ),
+        Command(
+            "schema", "the JSON Schema of study files", "ldpbeam schema",
+            "ldpbeam.pipelines.commands.lists:schema_command",
+        ),
+    ),
+    "Be the clients": (
+        Command(
+            "perturb", "what clients would send, as files of reports",
+            "ldpbeam perturb --study study.yaml --attribute price --value-column price --input people.csv "
+            "--output reports",
+            "ldpbeam.pipelines.commands.perturb:perturb_command",
+            "ldpbeam.pipelines.options.studies:perturb",
+            printing=_ALL,
+        ),
+        Command(
+            "vectors", "test vectors for clients in any language, as JSON",
+            "ldpbeam vectors --mechanism grr",
+            "ldpbeam.pipelines.commands.lists:vectors_command",
+            "ldpbeam.pipelines.options.studies:vectors",
+        ),
+    ),
+    "Estimate": (
+        Command(
+            "estimate", "estimates from reports in files",
+            "ldpbeam estimate --study study.yaml --input 'reports/*' --output out",
+            "ldpbeam.pipelines.commands.estimate:estimate_command",
+            "ldpbeam.pipelines.options.estimate:add_options",
+            takes_beams=True, printing=_ALL,
+        ),
+        Command(
+            "stream", "estimates of each window from reports as they arrive, until it is stopped (Ctrl-C)",
+            "ldpbeam stream --study study.yaml --subscription projects/demo-project/subscriptions/reports "
+            "--output out",
+            "ldpbeam.pipelines.commands.stream:stream_command",
+            "ldpbeam.pipelines.options.stream:add_options",
+            takes_beams=True, printing=_ALL,
+        ),
+        Command(
+            "rollup", "estimates from the statistics of several windows or runs together",
+            "ldpbeam rollup --study study.yaml --statistics 'out/statistics/*' --window 1d --output days",
+            "ldpbeam.pipelines.commands.rollup:rollup_command",
+            "ldpbeam.pipelines.options.merged:rollup",
+            printing=_ALL,
+        ),
+    ),
+    "Read the results": (
+        Command(
+            "show", "everything of a finished run: estimates with intervals, reports, tests",
+            "ldpbeam show out",
+            "ldpbeam.results.show:show_command",
+            "ldpbeam.results.options:show",
+            printing=("json", "quiet"),
+        ),
+        Command(
+            "ledger", "what users spent over periods, in all windows, services and attributes",
+            "ldpbeam ledger out",
+            "ldpbeam.pipelines.commands.ledger:ledger_command",
+            "ldpbeam.pipelines.options.merged:ledger",
+            printing=("json", "quiet", "verbose"),
+        ),
+        Command(
+            "dead-letters", "why reports could not be used, with examples of where they are",
+            "ldpbeam dead-letters out --reason unknown_service",
+            "ldpbeam.results.dead_letters:dead_letters_command",
+            "ldpbeam.results.options:dead_letters",
+            printing=("json",),
+        ),
+        Command(
+            "diff", "what two runs, windows or groups differ in, and whether by more than its error",
+            "ldpbeam diff yesterday today",
+            "ldpbeam.results.diff:diff_command",
+            "ldpbeam.results.options:diff",
+            printing=("json",),
+        ),
+        Command(
+            "check", "whether numbers of a run are beyond thresholds, as an exit code",
+            "ldpbeam check out 'mean > 4000' 'quantile 0.95 > 12000' --latest",
+            "ldpbeam.results.check:check_command",
+            "ldpbeam.results.options:check",
+            printing=("json",),
+        ),
+        Command(
+            "report", "one HTML page of the outputs of runs, with charts",
+            "ldpbeam report out -o report.html",
+            "ldpbeam.results.report:report_command",
+            "ldpbeam.results.options:report",
+            printing=("json", "verbose"),
+        ),
+    ),
+    "Look after this machine": (
+        Command(
+            "doctor", "what an engine needs, whether it is installed, and how to get it",
+            "ldpbeam doctor --runner prism",
+            "ldpbeam.runners.doctor:doctor_command",
+            "ldpbeam.runners.options:doctor",
+            printing=("json",),
+        ),
+        Command(
+            "completion", "what a shell needs to complete commands, options, names and files",
+            "ldpbeam completion bash > ~/.local/share/bash-completion/completions/ldpbeam",
+            "ldpbeam.command_line.completion:completion_command",
+            "ldpbeam.command_line.options:completion",
+        ),
+    ),
+}  # fmt: skip
+
+COMMANDS: Mapping[str, Command] = {
+    command.name: command for commands in SECTIONS.values() for command in commands
+}

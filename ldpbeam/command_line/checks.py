@@ -1,0 +1,220 @@
+"""The values of options that several commands share, checked and as Python objects.
+
+A function that checks something raises UserError if it is not so; the message names the option.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from ldpbeam.answers.people import People, PeopleColumns, read_people
+from ldpbeam.domains import Domain, KeyValues, Vector
+from ldpbeam.errors import StudyError, UserError
+from ldpbeam.printing import warn
+from ldpbeam.schemas.study.times import Duration
+from ldpbeam.schemas.study.yaml_file import parse_study, read_study
+from ldpbeam.study import Study
+from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.storage import beam_filesystems, lacking, open_raw
+from ldpbeam.words import counted
+
+
+def study_of(path: str, attribute: str | None = None) -> Study:
+    """Read a study from a local file or an object store, and check that it has the attribute if one is given.
+
+    Raises:
+        UserError: if the study does not have the attribute.
+        StudyError: if the file cannot be read or is no valid study.
+    """
+    study = parse_study(_text(path), path) if "://" in path else read_study(path)
+    check_attribute(attribute, study)
+    return study
+
+
+def check_reachable(*paths: str) -> None:
+    """Check that what reads and writes each path is installed and, for S3, has credentials."""
+    problem = lacking(paths)
+    if problem is not None:
+        raise UserError(problem)
+    if any(path.startswith("s3://") for path in paths):
+        # Beam's file system of S3 takes its options from here, before there is a pipeline.
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        beam_filesystems().set_options(PipelineOptions([]))
+
+
+def _text(path: str) -> str:
+    check_reachable(path)
+    try:
+        with open_raw(path) as stream:
+            return str(stream.read().decode())
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from None
+
+
+def check_attribute(attribute: str | None, study: Study) -> None:
+    """Check that the study has the attribute of ``--attribute``, if one is given."""
+    if attribute is not None and attribute not in study.attributes:
+        raise UserError(f"--attribute {attribute}: the study has {', '.join(study.attributes)}")
+
+
+def check_service(service: str | None, study: Study) -> None:
+    """Check that the study has the service of ``--service``, if one is given."""
+    every = {name for model in study.attributes.values() for name in model.services}
+    if service is not None and service not in every:
+        raise UserError(f"--service {service}: the study has {', '.join(sorted(every))}")
+
+
+def renamed_of(options: argparse.Namespace, study: Study) -> dict[str, str]:
+    """The fields that ``--column`` names, by our names of columns.
+
+    Raises:
+        UserError: if one is not written as OURS=THEIRS, or they do not fit the study or each other.
+    """
+    renamed: dict[str, str] = {}
+    for text in options.column or ():
+        name, equals, field = text.partition("=")
+        if not equals:
+            raise UserError(f"--column {text}: write our name and theirs, as in user_id=uid")
+        if name in renamed:
+            raise UserError(f"--column {text}: {name!r} is given twice, as {renamed[name]!r} before")
+        renamed[name] = field
+    try:
+        wanted_columns(study, None, None, renamed=renamed)
+    except ValueError as error:
+        raise UserError(f"--column: {error}") from None
+    return renamed
+
+
+def duration_of(option: str, text: str) -> int:
+    """An option's duration in milliseconds.
+
+    Raises:
+        UserError: if the text is not a whole number and a unit, as in 90s.
+    """
+    try:
+        return int(TypeAdapter(Duration).validate_python(text))
+    except ValidationError:
+        raise UserError(f"{option} {text}: write a whole number and a unit, as in 90s or 1h") from None
+
+
+#: The options that name the columns of a file of people.
+_OF_PEOPLE = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
+
+
+def check_people(options: argparse.Namespace, option: str, file: str | None) -> None:
+    """Check that no option names a column of a file of people that is not given.
+
+    Args:
+        options: the options of the command.
+        option: the option that names the file.
+        file: the file; None if it is not given.
+
+    Raises:
+        UserError: if one does.
+    """
+    given = [f"--{name.replace('_', '-')}" for name in _OF_PEOPLE if getattr(options, name) is not None]
+    if given and not file:
+        raise UserError(f"{', '.join(given)}: these are columns of a file that {option} names: add {option}")
+
+
+def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns:
+    """The columns that the options name, checked against the domain.
+
+    Raises:
+        UserError: if the domain needs a column that is not named, or has no use for one that is.
+    """
+    if isinstance(domain, Vector):
+        if options.value_column is not None:
+            shown = ", ".join(domain.coordinates[:3])
+            raise UserError(
+                f"--value-column: a vector's values are in the columns of its names ({shown}, ...)"
+            )
+    elif options.value_column is None:
+        raise UserError("--value-column is missing: which column has the true values?")
+    if isinstance(domain, KeyValues):
+        for option, given in (("--key-column", options.key_column), ("--user-column", options.user_column)):
+            if given is None:
+                raise UserError(f"{option} is missing: a person has a row for each key")
+    elif options.key_column is not None:
+        raise UserError("--key-column: the attribute has no keys")
+    if options.weight_column and options.user_column:
+        raise UserError(
+            "a row with a --weight-column is several people, who share no user id: leave out --user-column"
+        )
+    return PeopleColumns(*(getattr(options, name) for name in _OF_PEOPLE))
+
+
+def output_folder(path: str) -> Path:
+    """The folder of ``--output``, which is made if it is not there.
+
+    Raises:
+        UserError: if it cannot be made.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"--output {path}: a folder is needed") from None
+    except OSError as error:
+        raise UserError(f"--output {path}: {error.strerror or error}") from None
+    return folder
+
+
+def refuse_all_outside(people: People, path: str, attribute: str) -> None:
+    """Check that some value of a file of people lies in the attribute's domain."""
+    if people.clipped and people.clipped == people.numbers:
+        raise UserError(
+            f"{path}: every value lies outside of the domain of {attribute!r}, and would be moved to its "
+            "nearest end: check the column and the unit"
+        )
+
+
+def warn_of_rows(people: People) -> None:
+    """Warn of rows of a file of people that were left out, and of values that were clipped."""
+    if people.skipped:
+        example = f"; one has {people.unusable[:100]!r}" if people.unusable is not None else ""
+        rows = counted(
+            people.skipped, "row has no usable value and was", "rows have no usable value and were"
+        )
+        warn(f"{rows} left out{example}")
+    if people.clipped:
+        values = counted(
+            people.clipped, "value lies outside the domain and was", "values lie outside the domain and were"
+        )
+        warn(f"{values} clipped to it")
+
+
+def true_values(options: argparse.Namespace, study: Study, *, times: bool, groups: bool) -> People | None:
+    """The people whose true values are compared with estimates; None without ``--truth``.
+
+    Args:
+        options: the options of the command.
+        study: the study.
+        times: whether an estimate is of the people of some time only: of its window, say.
+        groups: whether an estimate is of a group.
+
+    Raises:
+        UserError: if the options for people do not fit together, or leave open which people an estimate is
+            of, or their file cannot be read.
+    """
+    check_people(options, "--truth", options.truth)
+    if not options.truth:
+        return None
+    if len(study.attributes) > 1 and not options.attribute:
+        raise UserError("--truth needs --attribute: the study has several")
+    name = options.attribute or next(iter(study.attributes))
+    domain = study.attribute(name).domain
+    for needed, what, option in ((times, "time", "time_column"), (groups, "group", "group_column")):
+        if needed and getattr(options, option) is None:
+            raise UserError(
+                f"--truth compares each estimate with the people of its {what}, which no option gives: "
+                f"add --{option.replace('_', '-')} COLUMN"
+            )
+    people = read_people(options.truth, people_columns(options, domain), domain)
+    refuse_all_outside(people, options.truth, name)
+    warn_of_rows(people)
+    return people

@@ -1,0 +1,125 @@
+"""The command ``ldpbeam``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from ldpbeam.command_line.catalogue import COMMANDS, SECTIONS
+from ldpbeam.command_line.standard_streams import standard_streams
+from ldpbeam.errors import (
+    BUG,
+    DONE,
+    INTERRUPTED,
+    OF_THE_MACHINE,
+    WRONG,
+    UserError,
+    machine_problem,
+    meant_or_known,
+)
+from ldpbeam.interrupts import interrupted_once
+from ldpbeam.log_lines import LOG_JSON, lines, traceback_text
+from ldpbeam.plugins import BrokenPlugin
+from ldpbeam.printing import fail
+
+_PYTHONS_OWN = warnings.formatwarning
+#: The characters that an error message keeps as they are: it may have several lines.
+_LINES = "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.errors`)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # Before the options are parsed, whose mistakes are lines of the log as well.
+    log_json = any(argument.replace("_", "-") == LOG_JSON for argument in given)
+    with standard_streams(log_json=log_json), interrupted_once():
+        try:
+            return _run(given)
+        except Exception as error:
+            log = lines()
+            if log is None:
+                raise
+            log.line("error", f"a bug of ldpbeam: {error!r}", traceback=traceback_text(error))
+            return BUG
+
+
+def _run(given: list[str]) -> int:
+    # Beam and its dependencies log much that a user does not need.
+    logging.getLogger().setLevel(logging.ERROR)
+    # A worker's error, and a lost connection to its engine, are raised again where the pipeline is run.
+    for worker in ("common", "worker.data_plane", "worker.sdk_worker"):
+        logging.getLogger(f"apache_beam.runners.{worker}").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
+    warnings.filterwarnings("always", category=BrokenPlugin)
+    warnings.formatwarning = _formatted
+    name = given[0] if given else ""
+    try:
+        try:
+            return _done(name, given)
+        finally:
+            # A full disk is noticed here, and not when Python ends.
+            print(end="", flush=True)
+    except UserError as error:
+        fail(str(error), keep=_LINES)
+        return WRONG
+    except KeyboardInterrupt as error:
+        # The line end comes first because the terminal has printed ^C.
+        advice = str(error) or "the same command starts it again"
+        print(file=sys.stderr)
+        fail(f"{name} was interrupted; {advice}")
+        return INTERRUPTED
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "apache_beam":
+            raise
+        fail(
+            f"{name} needs Apache Beam, which is not here: pip install ldpbeam installs it; without it the "
+            "library works"
+        )
+        return WRONG
+    except OF_THE_MACHINE as error:
+        fail(machine_problem(error) or "")
+        return WRONG
+
+
+def _done(name: str, given: list[str]) -> int:
+    """Do what the command line says, and return the exit code.
+
+    Raises:
+        UserError: for a mistake in it or in what it names.
+    """
+    if name in ("", "-h", "--help"):
+        _print_help()
+        return DONE if given else WRONG
+    if name == "--version":
+        print(f"ldpbeam {metadata.version('ldpbeam')}")
+        return DONE
+    for argument in given:
+        if any("\ud800" <= letter <= "\udfff" for letter in argument):
+            raise UserError(f"{argument}: this is not UTF-8; rename the file or folder")
+    if name not in COMMANDS:
+        raise UserError(f"unknown command {name!r}; {meant_or_known(name, COMMANDS)}")
+    return COMMANDS[name].run(given[1:])
+
+
+def _print_help() -> None:
+    print("usage: ldpbeam COMMAND [options]\n")
+    print("Estimates from reports perturbed under local differential privacy.")
+    for heading, commands in SECTIONS.items():
+        print(f"\n{heading}:")
+        for command in commands:
+            print(f"  {command.name:<14}{command.summary}")
+    print("\nldpbeam COMMAND --help prints a command's options, ldpbeam --version the version.")
+
+
+def _formatted(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
+    if issubclass(category, BrokenPlugin):
+        return f"ldpbeam: warning: {message}\n"
+    return _PYTHONS_OWN(message, category, *where, **line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

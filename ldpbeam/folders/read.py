@@ -1,0 +1,234 @@
+"""Reading an output folder of ``estimate``, ``stream`` or ``rollup``; a problem becomes one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ldpbeam.answers.results import FolderKind, Results, RunResults
+from ldpbeam.errors import StudyError, UserError, naming
+from ldpbeam.folders.output import (
+    ACCOUNTING,
+    ESTIMATES,
+    FIT,
+    FIT_FOLDER,
+    FORMAT,
+    LEDGER,
+    LEDGER_PERIODS,
+    RUN,
+    RUNS,
+    STUDY,
+    files_in,
+    folder_of,
+    names_in,
+)
+from ldpbeam.schemas.outputs.checked import read_record
+from ldpbeam.schemas.outputs.records import (
+    Accounting,
+    EstimateRecord,
+    Fit,
+    FormatRecord,
+    LedgerEntry,
+    PeriodEntry,
+    RunRecord,
+)
+from ldpbeam.transforms.storage import exists, join, open_raw
+
+if TYPE_CHECKING:
+    from ldpbeam.study import Study
+
+_Kind = TypeVar("_Kind")
+_WRITERS = "ldpbeam estimate, stream or rollup"
+
+
+def read_results(folder: str) -> Results:
+    """Everything that the runs of an output folder left there, but dead letters and statistics.
+
+    Raises:
+        UserError: if it is no output folder, no run has finished there, a newer version wrote it, or one of
+            its files is not in its format; one sentence that names the file. Values are not checked.
+    """
+    about = _about(folder)
+    results = _alone(folder, about) if about.kind is None else _shared(folder, about, about.kind)
+    return replace(results, periods=read_periods(folder))
+
+
+def read_periods(folder: str) -> tuple[PeriodEntry, ...]:
+    """The ledger over periods of an output folder, when it was last added up; empty without one.
+
+    Raises:
+        UserError: if it is damaged.
+    """
+    return _read(tuple[PeriodEntry, ...], folder, LEDGER_PERIODS) or ()
+
+
+def _alone(folder: str, about: RunRecord) -> Results:
+    """The results of a run that has its folder for itself."""
+    if about.complete is False:
+        raise UserError(
+            f"{folder}: its run has not finished: it still writes, failed or was interrupted; the same "
+            "command starts it again"
+        )
+    run = _run(folder, about, finished=True)
+    kind: FolderKind = "rollup" if run.accounting is None else "batch"
+    estimates = tuple(_estimates(join(folder, f"{ESTIMATES}.jsonl")))
+    return Results(folder, kind, about, partial(_study, folder, about), (run,), estimates)
+
+
+def read_ledgers(folder: str) -> dict[str, tuple[LedgerEntry, ...]]:
+    """The ledger of each run in an output folder, by the run's name: empty if it shares its folder with none.
+
+    Raises:
+        UserError: if one is damaged.
+    """
+    with naming(folder):
+        shared = map(folder_of, files_in(join(folder, RUNS), f"*/{LEDGER}"))
+    folders = {"": folder, **{name: join(folder, RUNS, name) for name in shared}}
+    return {name: _read(tuple[LedgerEntry, ...], path, LEDGER) or () for name, path in folders.items()}
+
+
+def read_study(folder: str) -> Study:
+    """The study of an output folder, of which nothing else is read.
+
+    Raises:
+        UserError: if it is no output folder, or its study cannot be read here.
+    """
+    study, problem = _study(folder, _about(folder))
+    if study is None:
+        raise UserError(f"{folder}: {problem or 'it does not hold its study'}")
+    return study
+
+
+def _study(folder: str, about: RunRecord) -> tuple[Study | None, str]:
+    """The study that a folder holds, or None and why it cannot be read here.
+
+    The estimates can be read without it: a mechanism of it may come from a package that is not installed.
+    """
+    if not _exists(folder, STUDY):
+        return None, ""
+    # It imports all mechanisms and estimators.
+    from ldpbeam.schemas.study.yaml_file import parse_study
+
+    path = join(folder, STUDY)
+    try:
+        study = parse_study(_text(path).decode(), path)
+    except UnicodeDecodeError:
+        return None, f"{path}: it is no text in UTF-8"
+    except StudyError as error:
+        return None, str(error)
+    if study.fingerprint != about.study_fingerprint:
+        return None, f"{path}: it is not the study that {RUN} names, or of another version of ldpbeam"
+    return study, ""
+
+
+def _about(folder: str) -> RunRecord:
+    path = join(folder, RUN)
+    with naming(folder):
+        if not folder or not exists(folder):
+            raise ValueError("there is no such folder")
+        is_run = exists(path)
+        names = names_in(folder, "*") if not is_run else []
+    if not is_run:
+        what = f"it has no {RUN}" if names else "it is empty, or a file"
+        raise UserError(f"{folder}: {what}; name the --output of {_WRITERS}")
+    return _run_record(path)
+
+
+def _run_record(path: str) -> RunRecord:
+    """A ``run.json``.
+
+    Raises:
+        UserError: if it is invalid, or of a newer version, whose other fields may be anything.
+    """
+    text = _text(path)
+    with naming(path):
+        version = read_record(FormatRecord, text).format
+        if version > FORMAT:
+            raise ValueError(
+                f"a newer version of ldpbeam wrote it (format {version}, known up to {FORMAT}): update "
+                "ldpbeam"
+            )
+        return read_record(RunRecord, text)
+
+
+def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
+    """The results of runs that share a folder; each has a folder of its own below ``runs/``."""
+    with naming(folder):
+        names = sorted({folder_of(entry) for entry in files_in(join(folder, RUNS), "*/*")})
+    runs = []
+    for name in names:
+        run_folder = join(folder, RUNS, name)
+        if _exists(run_folder, RUN):
+            finished = True if kind == "scheduled" else None
+            runs.append(_run(run_folder, _run_record(join(run_folder, RUN)), finished=finished))
+        elif kind == "scheduled":
+            # The run was killed while it moved its files, or moves them now.
+            runs.append(RunResults(about, run_folder, False, None, (), None))
+    if not any(run.finished is not False for run in runs):
+        raise UserError(f"{folder}: none of its runs has finished")
+    with naming(folder):
+        files = names_in(join(folder, ESTIMATES), "*.jsonl")
+    estimates = [estimate for name in files for estimate in _estimates(join(folder, ESTIMATES, name))]
+    # Stable: the estimates of one file keep their order, which is that of the study.
+    estimates.sort(key=lambda record: (record.attribute, record.window or (0, 0), record.run))
+    return Results(folder, kind, about, partial(_study, folder, about), tuple(runs), tuple(estimates))
+
+
+def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:
+    accounting = _read(Accounting, folder, ACCOUNTING)
+    ledger = _read(tuple[LedgerEntry, ...], folder, LEDGER)
+    fit = fit_of_panes(folder) if about.kind == "stream" else _read(Fit, folder, FIT)
+    return RunResults(about, folder, finished, accounting, ledger or (), fit)
+
+
+def fit_of_panes(folder: str) -> Fit | None:
+    """The tests of all windows of a run of a stream, from the run's folder; None if there are none."""
+    fit_folder = join(folder, FIT_FOLDER)
+    with naming(folder):
+        names = sorted(names_in(fit_folder, "*.json"))
+    fits = [fit for name in names if (fit := _read(Fit, fit_folder, name))]
+    if not fits:
+        return None
+    untested = dict.fromkeys(sentence for fit in fits for sentence in fit.not_tested)
+    return Fit(fits[0].false_alarms, tuple(test for fit in fits for test in fit.tests), tuple(untested))
+
+
+def read_estimates(path: str) -> Iterator[EstimateRecord]:
+    """The estimates in a file of JSON lines.
+
+    Raises:
+        ValueError: if a line is no estimate; it names the line and the field.
+    """
+    with open_raw(path) as stream:
+        for number, line in enumerate(stream.read().splitlines(), 1):
+            try:
+                yield read_record(EstimateRecord, line)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from None
+
+
+def _estimates(path: str) -> Iterator[EstimateRecord]:
+    with naming(path):
+        yield from read_estimates(path)
+
+
+def _read(kind: type[_Kind], folder: str, name: str) -> _Kind | None:
+    """A JSON file of a run; None if there is none."""
+    if not _exists(folder, name):
+        return None
+    path = join(folder, name)
+    text = _text(path)
+    with naming(path):
+        return read_record(kind, text)
+
+
+def _text(path: str) -> bytes:
+    with naming(path), open_raw(path) as stream:
+        return bytes(stream.read())
+
+
+def _exists(folder: str, name: str) -> bool:
+    with naming(folder):
+        return exists(join(folder, name))

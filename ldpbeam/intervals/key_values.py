@@ -1,0 +1,160 @@
+"""Closed-form intervals of the frequencies and means of keys with values."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Floats, KeyValues
+from ldpbeam.estimators.key_values.key_value import sums_of
+from ldpbeam.estimators.question import Question
+from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
+from ldpbeam.intervals.bounded import within_one
+from ldpbeam.mechanisms.key_values.mechanism import KeySums
+
+#: How the intervals are computed, in words.
+FREQUENCIES = "unbiased frequencies and their variance, within [0, 1]"
+MEANS = "Fieller's interval of a ratio of unbiased numbers, within the domain"
+BIASED = "in later rounds the sign of a missing key is not a fair coin"
+#: More than this share of keys whose frequency is not clearly above zero is flagged.
+MOST_RARE = 0.9
+
+
+@dataclass(frozen=True)
+class KeyMoments:
+    """Unbiased numbers of each key, and their covariance; each of shape (keys,).
+
+    Attributes:
+        frequency: the share of people who have the key.
+        total: the mean over all people of the value on [-1, 1], where people without the key count zero.
+        of_frequency: the variance of the first.
+        of_total: the variance of the second.
+        of_both: their covariance.
+    """
+
+    frequency: Floats
+    total: Floats
+    of_frequency: Floats
+    of_total: Floats
+    of_both: Floats
+
+
+def explain_keys(attribute: Attribute) -> str:
+    """Which quantities of keys have intervals, and how the intervals are computed."""
+    biased = [version.label for version in attribute.versions if version.mechanism.round > 1]
+    none = f"; none with {', '.join(biased)}, where {BIASED}" if biased else ""
+    return f"the frequency of every key ({FREQUENCIES}) and its mean ({MEANS}){none}"
+
+
+def keys_intervals(question: Question, wanted: WantedIntervals) -> Parts:
+    """The intervals of keys with values."""
+    domain = cast(KeyValues, question.attribute.domain)
+    level = each_level(wanted.level, domain.size, wanted.simultaneous)
+    if any(mechanism.round > 1 for mechanism in question.mechanisms):
+        flag = f"{BIASED}; no intervals are computed"
+        return Parts({}, {}, {"frequencies": flag, "key_means": flag})
+    all_told = _weighted(question)
+    errors = np.sqrt(all_told.of_frequency)
+    known = np.isfinite(errors)
+    frequencies = np.tile([0.0, 1.0], (domain.size, 1))
+    frequencies[known] = within_one(all_told.frequency[known], errors[known], level)
+    means, rare = fieller(all_told, level)
+    intervals = {"frequencies": frequencies, "key_means": domain.values.from_unit((1.0 + means) / 2.0)}
+    flags = {}
+    if rare.mean() > MOST_RARE:
+        flags["key_means"] = f"{rare.mean():.0%} of the keys are too rare to bound their means on both sides"
+    return Parts(intervals, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags)
+
+
+def _unbiased(sums: KeySums) -> KeyMoments:
+    """Unbiased numbers of each key; a key that no report could have named has infinite variances."""
+    many = np.maximum(sums.asked, 1.0)
+    share, mean, square = sums.present / many, sums.sums / many, sums.squares / many
+    # The factors of the share of reports above chance, and of the mean of values.
+    first, second = sums.padding / (sums.own - sums.other), sums.padding / (sums.own * sums.gain)
+    frequency, total = first * (share - sums.other), second * mean
+    # Variances are those of possible shares and means, so that few reports do not have a variance of zero.
+    likely = np.clip(share, sums.other, sums.other + 1.0 / first)
+    has = first * (likely - sums.other)
+    least = np.clip(total, -has, has)
+    square = np.where(share > 0.0, square * likely / np.where(share > 0.0, share, 1.0), likely)
+    of_frequency = first**2 * likely * (1.0 - likely)
+    of_total = second**2 * square - least**2
+    of_both = first * least * (1.0 - likely)
+    if not sums.sampled:
+        # Intervals are for the people who reported, so the variance of drawing people is subtracted. That of
+        # drawing their values is not known, and stays.
+        of_frequency = of_frequency - has * (1.0 - has)
+        of_total = of_total - least**2 * (1.0 / np.maximum(has, 1e-12) - 1.0)
+        of_both = of_both - least * (1.0 - has)
+    asked = sums.asked > 0.0
+    return KeyMoments(
+        frequency,
+        total,
+        np.where(asked, of_frequency / many, np.inf),
+        np.where(asked, np.maximum(of_total, 1e-12) / many, np.inf),
+        np.where(asked, of_both / many, 0.0),
+    )
+
+
+def _weighted(question: Question) -> KeyMoments:
+    """All channels' numbers, weighted by the precision of their frequencies.
+
+    Weights that count some people more than others add a sampling error; where a random part of the people
+    is asked for a key, the variances have it already.
+    """
+    sums = sums_of(question)
+    versions = [_unbiased(of_channel) for of_channel in sums]
+    weights = np.array([1.0 / version.of_frequency for version in versions])
+    known = weights.sum(axis=0)
+    weights = np.divide(weights, known, out=np.full(weights.shape, 1.0 / len(versions)), where=known > 0.0)
+    powers = np.stack([weights, weights, *[weights**2] * 3], axis=1)
+    parts = np.array([astuple(version) for version in versions])
+    moments = KeyMoments(*np.where(weights[:, None] > 0.0, powers * parts, 0.0).sum(axis=0))
+    of_reports = {
+        index: (0.0 if of_channel.sampled else 1.0) * part / question.reports_of(index)
+        for index, of_channel, part in zip(question.versions, sums, weights, strict=True)
+    }
+    uneven, has = question.unevenness(of_reports), np.clip(moments.frequency, 0.0, 1.0)
+    total = np.clip(moments.total, -has, has)
+    return replace(
+        moments,
+        of_frequency=moments.of_frequency + uneven * has * (1.0 - has),
+        # The square of a value is at most 1.
+        of_total=moments.of_total + uneven * (has - total**2),
+        of_both=moments.of_both + uneven * total * (1.0 - has),
+    )
+
+
+def fieller(sums: KeyMoments, level: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """(intervals of total / frequency within [-1, 1], shape (keys, 2), and which keys are too rare).
+
+    The interval has every ratio m for which total - m frequency is within z standard errors of zero (Fieller,
+    J. R. Statist. Soc. B 16, 1954). Where the frequency itself is within z errors of zero, the set is not
+    bounded on both sides, and its hull within [-1, 1] is taken.
+    """
+    z = float(ndtri(0.5 + 0.5 * level))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        square = sums.frequency**2 - z**2 * sums.of_frequency
+        middle = sums.total * sums.frequency - z**2 * sums.of_both
+        constant = sums.total**2 - z**2 * sums.of_total
+        root = np.sqrt(np.maximum(middle**2 - square * constant, 0.0))
+        real = middle**2 > square * constant
+        centre, reach = middle / square, root / square
+        low, high = np.sort([(middle + root) / square, (middle - root) / square], axis=0)
+    clear = (square > 0.0) & (sums.frequency > 0.0)
+    intervals = np.tile([-1.0, 1.0], (len(square), 1))
+    halves = within_one((1.0 + centre[clear]) / 2.0, np.maximum(reach[clear], 1e-12) / (2.0 * z), level)
+    intervals[clear] = 2.0 * halves - 1.0
+    open_ended = ~clear & real & (square < 0.0)
+    # The ratios between these two are excluded.
+    right = open_ended & (low < -1.0) & (high < 1.0) & (high > -1.0)
+    left = open_ended & (high > 1.0) & (low > -1.0) & (low < 1.0)
+    intervals[right, 0] = high[right]
+    intervals[left, 1] = low[left]
+    return intervals, ~clear

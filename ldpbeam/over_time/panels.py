@@ -1,0 +1,79 @@
+"""Rotating panels: of the windows of a period, a user answers one (docs/over_time.md).
+
+Which one is a hash of what both sides know: the study, the attribute, the user id and the number of the
+period. So it changes from period to period, and says nothing of the user's value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbeam.domains import Integers
+from ldpbeam.over_time.memoised.memos import fields_of
+from ldpbeam.times import format_duration
+from ldpbeam.windows import Bounds
+
+#: The first field of every text that is hashed: the purpose, and the version of its form.
+PURPOSE = "ldpbeam panel 1"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """How often users answer.
+
+    Attributes:
+        study: the name of the study.
+        size: how long a window lasts, in milliseconds. Windows do not slide.
+        windows: how many windows a period has, 2 or more; periods are aligned to 1970-01-01T00:00:00Z.
+    """
+
+    study: str
+    size: int
+    windows: int
+
+    @property
+    def period(self) -> int:
+        """How long a period lasts, in milliseconds."""
+        return self.size * self.windows
+
+    def turns(self, attribute: str, ids: Sequence[bytes], users: Integers, times: Integers) -> Integers:
+        """When the window begins that each user answers in the period of a time.
+
+        Args:
+            attribute: the attribute that the reports are of.
+            ids: the ids of k users; a UUID as its 16 bytes.
+            users: indexes into ``ids``, shape (n,).
+            times: event times in epoch milliseconds, shape (n,).
+
+        Returns:
+            Times in epoch milliseconds, shape (n,).
+        """
+        periods = np.asarray(times, dtype=np.int64) // self.period
+        known, number = np.unique(periods, return_inverse=True)
+        # Each user is hashed once for each period, however many reports the user sent in it.
+        pairs, which = np.unique(number * len(ids) + users, return_inverse=True)
+        texts = [fields_of(PURPOSE, self.study, attribute, str(period)) for period in known.tolist()]
+        digests = b"".join(
+            hashlib.sha256(texts[pair // len(ids)] + ids[pair % len(ids)]).digest()[:8]
+            for pair in pairs.tolist()
+        )
+        windows = (np.frombuffer(digests, dtype=">u8") % np.uint64(self.windows)).astype(np.int64)
+        return periods * self.period + windows[which] * self.size
+
+    def turn(self, attribute: str, user: bytes, time: int) -> Bounds:
+        """The window that one user answers in the period of a time."""
+        (begin,) = self.turns(attribute, [user], np.zeros(1, dtype=np.int64), np.array([time])).tolist()
+        return begin, begin + self.size
+
+
+def explain(panel: Panel) -> str:
+    """A sentence on who answers when."""
+    return (
+        f"A user answers one window in {panel.windows:,}, another one in each period of "
+        f"{format_duration(panel.period)}, and so spends the epsilon of one window in a period; a report in "
+        "another window is a dead letter (out_of_turn)."
+    )

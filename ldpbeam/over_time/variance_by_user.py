@@ -1,0 +1,78 @@
+"""The variance by user of numbers whose windows are joined (:mod:`ldpbeam.over_time.joined_windows`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Floats, bucket_midpoints
+from ldpbeam.over_time.joined_windows import JoinedCells
+
+
+def independent_covariance(joined: JoinedCells, values: Floats) -> Floats:
+    """The covariance of :meth:`JoinedCells.covariance`, if reports were independent.
+
+    Args:
+        joined: the statistic, of one report or more.
+        values: the numbers that a report in each cell stands for, shape (cells, numbers).
+    """
+    n = int(joined.totals.sum())
+    centred = values - joined.totals @ values / n
+    return (centred.T * joined.totals) @ centred / float(n) ** 2
+
+
+def noise_factor(attribute: Attribute, index: int, joined: JoinedCells) -> float:
+    """How many dependent reports say as much of the mean as one independent report; 1 or more.
+
+    The mean is of the expected value given each report bucket, if all values are equally likely.
+    """
+    rows = attribute.channel(index).dense()
+    values = (rows @ bucket_midpoints(rows.shape[1]) / rows.sum(axis=1))[:, None]
+    alone = float(independent_covariance(joined, values)[0, 0])
+    return max(1.0, float(joined.covariance(values)[0, 0]) / alone) if alone > 0.0 else 1.0
+
+
+def added_noise(
+    joined: JoinedCells, probabilities: Floats, shares: Floats, factor: float, rng: np.random.Generator
+) -> Floats:
+    """Noise for draws of shares, so that they spread as the dependence of each user's reports demands.
+
+    The mean of a posterior moves with the count of a report bucket by its covariance with the log probability
+    of that bucket (the infinitesimal jackknife: Giordano and Broderick, arXiv:2305.06466). Reports of users
+    give these means a covariance; where it is above that of reports that are each worth ``1/factor``, which
+    the draws have already, the difference is drawn.
+
+    Args:
+        joined: the statistic.
+        probabilities: of each report bucket given each draw of the density, shape (cells, draws).
+        shares: the draws, shape (draws, parts).
+        factor: how many reports count as one in the posterior.
+        rng: the source of the noise.
+
+    Returns:
+        An array of shape (draws, parts).
+    """
+    logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    moves = (logs - logs.mean(axis=1, keepdims=True)) @ (shares - shares.mean(axis=0)) / len(shares)
+    reported = moves * (float(joined.totals.sum()) / factor)
+    missing = joined.covariance(reported) - factor * independent_covariance(joined, reported)
+    values, vectors = np.linalg.eigh(missing)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    noise: Floats = rng.standard_normal(shares.shape) @ root.T
+    return noise
+
+
+def variance_of(joined: JoinedCells, values: Floats, noise: float) -> float:
+    """The variance of the mean over reports of one number that each report bucket stands for.
+
+    It is never below that of independent reports, nor below that of the mechanism's noise in them: few users
+    may seem to vary less, and equal reports not at all.
+
+    Args:
+        joined: the statistic.
+        values: the number of each report bucket, shape (cells,).
+        noise: the least variance that the mechanism gives this number of one report.
+    """
+    column = values[:, None]
+    by_user = joined.covariance(column)[0, 0]
+    return float(max(by_user, independent_covariance(joined, column)[0, 0], noise / int(joined.totals.sum())))

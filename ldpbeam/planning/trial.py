@@ -1,0 +1,107 @@
+"""One trial: people report to all services, and the estimates are compared with their values."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.answers.people import People
+from ldpbeam.answers.solve import answers
+from ldpbeam.answers.truth import errors_of, errors_of_papers, truth_of
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import KeyValuePairs, Numeric, Vector
+from ldpbeam.planning.populations import drawn
+from ldpbeam.schemas.outputs.estimates import estimate_record
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.statistics import Answers, Statistic, merge, tally
+from ldpbeam.study import Study
+
+#: This many people report at once, so that the memory of a trial does not grow with the people.
+AT_ONCE = 250_000
+
+
+def untried(attribute: Attribute) -> str | None:
+    """Why an attribute cannot be tried, in words; None if it can."""
+    if isinstance(attribute.domain, Vector):
+        return "vectors are not simulated"
+    if any(v.mechanism.round > 1 for v in attribute.versions):
+        return "a later round of privkvm needs the means of the round before"
+    return None
+
+
+#: Draws the values of this many people, on the mechanisms' scale.
+Draw = Callable[[int, np.random.Generator], NDArray[Any] | KeyValuePairs]
+
+
+def of_population(study: Study, name: str, population: str, most_keys: float = math.inf) -> Draw:
+    """Draws from a named population (:func:`ldpbeam.planning.populations.drawn`)."""
+    return functools.partial(drawn, population, study.attribute(name).domain, most_keys=most_keys)
+
+
+def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[str, dict[str, float]]:
+    """The errors of each estimate of an attribute, by the estimate's name.
+
+    Everybody reports to every service, to the last of its versions.
+
+    Args:
+        study: the study.
+        name: an attribute for which :func:`untried` is None.
+        draw: draws the people.
+        users: the number of people, one or more.
+        seed: the seed of people and reports.
+
+    Returns:
+        The errors of :func:`~ldpbeam.answers.truth.errors_of` and
+        :func:`~ldpbeam.answers.truth.errors_of_papers`.
+    """
+    attribute = study.attribute(name)
+    rng = np.random.default_rng(seed)
+    parts = list(_parts(attribute, draw, users, rng))
+    statistic = merge([part for _, part in parts])
+    people = _people([values for values, _ in parts], attribute)
+    snapshot, summary = Snapshot(name, None, None, 0, statistic), study.described(name).summary
+    truth = truth_of(study, name, None, None, people)
+    assert truth is not None
+    return {
+        estimate: errors_of(estimate_record(study, snapshot, estimate, answer), study, people)
+        | errors_of_papers(answer, summary, truth, attribute.domain)
+        for estimate, answer in answers(study, snapshot, with_intervals=False).items()
+    }
+
+
+def _parts(
+    attribute: Attribute, draw: Draw, users: int, rng: np.random.Generator
+) -> Iterator[tuple[NDArray[Any] | KeyValuePairs, Statistic]]:
+    newest = [attribute.versions_of([service])[-1] for service in attribute.services]
+    for first in range(0, users, AT_ONCE):
+        people = min(AT_ONCE, users - first)
+        values = draw(people, rng)
+        answers = [
+            Answers(index, np.arange(people), attribute.versions[index].mechanism.perturb(values, rng))
+            for index in newest
+        ]
+        yield values, tally(attribute, people, answers)
+
+
+def _people(parts: list[NDArray[Any] | KeyValuePairs], attribute: Attribute) -> People:
+    """The people of all parts, with values in the attribute's unit."""
+    values: NDArray[Any] | KeyValuePairs
+    pairs = [part for part in parts if isinstance(part, KeyValuePairs)]
+    if pairs:
+        rows = np.cumsum([0, *(len(part.keys) for part in pairs)])
+        starts = [part.starts[:-1] + row for part, row in zip(pairs, rows, strict=False)]
+        values = KeyValuePairs(
+            np.concatenate([*starts, rows[-1:]]),
+            np.concatenate([part.keys for part in pairs]),
+            np.concatenate([part.values for part in pairs]),
+        )
+    else:
+        values = np.concatenate([part for part in parts if not isinstance(part, KeyValuePairs)])
+        if isinstance(attribute.domain, Numeric):
+            values = attribute.domain.from_unit(values)
+    return People(values, None, None, None, 0, 0)

@@ -1,0 +1,121 @@
+"""Work in several processes: its results as they come, its warnings, and one way to end.
+
+A process is started anew rather than forked, because Beam's threads and connections do not survive a fork. It
+imports this module and those of its work, so these import neither Beam nor file formats.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, TypeVar
+
+from ldpbeam.errors import UserError
+from ldpbeam.interrupts import sigterm_is_ctrl_c
+from ldpbeam.plugins import BrokenPlugin
+
+#: Tasks that each process has or is sent ahead, so that it need not wait for the next.
+AHEAD = 2
+#: Seconds after which a process notices that its parent has ended.
+PARENT_SECONDS = 0.5
+
+_EXIT_CODES = re.compile(r"\{(.+)\}")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Shared = TypeVar("Shared")
+#: In a process that works: what each task is called with.
+_shared: Any = None
+
+#: A warning of another process: what it says, its class, and the file and the line that issued it.
+Caught = tuple[str, type[Warning], str, int]
+
+
+def cores() -> int:
+    """How many cores this process may use: its affinity and its container may allow fewer than there are."""
+    from loky import cpu_count
+
+    return int(cpu_count())
+
+
+def results_of(
+    work: Callable[[Shared, Task], Result], shared: Shared, tasks: Iterable[Task], processes: int
+) -> Generator[tuple[int, Result], None, None]:
+    """The place of each task, from 0, and its result, as they are ready.
+
+    The generator ends its processes when it is closed: use :func:`contextlib.closing`. While it is open,
+    SIGTERM is Ctrl-C. However this process ends, the others end with it.
+
+    Args:
+        work: a function of a module. This process issues the warnings that it issued in another one.
+        shared: what it is called with each time; it is sent to each process once.
+        tasks: what else it is called with; they are read as they are needed.
+        processes: how many processes are started.
+
+    Raises:
+        UserError: if a process was killed.
+    """
+    # Imported here because only large runs need it.
+    from loky import ProcessPoolExecutor
+    from loky.process_executor import TerminatedWorkerError
+
+    given = enumerate(tasks)
+    running: dict[Future[tuple[Result, list[Caught]]], int] = {}
+    issued: dict[Any, Any] = {}
+    with sigterm_is_ctrl_c():
+        executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(shared, os.getpid()))
+        try:
+            while True:
+                # Processes inherit the signal mask. SIGINT is blocked while they start, so that Ctrl-C
+                # reaches this process alone.
+                mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    for number, task in itertools.islice(given, AHEAD * processes - len(running)):
+                        running[executor.submit(_worked, work, task)] = number
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                if not running:
+                    return
+                ready, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in sorted(ready, key=running.__getitem__):
+                    number = running.pop(future)
+                    result, caught = future.result()
+                    for warning in caught:
+                        warnings.warn_explicit(*warning, registry=issued)
+                    yield number, result
+        except TerminatedWorkerError as error:
+            codes = _EXIT_CODES.search(str(error))
+            how = f" ({codes[1]})" if codes else ""
+            raise UserError(
+                f"a process that computed was killed{how}, as happens when memory runs out; start the same "
+                "command again with more memory, or with fewer --processes"
+            ) from None
+        finally:
+            executor.shutdown(kill_workers=True)
+
+
+def _begin(shared: object, parent: int) -> None:
+    global _shared
+    _shared = shared
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(1)
+
+
+def _worked(work: Callable[[Any, Task], Result], task: Task) -> tuple[Result, list[Caught]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # The parent has warned of them.
+        warnings.simplefilter("ignore", BrokenPlugin)
+        result = work(_shared, task)
+    return result, [(str(w.message), w.category, w.filename, w.lineno) for w in caught]

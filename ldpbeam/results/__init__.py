@@ -1,0 +1,1 @@
+"""A wing that nobody imports: the commands that read what runs wrote."""

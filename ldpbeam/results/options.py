@@ -1,0 +1,89 @@
+"""The options of the commands that read what runs wrote."""
+
+from __future__ import annotations
+
+from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.options import add_people_options
+
+
+def show(parser: Parser) -> None:
+    """Add the options of ``ldpbeam show``."""
+    group = parser.add_argument_group("what is shown")
+    group.add_argument("folder", metavar="OUT", help="the output folder of estimate, stream or rollup")
+    group.add_argument(
+        "--csv",
+        choices=("estimates", "distribution"),
+        help="print a table as CSV, and nothing else: a row per estimate, or per bucket, category and key",
+    )
+
+
+def dead_letters(parser: Parser) -> None:
+    """Add the options of ``ldpbeam dead-letters``."""
+    group = parser.add_argument_group("what is shown")
+    group.add_argument("folder", metavar="OUT", help="the output folder of estimate or stream")
+    group.add_argument("--reason", metavar="REASON", help="only dead letters of this reason")
+    group.add_argument(
+        "--examples", type=int, default=3, metavar="N", help="how many of each reason (default: 3)"
+    )
+
+
+def diff(parser: Parser) -> None:
+    """Add the options of ``ldpbeam diff``."""
+    group = parser.add_argument_group(
+        "what is compared",
+        "Two output folders, or two windows or two groups of one. A difference is beyond the error if it is "
+        "more than z times its standard error, the root of the sum of both squared standard errors. z is "
+        "such that of two runs of people with the same values, at most 1 in 100 pairs has any such "
+        "difference: it grows with the number of numbers that are compared. Standard errors are those of the "
+        "means, and for other numbers half the width of their intervals, divided by the normal quantile of "
+        "their level. The exit code is 1 if a difference is beyond the error or an estimate is on one side "
+        "only, else 0.",
+    )
+    group.add_argument("folders", nargs="+", metavar="OUT", help="two output folders, or one")
+    sides = group.add_mutually_exclusive_group()
+    sides.add_argument(
+        "--windows", nargs=2, metavar=("A", "B"),
+        help="two windows of one folder, each by its start or START/END, in RFC 3339",
+    )  # fmt: skip
+    sides.add_argument(
+        "--groups", nargs=2, metavar=("A", "B"),
+        help="two groups of one folder; '' stands for the reports without a group",
+    )  # fmt: skip
+
+
+def check(parser: Parser) -> None:
+    """Add the options of ``ldpbeam check``."""
+    group = parser.add_argument_group(
+        "what is checked",
+        "A condition is a number, > or <, and a threshold: 'mean > 4000', 'quantile 0.95 > 60', 'share of "
+        "cash < 10%', 'share from 0 to 10 > 0.5', 'mean of KEY < 3'. Numbers have the names that ldpbeam "
+        "diff prints. If several attributes have the number, the name of one stands first: 'price: mean > "
+        "4000'. A number is certainly beyond the threshold if its whole interval is, and the interval is not "
+        "flagged; possibly, if a part of the interval is. The exit code is 1 if any number is certainly "
+        "beyond, else 0.",
+    )
+    group.add_argument("folder", metavar="OUT", help="the output folder of estimate, stream or rollup")
+    group.add_argument(
+        "conditions", nargs="+", metavar="CONDITION", help="what must not be, as 'mean > 4000'"
+    )
+    group.add_argument("--possibly", action="store_true", help="the exit code is 1 for possibly, too")
+    group.add_argument("--estimate", metavar="NAME", help="only estimates of this name (default: all)")
+    group.add_argument(
+        "--latest", action="store_true", help="only the latest window of each attribute that has closed"
+    )
+
+
+def report(parser: Parser) -> None:
+    """Add the options of ``ldpbeam report``."""
+    data = parser.add_argument_group("what the page is about, and where it goes")
+    data.add_argument("outputs", nargs="+", metavar="OUT", help="output folders of runs")
+    data.add_argument(
+        "-o", "--output", default="report.html", metavar="FILE", help="the page (default: report.html)"
+    )
+    data.add_argument("--export", metavar="FOLDER", help="also write each chart here, as SVG and as PNG")
+    truth = parser.add_argument_group("comparison with the truth")
+    truth.add_argument("--truth", metavar="FILE", help="CSV file of people, drawn beside the estimates")
+    truth.add_argument(
+        "--attribute", metavar="NAME", help="what the values of --truth are of, if the study has several"
+    )
+    add_people_options(parser)

@@ -1,0 +1,184 @@
+"""Where the numbers come from: the accounting, the ledger, the tests of fit, and the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ldpbeam import words
+from ldpbeam.answers.ledger_sentences import LIMITS, sentence
+from ldpbeam.answers.misfits import tally
+from ldpbeam.answers.readers import worst
+from ldpbeam.answers.results import Results
+from ldpbeam.charts.figures import Table, table_of
+from ldpbeam.charts.subject import Subset
+from ldpbeam.results.page.html import Part
+from ldpbeam.transforms.reports.counts import FATES
+
+#: A table has this many rows, the latest.
+MOST_ROWS = 100
+#: The names of tests of fit on the page.
+TESTS = {
+    "reports": "fits its mechanism",
+    "tails": "reach of its noise",
+    "same_people": "same people",
+    "remembered_noise": "noise is remembered",
+    "fresh_noise": "noise is drawn each time",
+}
+
+
+def parts_of(results: Results) -> list[Part]:
+    """The parts that the output has."""
+    return [*_accounting(results), *_fit(results), *_ledger(results), *_periods(results), _runs(results)]
+
+
+def _accounting(results: Results) -> Iterator[Part]:
+    counts = results.counts
+    if not counts:
+        return
+    read = counts["in_"]
+    rows = [
+        (name.replace("_", " "), f"{counts[name]:,}", words.percent(counts[name] / read) if read else "")
+        for name in FATES
+    ]
+    rows += [
+        (f"- {reason.replace('_', ' ')}", f"{count:,}", words.percent(count / read) if read else "")
+        for reason, count in results.dead_letters_by_reason.items()
+    ]
+    total = sum(counts[name] for name in FATES)
+    sentence = f"{words.counted(read, 'report was', 'reports were')} read, and every one is accounted for."
+    if total != read:
+        sentence = f"{read:,} reports were read, but {total:,} are accounted for."
+    more = []
+    if counts.get("used_in_windows"):
+        more = [f"Windows slide and share reports: together they used {counts['used_in_windows']:,}."]
+    if counts.get("not_estimated"):
+        left = words.counted(counts["not_estimated"], "window or group", "windows or groups")
+        reports = words.counted(counts["reports_not_estimated"], "report")
+        more.append(f"Not estimated: {left}, with {reports} in all.")
+    yield Part(
+        "What became of the reports",
+        [sentence, *more],
+        Table(("fate", "reports", "share"), rows, frozenset(("reports", "share"))),
+    )
+
+
+def _fit(results: Results) -> Iterator[Part]:
+    fits = [run.fit for run in results.runs if run.fit is not None]
+    tests = [test for fit in fits for test in fit.tests]
+    if not tests:
+        return
+    flagged = sum(test.flagged for test in tests)
+    sentences = [
+        f"{tally(flagged, len(tests))}."
+        if flagged
+        else f"{words.counted(len(tests), 'test finds', 'tests find')} nothing in the reports that the study "
+        "does not claim."
+    ]
+    sentences += [f"Not tested: {sentence}." for fit in fits for sentence in dict.fromkeys(fit.not_tested)]
+    tests.sort(key=lambda test: (not test.flagged, test.p_value))
+    several = len({test.window_start for test in tests}) > 1 or any(test.group for test in tests)
+    rows = [
+        {
+            "test": TESTS.get(test.test, test.test),
+            "services": words.listed(test.services),
+            "where": str(Subset(test.window_start, test.window_end, test.group, 0)) if several else "",
+            "reports": f"{test.reports:,}",
+            "p at most": f"{test.p_value:.2g}",
+            "result": "flagged" if test.flagged else "no surprise",
+        }
+        for test in tests[:MOST_ROWS]
+    ]
+    table = table_of(rows, ("reports", "p at most"), optional=("where",))
+    yield Part("Do the reports fit?", sentences, table)
+
+
+def _ledger(results: Results) -> Iterator[Part]:
+    entries = [entry for run in results.runs for entry in run.ledger]
+    if not entries:
+        return
+    rows = [
+        {
+            "attribute": entry.attribute,
+            "where": str(Subset(entry.window_start, entry.window_end, entry.group, 0)),
+            "epsilon": f"{spent.epsilon:g}" + (f", delta {spent.delta:g}" if spent.delta else ""),
+            "users": f"{spent.users:,}",
+        }
+        for entry in entries
+        for spent in entry.spent
+    ]
+    claim = worst(entry.readers for entry in entries)
+    windows, groups = any(entry.window_start for entry in entries), any(entry.group for entry in entries)
+    kinds = [kind for kind, several in (("window", windows), ("group", groups)) if several]
+    where = f" in a {' and '.join(kinds)}" if kinds else ""
+    sentences = [
+        "The epsilon of each user's kept reports, added up for each attribute, window and group.",
+        sentence(claim, f"of an attribute{where}"),
+        *([LIMITS] if claim else []),
+    ]
+    if len(rows) > MOST_ROWS:
+        sentences.append(f"The last {MOST_ROWS} of {len(rows):,} entries are listed; ledger.json has all.")
+    table = table_of(rows[-MOST_ROWS:], ("epsilon", "users"), optional=("where",))
+    yield Part("What users spent", sentences, table)
+
+
+def _periods(results: Results) -> Iterator[Part]:
+    """What users spent over periods: a row per epsilon, and both lines where they differ."""
+    if not results.periods:
+        return
+    rows, several = [], len(results.periods) > 1
+    remembered = any(period.about_values != period.changes_included for period in results.periods)
+    for period in results.periods:
+        span = words.window(period.period_start, period.period_end)
+        for line, levels in (
+            ("about values", period.about_values),
+            ("changes included", period.changes_included),
+        ):
+            if line == "about values" or remembered:
+                rows += [
+                    {
+                        "period": span if several else "",
+                        "line": line if remembered else "",
+                        "epsilon at most": f"{level.at_most:g}",
+                        "users": f"{level.users:,}",
+                    }
+                    for level in levels
+                ]
+    sentences = [
+        "What each user's reports spent over a period, in all windows, services and attributes: all that "
+        "were received, used or not. Periods begin at multiples of their length from 1970 on, so any time "
+        "of that length may hold the epsilons of two periods."
+    ]
+    if not several:
+        sentences.append(f"The period is {span}.")
+    if remembered:
+        sentences.append(
+            "Clients remember their noise: about values is what reports reveal of the values a user had, "
+            "changes included is what they reveal about anything. The cap is compared with the first."
+        )
+    sentences += [
+        sentence(period.readers, f"of {words.window(period.period_start, period.period_end)}")
+        for period in results.periods
+    ]
+    period = results.periods[-1]
+    if period.cap is not None:
+        sentences.append(f"The cap is epsilon {period.cap:g} for a period.")
+    if len(rows) > MOST_ROWS:
+        sentences.append(
+            f"The last {MOST_ROWS} of {len(rows):,} rows are listed; ledger_periods.json has all."
+        )
+    table = table_of(rows[-MOST_ROWS:], ("epsilon at most", "users"), optional=("period", "line"))
+    yield Part("What users spent over periods", sentences, table)
+
+
+def _runs(results: Results) -> Part:
+    rows = []
+    for run in results.runs[-MOST_ROWS:]:
+        about = run.about
+        span = words.window(about.from_, about.to) if about.from_ and about.to else ""
+        state = {True: "finished", False: "not finished", None: "a stream"}[run.finished]
+        given = ", ".join(about.input) or about.reads
+        rows.append({"run": about.run, "span": span, "input": given, "state": state})
+    study = f"Study {results.about.study}, fingerprint {results.about.study_fingerprint}."
+    return Part(
+        "Runs" if len(rows) > 1 else "The run", [study], table_of(rows, optional=("run", "span", "input"))
+    )

@@ -1,0 +1,163 @@
+"""Writing the page of outputs, once, or anew as the windows of a stream close."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ldpbeam.answers.explain import explain
+from ldpbeam.answers.people import People
+from ldpbeam.answers.results import Results
+from ldpbeam.errors import UserError, check_charts
+from ldpbeam.folders.output import ESTIMATES, files_in, named_in_errors
+from ldpbeam.folders.read import read_results
+from ldpbeam.printing import warn
+from ldpbeam.transforms.storage import make_folder, write_bytes
+
+if TYPE_CHECKING:
+    from ldpbeam.results.page.html import Content
+
+
+def write_page(
+    path: str, outputs: Sequence[Results], people: Mapping[str, People], reload: int | None = None
+) -> int:
+    """Write the page of some outputs, whole or not at all, and return its size in bytes.
+
+    Args:
+        path: the file.
+        outputs: what is in each output folder.
+        people: true values to compare with, by attribute.
+        reload: the seconds after which an open page loads itself again; None for never.
+
+    Raises:
+        UserError: if the page cannot be written.
+    """
+    text = _small_enough(outputs, people, reload)
+    with named_in_errors(path):
+        write_bytes(path, text)
+    return len(text)
+
+
+def write_images(folder: str, outputs: Sequence[Results], people: Mapping[str, People]) -> int:
+    """Write each chart of the page as SVG and as PNG, and return the number of files.
+
+    Raises:
+        UserError: if they cannot be written.
+    """
+    from ldpbeam.results.page.images import images
+
+    count = 0
+    with named_in_errors(folder):
+        make_folder(folder)
+        for name, image in images(_contents(outputs, people)):
+            write_bytes(f"{folder}/{name}", image)
+            count += 1
+    return count
+
+
+#: A page is smaller than this many bytes.
+LARGEST_PAGE = 2_000_000
+#: The page takes this share of the charts that fit on average, because charts differ in size.
+_CAREFUL = 0.85
+
+
+def _small_enough(outputs: Sequence[Results], people: Mapping[str, People], reload: int | None) -> bytes:
+    """The page with as many panels, and then with as many attributes that have charts, as its size allows."""
+    from ldpbeam.results.page.html import page
+
+    contents = _contents(outputs, people)
+    text = page(contents, reload).encode()
+    if len(text) < LARGEST_PAGE:
+        return text
+    base = len(page([], reload).encode())
+
+    def fitting(count: int) -> int:
+        return int(_CAREFUL * count * (LARGEST_PAGE - base) / (len(text) - base))
+
+    chapters = [chapter for content in contents for chapter in content.chapters]
+    widest = max((len(figure.panels) for chapter in chapters for figure in chapter.figures), default=1)
+    panels = max(1, fitting(widest))
+    if widest > 1:
+        text = page(_contents(outputs, people, panels), reload).encode()
+    if len(text) >= LARGEST_PAGE:
+        charted = fitting(len(chapters)) // len(outputs)
+        text = page(_contents(outputs, people, panels, charted), reload).encode()
+    return text
+
+
+def _contents(
+    outputs: Sequence[Results], people: Mapping[str, People], panels: int = 12, charted: int | None = None
+) -> list[Content]:
+    # Altair is in an extra, and takes half a second to import.
+    from ldpbeam.results.page.contents import content_of
+
+    return [
+        content_of(
+            results, explain(results.study) if results.study is not None else [], people, panels, charted
+        )
+        for results in outputs
+    ]
+
+
+#: Seconds between two looks at the output folder, and so the least between two pages.
+LOOK_SECONDS = 5.0
+#: Seconds after which an open page loads itself again while the stream runs.
+RELOAD_SECONDS = 15
+
+
+@contextlib.contextmanager
+def kept_current(path: str | None, output: str) -> Iterator[None]:
+    """Write a stream's page at the start, after windows have closed, and at the end.
+
+    The files in the output folder are what is looked at, so that it does not matter where workers run.
+
+    Args:
+        path: the page; None for no page.
+        output: the stream's output folder, which the stream owns.
+
+    Raises:
+        UserError: if the page cannot be written at the start, or the extra is missing.
+    """
+    if path is None:
+        yield
+        return
+    check_charts("the page needs")
+    write_page(path, [read_results(output)], {}, reload=RELOAD_SECONDS)
+    done = threading.Event()
+    writer = threading.Thread(target=_write_until, args=(path, output, done), daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        writer.join()
+        _try_to_write(path, output, None)
+
+
+def _write_until(path: str, output: str, done: threading.Event) -> None:
+    written: object = None
+    while not done.wait(LOOK_SECONDS):
+        try:
+            state = _state(output)
+        except OSError:
+            continue  # the next look may succeed
+        if state != written and _try_to_write(path, output, RELOAD_SECONDS):
+            written = state
+
+
+def _state(output: str) -> object:
+    """What changes when a window's estimates are written."""
+    entries = files_in(f"{output}/{ESTIMATES}", "*.jsonl")
+    return {(entry.path, entry.size_in_bytes, entry.last_updated_in_seconds) for entry in entries}
+
+
+def _try_to_write(path: str, output: str, reload: int | None) -> bool:
+    """Write the page; the stream goes on if that fails, with a warning."""
+    try:
+        write_page(path, [read_results(output)], {}, reload=reload)
+    except UserError as error:
+        warn(f"the page was not written: {error}")
+        return False
+    return True

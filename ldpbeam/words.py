@@ -1,0 +1,67 @@
+"""Numbers, times and lists as a reader sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+_DAY = timedelta(days=1)
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 report, 2,000 reports."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def number(value: float | None) -> str:
+    """Four digits, with commas in the thousands; an empty text for None."""
+    if value is None:
+        return ""
+    if abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    text = f"{value:,.4g}"
+    return text if "e" not in text else f"{value:.3g}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage with about three digits."""
+    if share is None:
+        return ""
+    size = abs(share)
+    digits = 1 if size >= 0.1 else 2 if size >= 0.001 or size == 0 else 4
+    return f"{100 * share:.{digits}f}%"
+
+
+def interval(ends: tuple[float, float] | None) -> str:
+    """The two ends of an interval; an empty text for None."""
+    if ends is None:
+        return ""
+    spelled = [number(end) for end in ends]
+    return f"{spelled[0]} to {spelled[1]}"
+
+
+def listed(parts: Sequence[str], last: str = "and") -> str:
+    """The parts in a sentence: a, b and c."""
+    return " ".join([", ".join(parts[:-1]), last, parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+def opened(where: str, first: str) -> str:
+    """The start of a sentence: its first word, after the place that it is about if there is one."""
+    return f"{where}: {first}" if where else first.capitalize()
+
+
+def window(start: str, end: str) -> str:
+    """A window between two times of RFC 3339, in UTC; whole days and months are named as such."""
+    first, last = _time(start), _time(end)
+    if first.time() == last.time() == datetime.min.time():
+        if last - first == _DAY:
+            return f"{first:%-d %b %Y}"
+        return f"{first:%-d %b %Y} to {last - _DAY:%-d %b %Y}"
+    clock = "%H:%M" if first.second == last.second == 0 else "%H:%M:%S"
+    if first.date() == last.date() or last - first < _DAY:
+        return f"{first:%-d %b %Y}, {first:{clock}} to {last:{clock}} UTC"
+    return f"{first:%-d %b %Y} {first:{clock}} to {last:%-d %b %Y} {last:{clock}} UTC"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)

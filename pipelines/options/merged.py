@@ -1,0 +1,40 @@
+"""The options of the commands that merge what runs wrote."""
+
+from __future__ import annotations
+
+from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.options import add_processes_option, add_study_option
+from ldpbeam.pipelines.options.shared import add_output_option, add_unnamed_options
+
+
+def ledger(parser: Parser) -> None:
+    """Add the options of ``ldpbeam ledger``."""
+    group = parser.add_argument_group("what is added up", "Output folders, or files of reports.")
+    group.add_argument(
+        "folders", nargs="*", metavar="OUT",
+        help="output folders of estimate or stream, with the same services, epsilons, windows and "
+        "period, and one --user-id-key-file; the first one gets the sums, for ldpbeam report",
+    )  # fmt: skip
+    group.add_argument(
+        "--study",
+        metavar="FILE",
+        help="the study of --input; of folders, whose cap and values_at_most count (default: the first)",
+    )
+    group.add_argument(
+        "--input", nargs="+", metavar="FILE", help="files of reports, or globs; nothing is kept of them"
+    )
+    add_unnamed_options(group)
+
+
+def rollup(parser: Parser) -> None:
+    """Add the options of ``ldpbeam rollup``."""
+    data = parser.add_argument_group("what is merged, and where to")
+    add_study_option(data, "its estimates may be others")
+    data.add_argument(
+        "--statistics", required=True, nargs="+", metavar="FILE", help="files of snapshots, or globs"
+    )
+    add_output_option(data)
+    data.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
+    data.add_argument("--window", metavar="DURATION", help="as in 1d; without, all windows become one")
+    data.add_argument("--total", action="store_true", help="merge groups too")
+    add_processes_option(parser.add_argument_group("how it is computed"))

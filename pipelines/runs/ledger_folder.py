@@ -1,0 +1,271 @@
+"""The files of what users spent: where the runs of an output folder keep them, and how they are added up.
+
+A run of ``ldpbeam estimate`` has one file, which a later run of the same windows replaces. A stream has a
+file for each bundle, and brings small ones together while it runs. The rows of all files are a set.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.errors import UserError, naming
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, RUNS, Output, files_in
+from ldpbeam.over_time.received import Received, distinct
+from ldpbeam.pipelines.runs.ownership import one_at_a_time
+from ldpbeam.schemas.outputs.ledger_format import (
+    MOST_BITS,
+    About,
+    bits_for,
+    read_about,
+    read_rows,
+    write_rows,
+)
+from ldpbeam.transforms.outputs.ledger_parts import Keeping
+from ldpbeam.transforms.outputs.names import span_name
+from ldpbeam.transforms.reports.ledger_rows import key_check, ledger_fingerprint
+from ldpbeam.transforms.storage import delete, make_folder, open_raw, replacing
+from ldpbeam.windows import EVERYTHING, FAR, Span
+
+#: At most about this many rows are in memory.
+ROWS_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True)
+class ReceivedFile:
+    """A file of received reports, its output folder, and its header."""
+
+    folder: str
+    path: str
+    about: About
+
+    @property
+    def name(self) -> str:
+        """The name of the file, without its folder."""
+        return str(FileSystems.split(self.path)[1])
+
+    @property
+    def run_folder(self) -> str:
+        """The folder that the file lies in: the ledger's, or that of the ledger of a stream's run."""
+        return str(FileSystems.split(self.path)[0])
+
+
+def ledger_key(output: Output, key: bytes | None, *, shared: bool) -> bytes | None:
+    """The key of a run's ledger over periods; None if the study has none.
+
+    Without a file of the key, a run that shares its folder with no other draws one, and forgets it.
+
+    Raises:
+        UserError: if runs are to be brought together, and no key is given, or another one than before.
+    """
+    if output.study.ledger is None:
+        return None
+    if key is None:
+        if shared:
+            raise UserError(
+                "--user-id-key-file is missing: the study's ledger brings the users of several runs "
+                "together, by the hashes of their ids with this key"
+            )
+        return secrets.token_bytes(32)
+    if shared:
+        with unmoved(output):
+            files = files_of([output.output])
+        for file in files:
+            if file.about.key != key_check(key):
+                raise UserError(
+                    f"--user-id-key-file: {file.path} was written with another key, so the users of both "
+                    "cannot be brought together; give the key of the runs before, or another --output"
+                )
+    return key
+
+
+def keeping(output: Output, folder: str, key: bytes | None, span: Span = EVERYTHING) -> Keeping | None:
+    """What workers need to write what users spent; None without a key."""
+    if key is None:
+        return None
+    about = About(ledger_fingerprint(output.study), key_check(key), span.start, span.stop)
+    return Keeping(folder, about, key)
+
+
+@contextmanager
+def unmoved(output: Output) -> Iterator[None]:
+    """Let no scheduled run move its files: that deletes others, and replaces what all add up to."""
+    scheduled = FileSystems.exists(output.path(LEDGER_FOLDER, LEDGER_SUMS))
+    with one_at_a_time(output) if scheduled else nullcontext():
+        yield
+
+
+def files_of(folders: Sequence[str]) -> list[ReceivedFile]:
+    """The files of received reports in output folders.
+
+    Raises:
+        UserError: if one of them is damaged.
+    """
+    received_files = []
+    for folder in folders:
+        with naming(folder):
+            entries = [
+                entry
+                for pattern in (f"{LEDGER_FOLDER}/received-*.arrow", f"{RUNS}/*/{LEDGER_FOLDER}/*.arrow")
+                for entry in files_in(folder, pattern)
+            ]
+        received_files += [_file(folder, entry.path) for entry in entries]
+    return received_files
+
+
+def _file(folder: str, path: str) -> ReceivedFile:
+    with naming(path), open_raw(path) as stream:
+        return ReceivedFile(folder, path, read_about(stream, path, Received))
+
+
+def bits_at_once(files: Sequence[ReceivedFile]) -> int:
+    """How many bits of users tell the parts apart that are in memory one after the other."""
+    rows = sum(file.about.rows for file in files)
+    return min(MOST_BITS, (max(rows - 1, 0) // ROWS_AT_ONCE).bit_length())
+
+
+def users_in_turn(files: Sequence[ReceivedFile], bits: int | None = None) -> Iterator[Received]:
+    """The distinct rows of all files, in 2^bits parts, in the order of users.
+
+    Of two runs of a window, the later one counts: its reports replace those of the earlier one. Reports that
+    a run received outside of its windows are in no other run's place, and count too.
+
+    Raises:
+        UserError: if a file is damaged.
+    """
+    bits = bits_at_once(files) if bits is None else bits
+    replaced = [_replaced(file, files) for file in files]
+    for batch in range(1 << bits):
+        parts = []
+        for file, spans in zip(files, replaced, strict=True):
+            with naming(file.path), open_raw(file.path) as stream:
+                part = read_rows(stream, file.path, Received, bits, batch)
+            parts.append(_without(part, file.about.span, spans))
+        yield distinct(Received.concatenated(parts))
+
+
+def shares_windows(one: About, other: About) -> bool:
+    """Whether what counts of one run may depend on the other: they estimate or received one window."""
+    overlap = one.start < other.stop and other.start < one.stop
+    return overlap or not set(one.windows).isdisjoint(other.windows)
+
+
+def _replaced(file: ReceivedFile, files: Sequence[ReceivedFile]) -> list[Span]:
+    """The spans of the later runs in a file's folder that share windows with its run."""
+    about = file.about
+    return [
+        other.about.span
+        for other in files
+        if other.folder == file.folder
+        and other.about.span.bounded
+        and other.about.written > about.written
+        and other.about.start < about.stop
+        and about.start < other.about.stop
+    ]
+
+
+def _without(rows: Received, written: Span, later: Sequence[Span]) -> Received:
+    """The rows but those of the file's own windows that later runs have estimated again."""
+    if not later:
+        return rows
+    again = np.zeros(len(rows), dtype=np.bool_)
+    for span in later:
+        again |= ~span.outside(rows.window)
+    return rows.chosen(~(again & ~written.outside(rows.window)))
+
+
+def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile] = ()) -> list[ReceivedFile]:
+    """Make one file of the parts that the workers of a run of ``estimate`` wrote, and delete these.
+
+    A run that received nothing has a file too, which replaces those of earlier runs of its windows.
+
+    Args:
+        output: the run.
+        kept: where the parts are.
+        before: the files of the runs that it shares its folder with: it comes later than all of them.
+
+    Returns:
+        The files of the folder when that of the run is in place.
+    """
+    span, parts = kept.about.span, _parts(output, kept)
+    written = max(max((file.about.written for file in before), default=0) + 1, time.time_ns() // 1_000_000)
+    windows = tuple(sorted({window for part in parts for window in part.about.windows}))
+    about = replace(kept.about, written=written, windows=windows)
+    others = [file for file in before if not span.holds((file.about.start, file.about.stop))]
+    name = span_name(span.start, span.stop) if span.start > -FAR and span.stop < FAR else "all"
+    make_folder(output.path(LEDGER_FOLDER), private=True)
+    path = output.path(LEDGER_FOLDER, f"received-{name}.arrow")
+    received = _write_together(parts, about, path, [f for f in others if shares_windows(about, f.about)])
+    clear_parts(kept)
+    return [*others, replace(received, folder=before[0].folder if before else output.output)]
+
+
+def bring_streams_together(output: Output) -> None:
+    """Make one file of the small ones that the workers of each stream in a folder wrote, and delete these.
+
+    What is left are few files, each with more rows than all smaller ones together, so that a row is written
+    again only when their number has doubled. The rows are a set: a reader who sees old files and the new one
+    counts them once.
+
+    Raises:
+        UserError: if a file is damaged.
+    """
+    by_run: dict[str, list[ReceivedFile]] = {}
+    if not files_in(output.path(RUNS), f"*/{LEDGER_FOLDER}/*.arrow"):
+        return
+    with one_at_a_time(output):
+        for file in files_of([output.output]):
+            if file.run_folder != output.path(LEDGER_FOLDER):
+                by_run.setdefault(file.run_folder, []).append(file)
+        for folder, files in by_run.items():
+            files.sort(key=lambda file: file.about.rows)
+            rows = np.array([file.about.rows for file in files])
+            small = np.flatnonzero(rows[1:] <= np.cumsum(rows)[:-1])
+            if len(small):
+                some = files[: small[-1] + 2]
+                path = str(FileSystems.join(folder, f"{uuid.uuid4().hex}.arrow"))
+                _write_together(some, some[0].about, path)
+                delete([file.path for file in some])
+
+
+def _parts(output: Output, kept: Keeping) -> list[ReceivedFile]:
+    return [_file(output.output, entry.path) for entry in files_in(kept.folder, "*.arrow")]
+
+
+def _write_together(
+    parts: Sequence[ReceivedFile], about: About, path: str, others: Sequence[ReceivedFile] = ()
+) -> ReceivedFile:
+    """Write the rows of all parts, without those outside of the run's windows that other runs have."""
+    rows = sum(part.about.rows for part in parts)
+    bits = bits_at_once([*parts, *others])
+    each = users_in_turn(parts, bits)
+    if others:
+        pairs = zip(each, users_in_turn(others, bits), strict=True)
+        each = (_first_received(received, known, about.span) for received, known in pairs)
+    # The file has at least as many batches as it has parts.
+    about = replace(about, rows=rows, bits=max(bits, bits_for(rows)))
+    with replacing(path, private=True) as stream:
+        write_rows(stream, path, Received, about, each)
+    return ReceivedFile("", path, about)
+
+
+def _first_received(rows: Received, known: Received, span: Span) -> Received:
+    """The rows of a run that lie in its windows, or that no other run has."""
+    outside = rows.chosen(span.outside(rows.window))
+    fresh = distinct(Received.concatenated([known, outside]), only_from=len(known))
+    return distinct(Received.concatenated([rows.chosen(~span.outside(rows.window)), fresh]))
+
+
+def clear_parts(kept: Keeping) -> None:
+    """Delete what workers of this run, or of one that was killed, left in the folder of parts."""
+    delete([entry.path for pattern in ("*", ".*") for entry in files_in(kept.folder, pattern)])
+    if "://" not in kept.folder:
+        shutil.rmtree(kept.folder, ignore_errors=True)

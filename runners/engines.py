@@ -1,0 +1,315 @@
+"""The engine that runs a pipeline, and the pipeline options that Beam gets for it.
+
+Who runs a pipeline imports this module and none beside it: an engine is chosen by its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
+from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.runner import PipelineRunner, create_runner
+
+from ldpbeam.command_line.arguments import filled
+from ldpbeam.errors import UserError
+from ldpbeam.runners import dataflow, direct, flink, prism
+from ldpbeam.runners.dataflow import is_dry_run as is_dry_run
+from ldpbeam.runners.dataflow import template_of as template_of
+from ldpbeam.runners.flink.jobs import StreamResult as StreamResult
+from ldpbeam.runners.flink.parts import FlinkError as FlinkError
+from ldpbeam.runners.flink.rest import Rest
+from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, PRISM
+
+_View = TypeVar("_View", bound=PipelineOptions)
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """A command's options for its engine; None for an option that is not given.
+
+    Attributes:
+        runner: the name of the engine, ours or Beam's.
+        paths: the inputs and the output, each with the option that names it.
+        allow_open_ports: whether the engine may listen where others can reach it.
+        prism_location: the program of Prism.
+        flink_master: the cluster of Flink.
+        parallelism: how many workers Flink uses.
+        workers: where workers on Flink run.
+        pool: the worker pool of a cluster of Flink.
+        savepoint: the savepoint of Flink from which a stream goes on.
+        project: the project on Google Cloud.
+        region: the region of Dataflow.
+        temp_location: the folder of Dataflow for temporary files.
+    """
+
+    runner: str
+    paths: tuple[tuple[str, str], ...] = ()
+    allow_open_ports: bool = False
+    prism_location: str | None = None
+    flink_master: str | None = None
+    parallelism: int | None = None
+    workers: str | None = None
+    pool: str | None = None
+    savepoint: str | None = None
+    project: str | None = None
+    region: str | None = None
+    temp_location: str | None = None
+
+    @property
+    def detached(self) -> bool:
+        """Whether a stream's job outlives the command; then our own source cannot read."""
+        return DATAFLOW in self.runner.lower()
+
+    def reachable(self, path: str) -> str:
+        """A path as workers reach it: absolute, if they may have another working folder."""
+        if self.runner in (DIRECT, PRISM) or "://" in path:
+            return path
+        return str(Path(path).absolute())
+
+
+def engine_request(options: argparse.Namespace) -> EngineRequest:
+    """What the options say of the engine, and of the inputs and the output that its workers must reach."""
+    paths = [("--input", path) for path in getattr(options, "input", None) or ()]
+    if getattr(options, "output", None):
+        paths.append(("--output", options.output))
+    return filled(EngineRequest, options, paths=tuple(paths))
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that is ready to run a pipeline.
+
+    Attributes:
+        runner: Beam's runner.
+        arguments: the pipeline options for Beam, as on a command line.
+        ended_when_past: whether this process ends a stream when its watermark has passed all windows.
+        here: whether its workers are in this process.
+        readers: how many readers may share a stream.
+        spill: the folder for what a batch run shuffles, if all workers run on this machine as this account;
+            None for the engine's own shuffle.
+    """
+
+    runner: PipelineRunner
+    arguments: tuple[str, ...]
+    ended_when_past: bool = False
+    here: bool = False
+    readers: int = 1
+    spill: str | None = None
+
+    def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
+        """An empty pipeline on this engine, with further options as Beam spells them.
+
+        Raises:
+            UserError: if Beam refuses an option.
+        """
+        try:
+            options = _Options([*self.arguments, *beam_arguments])
+            return beam.Pipeline(runner=self.runner, options=options)
+        except (ValueError, ImportError) as error:
+            raise UserError(f"--runner {type(self.runner).__name__}: {error}") from None
+
+
+class _Options(PipelineOptions):
+    """Pipeline options that are parsed once for each class that asks, and not each time.
+
+    Beam asks five times for each step of a graph, and parses them anew: a sixth of a small run.
+    """
+
+    def view_as(self, cls: type[_View]) -> _View:
+        """These options as a class of Beam's sees them; all views change the same values."""
+        views = self.__dict__.setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        view: _View = views[cls]
+        return view
+
+
+def only_for_flink(asked: EngineRequest, *names: str) -> None:
+    """Check that options of Flink alone are not given to another engine.
+
+    Raises:
+        UserError: for the first option that is.
+    """
+    for name in names:
+        if getattr(asked, name) is not None and asked.runner != FLINK:
+            dashed = name.replace("_", "-")
+            raise UserError(f"--{dashed}: it is for --runner flink, and this is {asked.runner}")
+
+
+#: Readers for each subtask: Flink assigns readers by hash, so with fewer, a subtask might have none.
+READERS_OF_A_SUBTASK = 4
+_OPTIONS_OF = {
+    FLINK: ("flink_master", "parallelism"),
+    DATAFLOW: ("project", "region", "temp_location"),
+}
+
+
+def engine_of(
+    asked: EngineRequest, folder: Path, *, streaming: bool = False, given: Sequence[str] = ()
+) -> Engine:
+    """The engine that is asked for.
+
+    Args:
+        asked: the command's options for the engine.
+        folder: a local folder for files to stage and for what is spilled; it must exist until the pipeline
+            has been submitted, and if the engine spills, until it has run.
+        streaming: whether the pipeline is unbounded.
+        given: the options that only Beam knows.
+
+    Raises:
+        UserError: if the engine does not exist, cannot be reached, or lacks an option.
+    """
+    only_for_flink(asked, "workers", "pool", "savepoint")
+    # Workers of another environment, such as containers, may not have this machine's files.
+    spill = None if any(option.startswith("--environment_type") for option in given) else str(folder)
+    try:
+        if asked.runner == DIRECT and not streaming:
+            return Engine(direct.runner(), _passed_on(asked), here=True, spill=spill)
+        if asked.runner in (DIRECT, PRISM):
+            return _prism(asked, spill, streaming)
+        if asked.runner == FLINK:
+            return _flink(asked, spill, streaming)
+        if asked.runner == DATAFLOW:
+            return _dataflow(asked, folder, streaming, given)
+        return _named(asked, streaming, given)
+    except (FlinkError, ValueError, ImportError) as error:
+        raise UserError(f"--runner {asked.runner}: {error}") from None
+
+
+def only_with_open_ports_allowed(asked: EngineRequest, problem: str) -> None:
+    """Check that the user allowed an engine that others can reach, and print the problem if so.
+
+    Args:
+        asked: the command's options for the engine.
+        problem: a clause that names what listens, on which interface, and what others could do.
+
+    Raises:
+        UserError: if ``--allow-open-ports`` is not given.
+    """
+    if not asked.allow_open_ports:
+        raise UserError(
+            f"--runner {asked.runner}: {problem}; give --allow-open-ports if others cannot reach this "
+            "machine (docs/security.md)"
+        )
+    print(f"ldpbeam: {problem}", file=sys.stderr)
+
+
+def _prism(asked: EngineRequest, spill: str | None, streaming: bool) -> Engine:
+    """Prism as the engine.
+
+    Raises:
+        UserError: if ``--prism-location`` is wrong, or Prism has open ports and the user did not allow them.
+        ValueError: if there is no Prism on this machine, and none can be built.
+    """
+    try:
+        binary = prism.get(asked.prism_location, allow_open=asked.allow_open_ports)
+    except (FileNotFoundError, ValueError) as error:
+        named = "--prism-location " if asked.prism_location is not None else ""
+        raise UserError(f"{named}{error}") from None
+    if binary is None:
+        raise ValueError(prism.MISSING)
+    if not binary.closed:
+        only_with_open_ports_allowed(asked, f"{binary.path} {prism.OPEN}; {prism.HOW}")
+    options = tuple(prism.options(streaming=streaming))
+    return Engine(prism.runner(binary), options, here=True, spill=spill)
+
+
+def _flink(asked: EngineRequest, spill: str | None, streaming: bool) -> Engine:
+    master = asked.flink_master or flink.LOCAL
+    if streaming and master == flink.LOCAL:
+        raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
+    workers = asked.workers or ("pool" if asked.pool else None)
+    arguments = flink.options(
+        master,
+        workers=workers,
+        pool=asked.pool,
+        streaming=streaming,
+        parallelism=asked.parallelism,
+        savepoint=asked.savepoint,
+    )
+    reached = flink.open_ports(master, workers)
+    if reached is not None:
+        only_with_open_ports_allowed(asked, reached)
+    subtasks = PipelineOptions(arguments).view_as(FlinkRunnerOptions).parallelism
+    return Engine(
+        flink.runner(),
+        tuple(arguments),
+        ended_when_past=streaming,
+        readers=READERS_OF_A_SUBTASK * subtasks if subtasks > 1 else 1,
+        here=(workers or flink.default_workers(master)) == "loopback",
+        spill=spill if flink.shares_disk(master, workers) else None,
+    )
+
+
+def _dataflow(asked: EngineRequest, folder: Path, streaming: bool, given: Sequence[str]) -> Engine:
+    project, region, temp_location = asked.project, asked.region, asked.temp_location
+    if project is None or region is None or temp_location is None:
+        missing = [
+            f"--{name.replace('_', '-')}" for name in _OPTIONS_OF[DATAFLOW] if getattr(asked, name) is None
+        ]
+        raise UserError(f"--runner dataflow needs {', '.join(missing)}")
+    for option, path in asked.paths:
+        if "://" not in path:
+            raise UserError(
+                f"{option} {path}: workers on Dataflow cannot reach files of this machine; name gs://..."
+            )
+    runner = dataflow.runner()
+    arguments = dataflow.options(project, region, temp_location, folder, streaming=streaming, given=given)
+    return Engine(runner, tuple(arguments))
+
+
+def state_of_job(master: str, job: str) -> str | None:
+    """The state of a job on a cluster of Flink, as RUNNING; None if the cluster does not know it."""
+    try:
+        return str(Rest(master).job(job)["state"])
+    except FlinkError:
+        return None
+
+
+def _named(asked: EngineRequest, streaming: bool, given: Sequence[str]) -> Engine:
+    try:
+        runner = create_runner(asked.runner)
+    except (AttributeError, TypeError, RuntimeError) as error:
+        # Beam imports the name and calls it, even if it is not a runner.
+        raise ValueError(str(error)) from None
+    if not isinstance(runner, PipelineRunner):
+        raise ValueError("this is not a Beam runner")
+    if _opens_ports(runner, given):
+        only_with_open_ports_allowed(
+            asked,
+            "what Beam starts here for it (Prism, a job server, LOOPBACK workers) listens on every "
+            "interface, without a password: whoever reaches this machine could run programs here",
+        )
+    arguments = _passed_on(asked)
+    if streaming:
+        arguments = ("--streaming", *arguments)
+    return Engine(runner, arguments)
+
+
+def _passed_on(asked: EngineRequest) -> tuple[str, ...]:
+    """Our options that Beam also has, as Beam spells them, for a runner that Beam names."""
+    return tuple(
+        f"--{option}={getattr(asked, option)}"
+        for options in _OPTIONS_OF.values()
+        for option in options
+        if getattr(asked, option) is not None
+    )
+
+
+def _opens_ports(runner: PipelineRunner, given: Sequence[str]) -> bool:
+    """Whether a Beam runner starts a server on this machine that other machines can reach."""
+    if isinstance(runner, SwitchingDirectRunner):
+        # It runs a pipeline on Prism if Prism supports it, and Prism opens ports.
+        return True
+    if not isinstance(runner, PortableRunner):
+        return False
+    portable = PipelineOptions(list(given)).view_as(PortableOptions)
+    return not portable.job_endpoint or portable.environment_type == "LOOPBACK"

@@ -1,0 +1,19 @@
+"""The options of ``ldpbeam doctor``."""
+
+from __future__ import annotations
+
+from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.options import add_prism_location
+from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, PRISM
+
+
+def doctor(parser: Parser) -> None:
+    """Add the options of ``ldpbeam doctor``."""
+    engine = parser.add_argument_group("engine")
+    engine.add_argument(
+        "--runner", choices=(DIRECT, PRISM, FLINK, DATAFLOW), default=DIRECT,
+        help=f"the engine to look for (default: {DIRECT})",
+    )  # fmt: skip
+    add_prism_location(engine)
+    engine.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, to see whether it answers")
+    engine.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")

@@ -1,0 +1,56 @@
+"""The program itself: its version, and the two ways to start it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SETUP = Path(__file__).parents[2] / "setup.py"
+PROGRAM = [str(Path(sys.executable).with_name("ldpbeam"))]
+MODULE = [sys.executable, "-m", "ldpbeam"]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_version_is_the_packages(command: Any) -> None:
+    (version,) = re.findall(r'^    version="([^"]+)",$', SETUP.read_text(), flags=re.MULTILINE)
+    assert command("--version") == (0, f"ldpbeam {version}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["estimators"], ["estimat"]])
+def test_the_module_does_what_the_program_does(arguments: list[str]) -> None:
+    module, program = run(*MODULE, *arguments), run(*PROGRAM, *arguments)
+    assert (module.returncode, module.stdout, module.stderr) == (
+        program.returncode,
+        program.stdout,
+        program.stderr,
+    )
+    assert module.stdout + module.stderr
+
+
+def test_the_garbage_collector_leaves_what_a_command_imported_and_no_more() -> None:
+    code = (
+        "import gc, sys\n"
+        "from ldpbeam.command_line.main import main\n"
+        "counts = [gc.get_freeze_count()]\n"
+        "for _ in range(2):\n"
+        "    assert main(['estimators']) == 0 and gc.isenabled()\n"
+        "    counts.append(gc.get_freeze_count())\n"
+        "gc.disable()\n"
+        "assert main(['mechanisms']) == 0 and not gc.isenabled()\n"
+        "print(*counts, file=sys.stderr)\n"
+    )
+    ran = run(sys.executable, "-c", code)
+    assert ran.returncode == 0
+    before, once, twice = map(int, ran.stderr.split())
+    assert before == 0
+    # What is frozen is freed as ever when nothing refers to it.
+    assert once > 10_000
+    assert once >= twice

@@ -1,0 +1,74 @@
+"""What a stream keeps of joined windows, besides its panes, which the tests of panes have."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.keyed_state import Key
+from support.pane_reports import Report, batches_of, reports_of, sent_by_people, study_text
+
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.batches import Arrival
+from ldpbeam.transforms.sources.arrivals import opened_windows
+from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.state.records import OpenWindow
+from ldpbeam.transforms.windows.fold import JoinedFold
+from ldpbeam.transforms.windows.panes import _Window
+from ldpbeam.transforms.windows.piece_keys import WindowKey
+from ldpbeam.windows import Windows
+
+HOUR = 3_600_000
+NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
+
+
+def test_a_report_opens_its_window_and_the_longer_one() -> None:
+    """So a run that ends within a day leaves the day incomplete, also if all its hours had closed."""
+    batch = pa.RecordBatch.from_pydict({"event_time": [NOON, NOON + 1, NOON + HOUR]})
+    batch = batch.replace_schema_metadata({"attribute": "x"})
+    windows = Windows(HOUR, HOUR, joined=24 * HOUR)
+    found = set(opened_windows(FeedBatch([batch], [], [], 0), ["x"], windows, Arrival("", NOON)))
+    day = NOON - 12 * HOUR
+    assert found == {
+        OpenWindow("x", NOON, NOON + HOUR),
+        OpenWindow("x", NOON + HOUR, NOON + 2 * HOUR),
+        OpenWindow("x", day, day + 24 * HOUR),
+    }
+
+
+def test_a_longer_window_has_no_early_panes() -> None:
+    """Its shards speak when it ends, so an early pane would have a part of them."""
+    services, estimates = "{maps: {mechanism: square_wave, epsilon: 1.0}}", "{all: {}}"
+    study = parse_study(study_text(services, estimates, windows="size: 10s, joined: 30s, early_reports: 1"))
+    window = (0, 30_000)
+    reports = batches_of(*(Report("ann", 1000 * at) for at in (2, 12, 22)))
+    gained = JoinedFold(study).fold_window(study.attribute("x"), reports, window).statistics
+    key = Key(_Window(study), WindowKey("x", window))
+    assert key.come(gained) == []
+    ((_, (pane,)),) = key.advance(30_001)
+    assert (pane.pane_timing, pane.joined, pane.statistic.reports, pane.statistic.users) == (
+        *("on_time", True),
+        *(3, 1),
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["grr", "oue", "olh"])
+def test_a_report_of_an_open_day_takes_as_many_bytes_as_the_guide_says(mechanism: str) -> None:
+    """An engine keeps reports as they are encoded."""
+    services = f"{{maps: {{mechanism: {mechanism}, epsilon: 1.0}}}}"
+    study = parse_study(
+        study_text(services, "{all: {}}", domain="{categories: 40}", windows="size: 10s, joined: 30s")
+    )
+    (reports,) = reports_of(study, sent_by_people(study, visits=2_000, users=2_000))
+    together, apart = reports, reports.slice(0, 8)
+    guide = (Path(__file__).parents[2] / "docs" / "over_time.md").read_text()
+    said = re.search(
+        r"takes (\d+) to (\d+) bytes there .* and\s+(\d+) to (\d+) where eight do", guide, re.DOTALL
+    )
+    assert said is not None
+    least, most, least_apart, most_apart = map(int, said.groups())
+    assert least <= len(BatchCoder().encode(together)) / len(together) <= most
+    assert least_apart <= len(BatchCoder().encode(apart)) / len(apart) <= most_apart

@@ -1,0 +1,217 @@
+"""``ldpbeam evaluate``: trials over populations, epsilons and sizes; resumed, and in processes."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import shutil
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.planning import evaluation
+from ldpbeam.planning.evaluate import draw_figures
+from ldpbeam.planning.evaluation import with_epsilon, with_estimators
+from ldpbeam.planning.trial import of_population, trial
+from ldpbeam.schemas.study.yaml_file import parse_study
+
+STUDY = """\
+study: evaluated
+attributes:
+  minutes:
+    domain: {numeric: [0, 100]}
+    buckets: 32
+    services: {a: {mechanism: piecewise, epsilon: 2.0}, b: {mechanism: square_wave, epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw, services: [a]}, shape: {estimator: ems, services: [b]}}
+"""
+
+
+SMALL = (
+    "--population", "skewed", "--epsilon", "1", "4", "--users", "300", "600", "--trials", "2", "--no-figures",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any]) -> Path:
+    """A folder with the study and, in ``out``, what one process left of a small evaluation."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    (folder / "study.yaml").write_text(STUDY)
+    ran = evaluated(command, folder, *SMALL, "--processes", 1)
+    assert (ran.code, ran.err) == (0, "")
+    assert "8 trials" in ran.out
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the study."""
+    (tmp_path / "study.yaml").write_text(STUDY)
+    return tmp_path
+
+
+def evaluated(command: Callable[..., Any], folder: Path, *options: object) -> Any:
+    return command("evaluate", "--study", folder / "study.yaml", "--output", folder / "out", *options)
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    with (folder / "out" / "table.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_table_has_a_row_for_every_case_estimate_and_error(small: Path) -> None:
+    rows = table(small)
+    cases = {(row["epsilon"], row["users"]) for row in rows}
+    assert cases == {(e, n) for e in ("1.0", "4.0") for n in ("300", "600")}
+    kinds = {row["error"] for row in rows if row["estimate"] == "shape"}
+    assert kinds == {
+        "wasserstein", "kolmogorov_smirnov", "jensen_shannon", "mean", "variance", "quantiles",
+    }  # fmt: skip
+    assert {row["error"] for row in rows if row["estimate"] == "mean"} == {"mean"}
+    assert {row["trials"] for row in rows} == {"2"}
+
+
+def test_what_is_there_is_not_computed_again(
+    small: Path, tmp_path: Path, command: Callable[..., Any]
+) -> None:
+    folder = Path(shutil.copytree(small, tmp_path / "again"))
+    kept = folder / "out" / "trials.jsonl"
+    lines = kept.read_text().splitlines(keepends=True)
+    # A kill in the middle of a line leaves a part of it.
+    marked = json.loads(lines[0])
+    marked["errors"]["mean"]["mean"] = 77.0
+    kept.write_text(json.dumps(marked) + "\n" + "".join(lines[1:7]) + lines[7][:30])
+    printed = json.loads(evaluated(command, folder, *SMALL, "--processes", 1, "--json").out)
+    assert (printed["trials"], printed["files"]) == (8, ["trials.jsonl", "table.csv"])
+    assert {row["estimate"] for row in printed["errors"]} == {"mean", "shape"}
+    again = kept.read_text().splitlines(keepends=True)
+    assert sorted(again[1:]) == sorted(lines[1:])
+    changed = [one for one, other in zip(table(folder), table(small), strict=True) if one != other]
+    assert [row["error"] for row in changed] == ["mean"]
+    assert float(changed[0]["mean"]) > 30
+
+
+def test_a_trial_computes_no_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    studies = parse_study(STUDY), parse_study(f"{STUDY}intervals: false\n")
+    draw = of_population(studies[0], "minutes", "skewed")
+    # Nothing in a trial reads them, and they take most of its time.
+    monkeypatch.setattr(StatisticIntervals, "of", None)
+    errors, without = (trial(study, "minutes", draw, 300, 5) for study in studies)
+    assert errors == without
+
+
+def test_processes_change_no_number(small: Path, folder: Path, command: Callable[..., Any]) -> None:
+    evaluated(command, folder, *SMALL, "--processes", 2)
+    assert table(folder) == table(small)
+
+
+def test_people_may_come_from_a_file_and_other_people_are_computed_again(
+    folder: Path, command: Callable[..., Any]
+) -> None:
+    for count, value in enumerate((20, 70), 1):
+        (folder / "people.csv").write_text("m\n" + f"{value}\n" * 50)
+        ran = evaluated(
+            command, folder, "--data", folder / "people.csv", "--value-column", "m", "--epsilon", "10", "10",
+            "--users", "4000", "4000", "--trials", "1", "--no-figures", "--estimators", "em",
+        )  # fmt: skip
+        # A number that is given twice counts once.
+        assert (ran.code, ran.err, "1 trial;" in ran.out) == (0, "", True)
+        [row] = [row for row in table(folder) if row["error"] == "mean"]
+        assert (row["population"], row["estimate"], row["standard_error"]) == ("data", "em", "")
+        # Everybody has one value; a bucket is 3.1 wide, so its middle may be half of that off.
+        assert float(row["mean"]) < 3.0
+        assert len((folder / "out" / "trials.jsonl").read_text().splitlines()) == count
+
+
+def test_an_interrupted_evaluation_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = evaluation.evaluation(STUDY, "minutes", ["skewed"], None, [1.0, 4.0], [30], range(4))
+    calls: list[evaluation.Case] = []
+
+    def interrupted(_: evaluation.Evaluation, case: evaluation.Case) -> dict[str, dict[str, float]]:
+        calls.append(case)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return {"mean": {"mean": 1.0}}
+
+    monkeypatch.setattr(evaluation, "_one", interrupted)
+    kept = tmp_path / "trials.jsonl"
+    with pytest.raises(KeyboardInterrupt, match="2 of 8 trials are kept; the same command computes the rest"):
+        evaluation.run(wanted, kept, 1, lambda *_: None)
+    assert len(kept.read_text().splitlines()) == 2
+    assert len(evaluation.run(wanted, kept, 1, lambda *_: None)) == 8
+    assert len(calls) == 3 + 6
+
+
+def test_figures_have_a_line_for_every_estimate(tmp_path: Path) -> None:
+    pytest.importorskip("altair"), pytest.importorskip("vl_convert")
+    rows = [
+        {"population": population, "epsilon": epsilon, "users": 300, "estimate": estimate, "error": "mean",
+         "mean": epsilon / 10}
+        for population in ("even", "skewed")
+        for epsilon in (1.0, 2.0)
+        for estimate in ("mean", "shape")
+    ]  # fmt: skip
+    (path,) = draw_figures([*rows, {**rows[0], "error": "variance", "mean": 0.0}], tmp_path)
+    figure = path.read_text()
+    ElementTree.fromstring(figure)
+    for text in ("even", "skewed", "shape", "absolute error of the mean"):
+        assert f">{text}<" in figure
+
+
+def test_every_version_of_a_service_has_the_other_epsilon() -> None:
+    text = """\
+study: versions
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services:
+      a:
+        mechanism: piecewise
+        epsilon: 1.0
+        version_field: v
+        versions: {one: {}, two: {epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw}}
+"""
+    study = parse_study(with_epsilon(text, "x", 0.5))
+    assert [version.mechanism.epsilon for version in study.attribute("x").versions] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "categories", ["'1e3', '2e5', x", "'1:30', '0x1f', '1_000'", "é, '🙂', 'no', '2026-01-02'"]
+)
+def test_a_changed_study_has_the_texts_of_the_study(categories: str) -> None:
+    text = f"""\
+study: texts
+attributes:
+  x:
+    domain: {{categories: [{categories}]}}
+    services: {{a: {{mechanism: grr, epsilon: 1e-1}}}}
+    estimates: {{shares: {{estimator: em, tolerance: 1e-5}}}}
+windows: {{size: 1h}}
+"""
+    domain = parse_study(text).attribute("x").domain
+    for changed in (with_epsilon(text, "x", 0.5), with_estimators(text, "x", ["em"])):
+        assert parse_study(changed).attribute("x").domain == domain
+    assert with_epsilon(text, "x", 0.1) != with_epsilon(text, "x", 0.5)
+    assert parse_study(with_epsilon(text, "x", 0.1)) == parse_study(text)
+
+
+def test_a_full_disk_takes_no_trial_that_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = evaluation.evaluation(STUDY, "minutes", ["skewed"], None, [1.0], [30], range(3))
+    kept = tmp_path / "trials.jsonl"
+    monkeypatch.setattr(evaluation, "_one", lambda *_: {"mean": {"mean": 1.0}})
+    evaluation.run(wanted, kept, 1, lambda *_: None)
+    whole = kept.read_text()
+    kept.write_text(whole[:-10])
+
+    def full(path: Path, *_: object, **__: object) -> int:
+        path.open("w").close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    evaluation.run(wanted, kept, 1, lambda *_: None)
+    assert kept.read_text() == whole

@@ -1,0 +1,224 @@
+"""``ldpbeam plan``: errors before any report, by formula and by simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.mechanisms import NumericMechanism, build_mechanism
+from ldpbeam.planning.planned import _enough
+from ldpbeam.planning.populations import KEYS, drawn, names_for
+
+STUDY = """\
+study: plan
+attributes:
+  minutes:
+    domain: {numeric: [0, 100]}
+    buckets: 64
+    services: {a: {mechanism: piecewise, epsilon: 2.0}}
+    estimates: {mean: {estimator: ivw}, shape: {estimator: ems}}
+  app:
+    domain: {categories: [mail, maps, chat]}
+    services: {a: {mechanism: grr, epsilon: 1.0}}
+    estimates: {shares: {estimator: norm_sub}}
+  pulse:
+    domain: {coordinates: [morning, evening], values: [0, 1]}
+    buckets: 16
+    services: {a: {mechanism: piecewise, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}}
+  apps:
+    domain: {keys: [mail, maps], values: [0, 1]}
+    services: {a: {mechanism: pckv_ue, epsilon: 2.0, padding: 1}}
+    estimates: {keys: {estimator: pckv_em}}
+"""
+
+
+@pytest.fixture
+def plan(command: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Runs ``ldpbeam plan`` on the study."""
+    (tmp_path / "study.yaml").write_text(STUDY)
+    return lambda *options: command("plan", "--study", tmp_path / "study.yaml", *options)
+
+
+def test_errors_fall_with_the_root_of_the_people(plan: Callable[..., Any]) -> None:
+    few, many = (json.loads(plan("--users", n, "--json").out) for n in (1_000, 100_000))
+    assert [line["attribute"] for line in few] == [
+        "minutes", "minutes", "app", "pulse.morning", "pulse.evening",
+    ]  # fmt: skip
+    for one, other in zip(few, many, strict=True):
+        assert other["error"] == pytest.approx(one["error"] / 10)
+        assert other["least_error"] == pytest.approx(one["least_error"] / 10)
+
+
+def test_a_simulated_mean_is_as_far_off_as_the_formula_says(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 500, "--attribute", "minutes", "--simulate", "even", "--trials", 60, "--json")
+    lines = {(line["estimate"], line["quantity"], line["population"]): line for line in json.loads(ran.out)}
+    formula, simulated = lines["mean", "mean", "any"], lines["mean", "mean", "even"]
+    # The mean of |z| of a normal z is sqrt(2 / pi).
+    scale = math.sqrt(2.0 / math.pi)
+    slack = 4.0 * simulated["uncertainty"]
+    assert formula["least_error"] * scale - slack <= simulated["error"] <= formula["error"] * scale + slack
+    assert lines["shape", "W1", "even"]["users_for_error"] is None
+
+
+def test_a_coordinate_has_the_error_of_its_part_of_the_people(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 3_000, "--attribute", "pulse", "--error", 0.1, "--json")
+    domain, people, trials = Vector(("morning", "evening"), Numeric(0.0, 1.0)), 3_000, 100
+    mechanism = build_mechanism("piecewise", domain, 1.0)
+    assert isinstance(mechanism.in_study, NumericMechanism)
+    rng = np.random.default_rng(4)
+    off = []
+    for _ in range(trials):
+        values = rng.random((people, 2))
+        reports = mechanism.perturb(values, rng)
+        for coordinate in range(2):
+            own = reports["coordinate"] == coordinate
+            off.append(
+                float((mechanism.in_study.unbiased(reports["report"][own]) - values[own, coordinate]).mean())
+            )
+    # The standard error of a standard deviation is itself / sqrt(2 n); four of them.
+    slack, simulated = 1.0 + 4.0 / math.sqrt(2 * len(off)), math.sqrt(np.square(off).mean())
+    for line in json.loads(ran.out):
+        assert line["least_error"] / slack <= simulated <= line["error"] * slack
+        assert line["users_for_error"] == pytest.approx(3_000 * (line["error"] / 0.1) ** 2, rel=1e-2)
+
+
+def test_every_kind_of_attribute_is_simulated_or_named(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 300, "--simulate", "--trials", 2)
+    assert (ran.code, ran.err) == (0, "")
+    for attribute, quantity in [("minutes", "W1"), ("app", "shares"), ("apps", "key means")]:
+        assert any(line.split()[0] == attribute and quantity in line for line in ran.out.splitlines())
+    assert "'pulse' is not simulated: vectors are not simulated." in ran.out
+    assert "the greatest error of all that --simulate knows" in ran.out
+
+
+def test_a_simulated_error_is_the_greatest_of_all_populations(plan: Callable[..., Any]) -> None:
+    asked = "--users", 300, "--attribute", "minutes", "--trials", 2, "--error", 4, "--json"
+    every = {
+        (line["estimate"], line["quantity"]): line
+        for line in json.loads(plan(*asked, "--simulate").out)
+        if line["population"] != "any"
+    }
+    names = names_for(Numeric(0.0, 1.0))
+    each = [
+        line for line in json.loads(plan(*asked, "--simulate", *names).out) if line["population"] != "any"
+    ]
+    assert len(each) == len(names) * len(every)
+    for (estimate, quantity), line in every.items():
+        own = {
+            one["population"]: one
+            for one in each
+            if (one["estimate"], one["quantity"]) == (estimate, quantity)
+        }
+        assert line["error"] == own[line["population"]]["error"] == max(one["error"] for one in own.values())
+        assert line["least_error"] == min(one["error"] for one in own.values())
+        if line["users_for_error"] is not None:
+            assert line["users_for_error"] >= max(one["users_for_error"] or 0 for one in own.values())
+
+
+def test_people_have_half_as_many_keys_as_the_padding_or_fewer() -> None:
+    domain = KeyValues(tuple(map(str, range(50))), Numeric(0.0, 1.0))
+    for name in names_for(domain):
+        frequencies = KEYS[name](50)[0]
+        pairs = drawn(name, domain, 2_000, np.random.default_rng(1), most_keys=2.0)
+        assert isinstance(pairs, KeyValuePairs)
+        # A person's number of keys has a variance of at most its mean.
+        assert frequencies.sum() > 3.0
+        assert len(pairs.keys) / 2_000 == pytest.approx(2.0, abs=4.0 * math.sqrt(2.0 / 2_000))
+
+
+def test_an_estimate_that_has_no_mean_of_some_people_has_the_errors_of_others(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "study.yaml").write_text(
+        "study: cut\nattributes:\n  x:\n    domain: {numeric: [0, 1]}\n    buckets: 64\n"
+        "    services: {a: {mechanism: binned, epsilon: 0.1}}\n    estimates: {cut: {estimator: base_cut}}\n"
+    )
+    asked = "--users", 1_000, "--trials", 3, "--json", "--study", tmp_path / "study.yaml"
+    ran = command("plan", *asked, "--simulate")
+    assert ran.code == 0, ran.err
+    [line] = [
+        line for line in json.loads(ran.out) if line["quantity"] == "mean" and "simul" in line["source"]
+    ]
+    assert 0.0 <= line["least_error"] <= line["error"] <= 1.0
+
+
+def test_a_bound_that_is_not_computed_is_not_said_to_be_none(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    services = "services: {a: {mechanism: grr, epsilon: 1}}\n    estimates: {shares: {estimator: norm_sub}}"
+    attributes = "".join(
+        f"  {name}:\n    domain: {{categories: {categories}}}\n    {services}\n"
+        for name, categories in (("few", 2_048), ("many", 2_049))
+    )
+    (tmp_path / "study.yaml").write_text(f"study: fake\nattributes:\n{attributes}")
+    asked = "plan", "--study", tmp_path / "study.yaml", "--users", 300
+    few, many = json.loads(command(*asked, "--json").out)
+    assert few["one_percent_fake"] > 0
+    assert many["one_percent_fake"] is None
+    assert "have no such bound, or too many categories to try every report" in command(*asked).out
+
+
+@pytest.mark.parametrize("many", ["repeats: all", "duplicates: keep"])
+def test_fake_users_who_count_several_times_have_no_bound(
+    command: Callable[..., Any], tmp_path: Path, many: str
+) -> None:
+    (tmp_path / "study.yaml").write_text(f"{many}\n{STUDY}")
+    lines = json.loads(command("plan", "--study", tmp_path / "study.yaml", "--users", 300, "--json").out)
+    assert lines and all(line["one_percent_fake"] is None for line in lines)
+
+
+def test_keys_without_simulation_are_named(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 300)
+    assert "'apps' has no line, because its error has no formula: --simulate computes it." in ran.out
+    assert "'minutes' has no line" not in ran.out
+    assert "'apps' has no line" not in plan("--users", 300, "--simulate", "--trials", 2).out
+
+
+def test_a_population_is_simulated_where_the_domain_has_it(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 300, "--simulate", "long_tail", "linear", "--trials", 2)
+    assert ran.code == 0, ran.err
+    simulated = {(line.split()[0], line.split()[-4]) for line in ran.out.splitlines() if "±" in line}
+    assert simulated == {("app", "long_tail"), ("apps", "linear")}
+    assert "'minutes' is not simulated: its populations are even, skewed" in ran.out
+
+
+def test_keys_have_frequencies(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 300, "--attribute", "apps", "--simulate", "--trials", 2, "--json")
+    assert {line["quantity"] for line in json.loads(ran.out)} == {"frequencies", "key means"}
+
+
+@pytest.mark.parametrize(
+    ("error", "people"), [("1e300", 1), ("1e-5", None), ("1e-300", None), ("5e-324", None)]
+)
+def test_any_error_has_a_number_of_people(plan: Callable[..., Any], error: str, people: int | None) -> None:
+    asked = ("--users", 10, "--attribute", "minutes", "--error", error)
+    assert {line["users_for_error"] for line in json.loads(plan(*asked, "--json").out)} == {people}
+    assert ("more than 1,000,000,000,000" in plan(*asked).out) == (people is None)
+
+
+def test_a_table_says_how_many_people_an_error_needs(plan: Callable[..., Any]) -> None:
+    ran = plan("--users", 1_000, "--error", 0.5, "--attribute", "minutes")
+    [enough] = [
+        line["users_for_error"]
+        for line in json.loads(plan("--users", 1_000, "--error", 0.5, "--attribute", "minutes", "--json").out)
+        if line["estimate"] == "mean"
+    ]
+    assert f"{enough:,}" in ran.out
+    assert "people for 0.5" in ran.out
+
+
+def test_people_between_two_simulations_follow_a_power_law() -> None:
+    assert _enough(lambda users: users**-0.5, 0.01) == pytest.approx(10_000, abs=1)
+    assert _enough(lambda users: users**-0.3, 0.02) == math.ceil(0.02 ** (-1 / 0.3))
+    assert _enough(lambda users: 0.001, 0.01) == 1_000
+    assert _enough(lambda users: 1.0, 0.01) is None
+    # Fewer people have no estimate.
+    assert _enough(lambda users: 0.001 if users > 10_000 else math.inf, 0.01) == 16_000

@@ -1,0 +1,111 @@
+"""The page on paper, and its colours: what is printed is light, whole and named."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.answers.results import Results, RunResults
+from ldpbeam.results.page.contents import content_of
+from ldpbeam.results.page.html import page
+from ldpbeam.results.page.scripts import asset
+from ldpbeam.schemas.outputs.records import EstimateRecord, RunRecord
+
+NAME = "minutes waited"
+GROUPS = [f"group {place:02}" for place in range(12)]
+#: The first two colours on light, as red, green and blue.
+BLUE, ORANGE = (0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory, chromium: Any) -> Path:
+    """The page of two estimates in twelve groups, opened in the dark theme and printed."""
+    if shutil.which("pdftotext") is None:
+        missing = "there is no pdftotext: apt-get install poppler-utils"
+        if os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    folder = tmp_path_factory.mktemp("printed")
+    about = RunRecord(study="waits", study_fingerprint="0" * 32, run="1", input=("in",))
+    estimates = tuple(
+        EstimateRecord(
+            study="waits", attribute=NAME, name=name, estimator="em", services=("app",), reports=100 - place,
+            converged=True, n_iterations=1, group=group, bucket_edges=(0.0, 1.0, 2.0, 3.0, 4.0),
+            distribution=(0.1, 0.2, 0.3, 0.4),
+        )
+        for place, group in enumerate(GROUPS)
+        for name in ("first", "second")
+    )  # fmt: skip
+    run = RunResults(about, "out", True, None, (), None)
+    results = Results("out", "batch", about, lambda: (None, ""), (run,), estimates)
+    (folder / "report.html").write_text(page([content_of(results, ["A sentence."], {})]), encoding="utf-8")
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark")
+    view = context.new_page()
+    view.goto((folder / "report.html").as_uri())
+    view.locator("[data-chart][data-drawn=dark]").first.wait_for()
+    view.pdf(path=folder / "page.pdf", width="210mm", height="297mm")
+    # After printing, the screen is dark again.
+    view.locator("[data-chart][data-drawn=dark]").first.wait_for()
+    assert view.evaluate("document.documentElement.dataset.theme") is None
+    context.close()
+    return folder / "page.pdf"
+
+
+def test_every_title_is_on_the_page_of_its_chart(printed: Path) -> None:
+    text = subprocess.run(["pdftotext", "-raw", printed, "-"], check=True, capture_output=True, text=True)
+    pages = text.stdout.split("\f")[:-1]
+    # A sentence on a group begins with its name and a colon.
+    titles = [len(re.findall(r"group \d\d\b(?!:)", own)) for own in pages]
+    # Each chart writes the attribute's name below its axis; the page writes it in headings and in the lead.
+    charts = [len(re.findall(rf"(?<!of ){NAME}", own)) for own in pages]
+    charts[0] -= 1
+    assert sum(titles) == sum(charts) == len(GROUPS)
+    assert len(pages) > 1
+    assert titles == charts
+
+
+def test_legends_have_their_colours_on_paper(printed: Path) -> None:
+    drawn = subprocess.run(["pdftoppm", "-r", "72", printed], check=True, capture_output=True).stdout
+    # Every page has one header, as in "P6\n595 842\n255\n", and one size.
+    header = b"\n".join(drawn.split(b"\n", 3)[:3]) + b"\n"
+    width, height = map(int, header.split()[1:3])
+    pages = np.frombuffer(drawn, np.uint8).reshape(-1, len(header) + 3 * width * height)
+    image = pages[:, len(header) :].reshape(-1, width, 3)
+    for colour in (BLUE, ORANGE):
+        # A square of the legend is 9 points wide; nothing else in a chart is as thick.
+        same = np.lib.stride_tricks.sliding_window_view((image == colour).all(axis=2), (6, 6))
+        assert same.all(axis=(2, 3)).any(), colour
+    # A dark theme is no reason for dark paper.
+    assert (image[:, 0] == 255).all()
+    assert (image.mean(axis=2) > 200).mean() > 0.8
+
+
+def test_no_two_colours_of_a_theme_are_alike() -> None:
+    themes = [re.findall(r"--c\d: (#\w{6});", own) for own in re.findall(r"--c0.*", asset("page.css"))[:2]]
+    assert [len({*theme}) for theme in themes] == [8, 8]
+    for theme in themes:
+        for one, other in itertools.combinations(map(_lab, theme), 2):
+            # The two blues of Okabe and Ito are 26 apart; 2.3 is what an eye can just tell.
+            assert np.linalg.norm(one - other) > 25
+
+
+def _lab(colour: str) -> Any:
+    """CIE L*a*b* of an sRGB colour (IEC 61966-2-1, CIE 15)."""
+    coded = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+    matrix = [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
+    ratio = (np.array(matrix) @ linear) / (0.95047, 1, 1.08883)
+    root = np.where(ratio > 216 / 24389, np.cbrt(ratio), (24389 / 27 * ratio + 16) / 116)
+    return np.array([116 * root[1] - 16, 500 * (root[0] - root[1]), 200 * (root[1] - root[2])])
