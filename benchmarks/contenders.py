@@ -15,7 +15,7 @@ from rich.console import Console
 from ldpbeam.answers.people import People
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.folders import output as output_of
+from ldpbeam.folders.written import snapshots_of
 from ldpbeam.inputs import files as inputs
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.pipelines.graphs import batch
@@ -80,7 +80,7 @@ def run_ldpbeam(folder: Path, workers: int = 1) -> str:
         several = ["--direct_running_mode=multi_processing", f"--direct_num_workers={workers}"]
         pipeline = graph.assemble(job, engine, several if workers > 1 else [])
         graph.run_pipeline(pipeline, Console(quiet=True), engine.here)
-        (snapshot,) = output_of.snapshots_of(job)
+        (snapshot,) = snapshots_of(job)
     return digest(snapshot.statistic.joint_cells, snapshot.statistic.joint_counts)
 
 

@@ -34,8 +34,8 @@ from benchmarks.pages import Table, show
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
-from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.intervals import Intervals, WantedIntervals
+from ldpbeam.estimators.estimate import Estimate, Intervals
+from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.statistics import Answers, tally

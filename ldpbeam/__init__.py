@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ldpbeam.attributes import Attribute, ServiceVersion
     from ldpbeam.clients.client import Client
     from ldpbeam.domains import Categories, Numeric
+    from ldpbeam.errors import StudyError
     from ldpbeam.estimators import Estimate, registered_estimators
     from ldpbeam.library.by_user import difference
     from ldpbeam.library.differences import Differences
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ldpbeam.library.result import Estimates
     from ldpbeam.library.study import Study
     from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
-    from ldpbeam.schemas.study.yaml_file import StudyError
     from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
 
 __all__ = [
@@ -75,7 +75,7 @@ _MODULES = {
     "ServiceVersion": "ldpbeam.attributes",
     "Statistic": "ldpbeam.statistics",
     "Study": "ldpbeam.library.study",
-    "StudyError": "ldpbeam.schemas.study.yaml_file",
+    "StudyError": "ldpbeam.errors",
     "build_mechanism": "ldpbeam.mechanisms",
     "difference": "ldpbeam.library.by_user",
     "empty": "ldpbeam.statistics",

@@ -95,6 +95,10 @@ class UserError(Exception):
     """A mistake of the user; its text says what is wrong, where, and what to do."""
 
 
+class StudyError(ValueError):
+    """A study file that is wrong; its text says where, what was found and what is allowed."""
+
+
 @contextmanager
 def naming(path: str) -> Iterator[None]:
     """Turn errors of the file system and of what is in a file into one sentence that begins with its name.

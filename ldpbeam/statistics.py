@@ -20,6 +20,7 @@ from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
 from ldpbeam.over_time.joined_windows import JoinedWindows, joined_cells, joined_supports, merged_windows
 from ldpbeam.resolution import ENOUGH
+from ldpbeam.words import counted
 
 #: A joint histogram has at most this many cells that are not empty: up to 800 MB with two words per cell. A
 #: message between Beam's workers cannot have more than 2 GB.
@@ -145,11 +146,6 @@ def _explain_joined(attribute: Attribute) -> str:
         "hold the rows, and only their owner may read these files. "
         f"The rows keep at least {kept:.0%} of each service's information."
     )
-
-
-def counted(n: int, noun: str, plural: str = "") -> str:
-    """A number with its noun: 1 report, 2,000 reports."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def empty(attribute: Attribute) -> Statistic:

@@ -12,11 +12,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from apache_beam.io.filesystem import FileMetadata
-from apache_beam.io.filesystems import FileSystems
-
-from ldpbeam.transforms.storage import is_local, literal
+from ldpbeam.transforms.storage import beam_filesystems, is_local, literal
 
 _WILDCARD = re.compile(r"(\*\*|[*?]|\[!?\]?[^\]]*\])")
 #: What :func:`literal` makes of a character.
@@ -26,8 +24,16 @@ _NO_DOT = r"(?!(?<![^/])\.)"
 _EXPRESSIONS = {"**": f"(?:{_NO_DOT}.)*", "*": f"{_NO_DOT}[^/]*", "?": f"{_NO_DOT}[^/]"}
 
 
-def matching(pattern: str) -> list[FileMetadata]:
-    """Beam's metadata of the files that match a pattern, sorted by their paths.
+class Entry(NamedTuple):
+    """A file, its size, and when it was written, in seconds since 1970."""
+
+    path: str
+    size_in_bytes: int
+    last_updated_in_seconds: float
+
+
+def matching(pattern: str) -> list[Entry]:
+    """The files that match a pattern, sorted by their paths.
 
     ``*`` stands for any characters of a name (in Beam for none of Windows' separators, so that names with a
     backslash would be left out), ``?`` for one, ``[a-c]`` and ``[!a-c]`` for one of these or of all others,
@@ -42,14 +48,23 @@ def matching(pattern: str) -> list[FileMetadata]:
         pattern += "*"
     if is_local(pattern):
         entries = _local_entries(pattern)
-    elif _is_name(pattern):
-        path, system = _LITERAL.sub(r"\1", pattern), FileSystems.get_filesystem(pattern)
-        entries = [system.metadata(path)] if system.exists(path) else []
     else:
-        everything, wanted = re.sub(r"[*?[].*", "**", pattern, flags=re.DOTALL), _expression(pattern)
-        listed: list[FileMetadata] = FileSystems.match([everything])[0].metadata_list
-        entries = [entry for entry in listed if wanted.fullmatch(entry.path)]
+        entries = [
+            Entry(found.path, found.size_in_bytes, found.last_updated_in_seconds)
+            for found in _remote(pattern)
+        ]
     return sorted(entries, key=lambda entry: entry.path)
+
+
+def _remote(pattern: str) -> list[Any]:
+    """Beam's metadata of the files of another file system that match a pattern."""
+    filesystems = beam_filesystems()
+    if _is_name(pattern):
+        path, system = _LITERAL.sub(r"\1", pattern), filesystems.get_filesystem(pattern)
+        return [system.metadata(path)] if system.exists(path) else []
+    everything, wanted = re.sub(r"[*?[].*", "**", pattern, flags=re.DOTALL), _expression(pattern)
+    listed = filesystems.match([everything])[0].metadata_list
+    return [found for found in listed if wanted.fullmatch(found.path)]
 
 
 def _is_name(pattern: str) -> bool:
@@ -67,7 +82,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(texts), re.DOTALL)
 
 
-def _local_entries(pattern: str) -> list[FileMetadata]:
+def _local_entries(pattern: str) -> list[Entry]:
     entries = []
     try:
         # An empty name is not that of the folder in which the program runs.
@@ -75,7 +90,7 @@ def _local_entries(pattern: str) -> list[FileMetadata]:
             # A file may have gone by now. A link that leads nowhere is found, so that who opens it says so.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 state = Path(path).stat(follow_symlinks=Path(path).exists())
-                entries.append(FileMetadata(path, state.st_size, state.st_mtime))
+                entries.append(Entry(path, state.st_size, state.st_mtime))
     except PermissionError as error:
         folder = error.filename.rpartition("/")[0] or os.curdir
         raise PermissionError(errno.EACCES, f"the folder {folder} may not be read") from None

@@ -1,22 +1,22 @@
 """Reading and writing whole files on any file system that Beam knows; devices and sockets are refused.
 
 Every file is written under a temporary name and then renamed, so that a retried or failed worker leaves no
-half-written file under the final name. A local file is on disk before success is reported.
+half-written file under the final name. A local file is on disk before success is reported. Beam is imported
+for the other file systems alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
+import posixpath
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
-
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.files.local_files import refuse_special
 
@@ -24,6 +24,54 @@ from ldpbeam.schemas.files.local_files import refuse_special
 def literal(path: str) -> str:
     """A pattern that matches one path alone, since Beam's match and delete take patterns."""
     return re.sub(r"([*?[])", r"[\1]", path)
+
+
+def is_local(path: str) -> bool:
+    """Whether a path or pattern is of this machine, and not a URL."""
+    return "://" not in path
+
+
+def beam_filesystems() -> Any:
+    """Beam's file systems."""
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems
+
+
+def join(folder: str, *names: str) -> str:
+    """A path below a folder, on any file system that Beam knows."""
+    return posixpath.join(folder, *names)
+
+
+def split(path: str) -> tuple[str, str]:
+    """The folder of a file, absolute if it is of this machine, and its name in it."""
+    return posixpath.split(posixpath.abspath(path) if is_local(path) else path)
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file or folder, on any file system that Beam knows."""
+    return posixpath.exists(path) if is_local(path) else bool(beam_filesystems().exists(path))
+
+
+def rename(source: str, target: str) -> None:
+    """Give a file another name on the same file system, in the place of a file that has it."""
+    if is_local(source):
+        Path(source).rename(target)
+    else:
+        beam_filesystems().rename([source], [target])
+
+
+def delete(paths: Sequence[str]) -> None:
+    """Delete those of the files that exist, on any file system that Beam knows.
+
+    Raises:
+        OSError: if one cannot be deleted.
+    """
+    for path in filter(is_local, paths):
+        Path(path).unlink(missing_ok=True)
+    remote = [path for path in paths if not is_local(path) and exists(path)]
+    if remote:
+        beam_filesystems().delete([literal(path) for path in remote])
 
 
 def open_raw(path: str) -> IO[bytes]:
@@ -34,7 +82,8 @@ def open_raw(path: str) -> IO[bytes]:
     """
     if is_local(path):
         refuse_special(path)
-    return cast("IO[bytes]", FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
+        return Path(path).open("rb")
+    return cast("IO[bytes]", beam_filesystems().open(path, compression_type="uncompressed"))
 
 
 @contextlib.contextmanager
@@ -48,26 +97,29 @@ def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iter
         durable: whether the disk has the file at the end, for which some milliseconds are waited; if not, a
             power failure may take it.
     """
-    folder, name = FileSystems.split(path)
-    durable = durable and is_local(path)
+    local = is_local(path)
+    folder, name = split(path)
     # File systems take names of at most 255 bytes.
-    temporary = FileSystems.join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
-    if private and is_local(temporary):
-        stream: Any = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    temporary = join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
+    if local:
+        mode = 0o600 if private else 0o666
+        if not private:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        stream: Any = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
     else:
-        stream = FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED)
+        stream = beam_filesystems().create(temporary, compression_type="uncompressed")
     try:
         with stream:
             yield stream
-            if durable:
+            if local and durable:
                 stream.flush()
                 os.fsync(stream.fileno())
-        FileSystems.rename([temporary], [path])
-        if durable:
+        rename(temporary, path)
+        if local and durable:
             sync_folder(folder)
     except BaseException:
         with contextlib.suppress(Exception):
-            FileSystems.delete([literal(temporary)])
+            delete([temporary])
         raise
 
 
@@ -78,11 +130,6 @@ def sync_folder(path: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def is_local(path: str) -> bool:
-    """Whether a path or pattern is of this machine, and not a URL."""
-    return "://" not in path
 
 
 def half_written(name: str) -> bool:
@@ -98,20 +145,19 @@ def make_folder(path: str, *, private: bool = False) -> None:
         private: whether the owner alone may enter the new folder, on a local file system. A folder that
             exists keeps its mode.
     """
-    if FileSystems.exists(path):
+    if exists(path):
         return
-    local = is_local(path)
-    new = [each for each in (Path(path), *Path(path).parents) if local and not each.exists()]
     try:
-        if private and local:
-            Path(path).mkdir(mode=0o700, parents=True)
-        else:
-            FileSystems.mkdirs(path)
+        if not is_local(path):
+            beam_filesystems().mkdirs(path)
+            return
+        new = [each for each in (Path(path), *Path(path).parents) if not each.exists()]
+        Path(path).mkdir(mode=0o700 if private else 0o777, parents=True)
         for each in new:
             sync_folder(str(each.parent))
     except OSError:
         # Another run may have made it just now.
-        if not FileSystems.exists(path):
+        if not exists(path):
             raise
 
 
@@ -119,6 +165,11 @@ def write_bytes(path: str, data: bytes) -> None:
     """Write a file; it appears whole or not at all."""
     with replacing(path) as stream:
         stream.write(data)
+
+
+def write_json(path: str, value: object) -> None:
+    """Write a value as JSON; the file appears whole or not at all."""
+    write_bytes(path, json.dumps(value, indent=2).encode() + b"\n")
 
 
 def read_json(path: str) -> Any:
@@ -132,3 +183,33 @@ def read_json(path: str) -> Any:
             return json.load(stream)
         except ValueError as error:
             raise ValueError(f"{path}: this is not JSON ({error})") from None
+
+
+#: What reads a kind of path, and the extra that brings it.
+_EXTRAS = {
+    "gs": ("google.cloud.storage", "pip install 'ldpbeam[gcp]'"),
+    "s3": ("boto3", "pip install 'apache-beam[aws]'"),
+    "azfs": ("azure.storage.blob", "pip install 'apache-beam[azure]'"),
+}
+
+
+def lacking(paths: Sequence[str]) -> str | None:
+    """What one of the paths lacks to be reached, in words; None if nothing is known to lack."""
+    for path in paths:
+        module, command = _EXTRAS.get(path.partition("://")[0] if "://" in path else "", ("sys", ""))
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            return f"{path} cannot be read without {module}: {command}"
+        if module == "boto3" and not _has_credentials():
+            return (
+                f"{path}: there are no credentials for S3; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                "or write them with `aws configure`"
+            )
+    return None
+
+
+def _has_credentials() -> bool:
+    """Whether boto3 finds credentials; Beam would try for minutes without them."""
+    session = importlib.import_module("boto3").Session()
+    return session.get_credentials() is not None

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ldpbeam.answers.difference import Comparison, comparison
 from ldpbeam.answers.named_numbers import WITHOUT_INTERVALS, by_key
 from ldpbeam.errors import meant_or_known
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.study import Study
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import Bounds
+
+if TYPE_CHECKING:
+    from ldpbeam.study import Study
 
 #: A message lists at most this many windows or groups.
 _MOST_LISTED = 12

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from scipy.special import ndtri
 
-from ldpbeam.answers.named_numbers import Numbers, by_key, numbers_of
+from ldpbeam.answers.named_numbers import Numbers, by_key, normal_quantile, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
@@ -126,7 +125,7 @@ def comparison(
             columns = np.column_stack((part.values, other.values, *ends, added(part.errors, other.errors)))
             pairs.append((record, theirs[key], part, other, columns))
     judged = sum(int(np.isfinite(columns[:, -1]).sum()) for *_, columns in pairs)
-    z = float(-ndtri(FALSE_ALARMS / 2 / max(judged, 1)))
+    z = -normal_quantile(FALSE_ALARMS / 2 / max(judged, 1))
     differences = []
     for record, other_record, part, other, columns in pairs:
         flag = "; ".join(dict.fromkeys(filter(None, (part.flag, other.flag))))

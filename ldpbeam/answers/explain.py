@@ -15,10 +15,10 @@ from ldpbeam.over_time import panels
 from ldpbeam.over_time.memoised import Lifetime, steps_of
 from ldpbeam.over_time.remembered_noise import FEWEST_USERS
 from ldpbeam.schemas.study.joined import joined_counts
-from ldpbeam.statistics import counted
 from ldpbeam.study import Study, StudyAttribute, attribute_of
 from ldpbeam.transforms.joining import coordinates, kept
 from ldpbeam.transforms.windows import cut, groups
+from ldpbeam.words import counted
 
 #: What a run does with its tests.
 _OF_TESTS = (

@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtri
 
 from ldpbeam.domains import Floats, as_text, digits_of
-from ldpbeam.intervals.bounded import each_level
-from ldpbeam.intervals.means import UNBIASED_SUMS
+from ldpbeam.intervals.answer import UNBIASED_SUMS, each_level
 from ldpbeam.schemas.outputs.records import Ends, EstimateKey, EstimateRecord, IntervalsRecord, ManyEnds
 
 #: The level of a mean's interval where the study asks for none.
 WITHOUT_INTERVALS = 0.95
+#: The quantile of a level of the normal distribution. SciPy's takes longer to import than all of ``check``.
+normal_quantile = NormalDist().inv_cdf
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
     error, ends = record.standard_error, _many(intervals.mean)
     summed = intervals.methods.get("mean", UNBIASED_SUMS).startswith(UNBIASED_SUMS)
     if ends is None and error is not None:
-        room = ndtri(0.5 + intervals.level / 2) * error
+        room = normal_quantile(0.5 + intervals.level / 2) * error
         ends = ManyEnds((record.mean - room,), (record.mean + room,))
     part = _part(["mean"], [record.mean], ends, intervals.level, intervals.flags.get("mean"))
     return replace(part, errors=part.errors if error is None else np.array([error]), summed=summed)
@@ -126,4 +127,4 @@ def _part(
         for side in ((ends.low, ends.high) if ends else (None, None))
     )
     wide = np.maximum.reduce([high - numbers, numbers - low, (high - low) / 2])
-    return Numbers(names, numbers, low, high, np.asarray(wide / ndtri(0.5 + level / 2)), flag or "")
+    return Numbers(names, numbers, low, high, np.asarray(wide / normal_quantile(0.5 + level / 2)), flag or "")

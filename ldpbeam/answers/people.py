@@ -21,7 +21,7 @@ from ldpbeam.schemas.files.json_lines import other_text
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.casts import cast_column
-from ldpbeam.statistics import counted
+from ldpbeam.words import counted
 
 #: More people than this are not simulated in one process.
 MOST_PEOPLE = 2**31

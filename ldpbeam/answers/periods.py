@@ -89,17 +89,6 @@ def _levels(line: Line) -> tuple[SpentAtMost, ...]:
     return tuple(SpentAtMost(epsilon, users) for epsilon, users in line.levels())
 
 
-def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
-    """What a reader of the page or of the command should know."""
-    for entry in entries:
-        if entry.users_over_cap:
-            yield (
-                f"{entry.users_over_cap:,} users spent more than epsilon {entry.cap:g} in the period from "
-                f"{entry.period_start} to {entry.period_end}"
-            )
-        yield readers.sentence(entry.readers, f"from {entry.period_start} to {entry.period_end}")
-
-
 def explain(study: Study) -> Iterator[str]:
     """Sentences on what the ledger over periods counts; without a ledger, on settings that have no effect."""
     if study.ledger is None:

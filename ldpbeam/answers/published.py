@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.statistics import counted
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import (
@@ -24,6 +23,7 @@ from ldpbeam.transforms.reports.counts import (
     WINDOWS_BEYOND,
 )
 from ldpbeam.windows import Span
+from ldpbeam.words import counted
 
 
 class Size(NamedTuple):

@@ -11,15 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
+from ldpbeam.answers.ledger_sentences import LIMITS, sentence
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.over_time.amplification import amplified_epsilon, composed, default_delta, together
 from ldpbeam.over_time.spent import costs_of, services_of
 from ldpbeam.schemas.outputs.records import CentralGuarantee, LedgerEntry
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, milliseconds
-
-#: On what every claim depends.
-LIMITS = "That is so if all users are honest, and the estimates of a window are published once."
 
 _amplified = functools.lru_cache(2**12)(amplified_epsilon)
 
@@ -138,17 +136,6 @@ def _instant(study: Study, name: str) -> float:
             service = study.attribute(name).versions[index].service
             most[service] = max(most.get(service, 0.0), float(epsilon))
     return sum(most.values())
-
-
-def sentence(claim: CentralGuarantee | None, what: str) -> str:
-    """What is claimed of the estimates of something, and what is not."""
-    if claim is None:
-        return f"Readers of the estimates {what}: nothing beyond the epsilon of the reports is claimed."
-    delta = f" and delta {claim.delta:.1g}" if claim.delta else ""
-    return (
-        f"Readers of the estimates {what}, who see no report, learn of a user at most epsilon "
-        f"{claim.epsilon:.3g}{delta}."
-    )
 
 
 def everybody(study: Study, name: str, users: int) -> CentralGuarantee | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ldpbeam.schemas.outputs.records import (
     Accounting,
@@ -17,8 +17,10 @@ from ldpbeam.schemas.outputs.records import (
     RunRecord,
     bounds,
 )
-from ldpbeam.study import Study
 from ldpbeam.windows import Bounds
+
+if TYPE_CHECKING:
+    from ldpbeam.study import Study
 
 #: ``batch`` is a run that has its folder for itself, ``rollup`` one that merged the statistics of others.
 FolderKind = Literal["batch", "rollup", "scheduled", "stream"]
@@ -78,8 +80,8 @@ class Results:
         folder: the folder.
         kind: which kind of runs wrote it.
         about: the folder's ``run.json``.
-        study: the study; None if the folder does not hold it, or holds one that cannot be read here.
-        study_problem: why its study cannot be read; empty if it can or has none.
+        read_study: reads the study that the folder holds, which takes longer than all the rest: it gives what
+            ``study`` and ``study_problem`` are.
         runs: the runs that wrote it, in the order of their names: one, or several that share the folder.
         estimates: the estimates, by attribute and window. Two runs of a stream may both have one window.
         periods: what users spent in each period of the ledger, when it was last added up.
@@ -88,11 +90,24 @@ class Results:
     folder: str
     kind: FolderKind
     about: RunRecord
-    study: Study | None
-    study_problem: str
+    read_study: Callable[[], tuple[Study | None, str]]
     runs: tuple[RunResults, ...]
     estimates: tuple[EstimateRecord, ...]
     periods: tuple[PeriodEntry, ...] = ()
+
+    @cached_property
+    def _held(self) -> tuple[Study | None, str]:
+        return self.read_study()
+
+    @property
+    def study(self) -> Study | None:
+        """The study; None if the folder does not hold it, or holds one that cannot be read here."""
+        return self._held[0]
+
+    @property
+    def study_problem(self) -> str:
+        """Why the study that the folder holds cannot be read; empty if it can, or there is none."""
+        return self._held[1]
 
     @cached_property
     def windows(self) -> tuple[WindowResult, ...]:

@@ -11,9 +11,9 @@ from rich.console import Console
 from ldpbeam.answers.fitting import print_fitting, table_of
 from ldpbeam.domains import digits_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.statistics import counted
 from ldpbeam.times import format_duration
 from ldpbeam.transforms.reports.counts import FATES
+from ldpbeam.words import counted
 
 #: Tables with more rows show only their start and end; the files have every estimate.
 MOST_ROWS = 60

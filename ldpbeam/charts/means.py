@@ -7,8 +7,8 @@ from typing import Any
 
 import altair as alt
 
+from ldpbeam import words
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts import words
 from ldpbeam.charts.figures import Figure, Key, Panel, Table, columns_of, table_of
 from ldpbeam.charts.panels import TRUTH, colour, drawn, has_legend, keys_of, tips
 from ldpbeam.charts.subject import Subject, Subset, level_of, mean_ends

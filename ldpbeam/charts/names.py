@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import altair as alt
 
+from ldpbeam import words
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts import words
 from ldpbeam.charts.figures import Figure, Key, Panel, Table, columns_of
 from ldpbeam.charts.panels import (
     TRUTH,

@@ -10,8 +10,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from ldpbeam import words
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts import words
 from ldpbeam.charts.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.charts.panels import (
     TRUTH,

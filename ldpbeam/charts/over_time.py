@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import altair as alt
 import numpy as np
 
+from ldpbeam import words
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts import words
 from ldpbeam.charts.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.charts.panels import TRUTH, colour, drawn, has_legend, keys_of, most_frequent, tips
 from ldpbeam.charts.subject import (

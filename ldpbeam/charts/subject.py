@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from ldpbeam.charts import words
+from ldpbeam import words
 from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
 
 

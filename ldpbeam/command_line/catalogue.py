@@ -16,7 +16,7 @@ from typing import Any
 
 from ldpbeam.command_line.arguments import Parser
 from ldpbeam.command_line.options import add_printing_options
-from ldpbeam.errors import UserError
+from ldpbeam.errors import StudyError, UserError
 from ldpbeam.printing import printing
 
 #: The printing of a command that takes a while.
@@ -63,8 +63,6 @@ class Command:
         parser = self.parser()
         given = parser.parse_with_beam(arguments) if self.takes_beams else (parser.parse(arguments),)
         run: Callable[..., int] = _kept(self.function)
-        from ldpbeam.schemas.study.yaml_file import StudyError
-
         try:
             with printing(given[0]):
                 return run(*given)

@@ -8,22 +8,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
 from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.answers.people import People, PeopleColumns, read_people
 from ldpbeam.domains import Domain, KeyValues, Vector
-from ldpbeam.errors import UserError
+from ldpbeam.errors import StudyError, UserError
 from ldpbeam.printing import warn
 from ldpbeam.schemas.study.times import Duration
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
-from ldpbeam.statistics import counted
+from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources.files import lacking
-from ldpbeam.transforms.storage import open_raw
+from ldpbeam.transforms.storage import beam_filesystems, lacking, open_raw
+from ldpbeam.words import counted
 
 
 def study_of(path: str, attribute: str | None = None) -> Study:
@@ -45,7 +41,9 @@ def check_reachable(*paths: str) -> None:
         raise UserError(problem)
     if any(path.startswith("s3://") for path in paths):
         # Beam's file system of S3 takes its options from here, before there is a pipeline.
-        FileSystems.set_options(PipelineOptions([]))
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        beam_filesystems().set_options(PipelineOptions([]))
 
 
 def _text(path: str) -> str:
@@ -53,7 +51,7 @@ def _text(path: str) -> str:
     try:
         with open_raw(path) as stream:
             return str(stream.read().decode())
-    except (BeamIOError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise StudyError(f"{path}: cannot be read: {error}") from None
 
 

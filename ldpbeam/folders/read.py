@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
-
-from apache_beam.io.filesystems import FileSystems
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from ldpbeam.answers.results import FolderKind, Results, RunResults
-from ldpbeam.errors import UserError, naming
+from ldpbeam.errors import StudyError, UserError, naming
 from ldpbeam.folders.output import (
     ACCOUNTING,
     ESTIMATES,
@@ -35,10 +34,10 @@ from ldpbeam.schemas.outputs.records import (
     PeriodEntry,
     RunRecord,
 )
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
-from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.estimates import read_estimates
-from ldpbeam.transforms.storage import open_raw
+from ldpbeam.transforms.storage import exists, join, open_raw
+
+if TYPE_CHECKING:
+    from ldpbeam.study import Study
 
 _Kind = TypeVar("_Kind")
 _WRITERS = "ldpbeam estimate, stream or rollup"
@@ -74,8 +73,8 @@ def _alone(folder: str, about: RunRecord) -> Results:
         )
     run = _run(folder, about, finished=True)
     kind: FolderKind = "rollup" if run.accounting is None else "batch"
-    estimates = tuple(_estimates(_path(folder, f"{ESTIMATES}.jsonl")))
-    return Results(folder, kind, about, *_study(folder, about), (run,), estimates)
+    estimates = tuple(_estimates(join(folder, f"{ESTIMATES}.jsonl")))
+    return Results(folder, kind, about, partial(_study, folder, about), (run,), estimates)
 
 
 def read_ledgers(folder: str) -> dict[str, tuple[LedgerEntry, ...]]:
@@ -85,8 +84,8 @@ def read_ledgers(folder: str) -> dict[str, tuple[LedgerEntry, ...]]:
         UserError: if one is damaged.
     """
     with naming(folder):
-        shared = map(folder_of, files_in(_path(folder, RUNS), f"*/{LEDGER}"))
-    folders = {"": folder, **{name: _path(folder, RUNS, name) for name in shared}}
+        shared = map(folder_of, files_in(join(folder, RUNS), f"*/{LEDGER}"))
+    folders = {"": folder, **{name: join(folder, RUNS, name) for name in shared}}
     return {name: _read(tuple[LedgerEntry, ...], path, LEDGER) or () for name, path in folders.items()}
 
 
@@ -109,7 +108,10 @@ def _study(folder: str, about: RunRecord) -> tuple[Study | None, str]:
     """
     if not _exists(folder, STUDY):
         return None, ""
-    path = _path(folder, STUDY)
+    # It imports all mechanisms and estimators.
+    from ldpbeam.schemas.study.yaml_file import parse_study
+
+    path = join(folder, STUDY)
     try:
         study = parse_study(_text(path).decode(), path)
     except UnicodeDecodeError:
@@ -122,13 +124,13 @@ def _study(folder: str, about: RunRecord) -> tuple[Study | None, str]:
 
 
 def _about(folder: str) -> RunRecord:
-    path = _path(folder, RUN)
+    path = join(folder, RUN)
     with naming(folder):
-        if not folder or not FileSystems.exists(folder):
+        if not folder or not exists(folder):
             raise ValueError("there is no such folder")
-        exists = FileSystems.exists(path)
-        names = names_in(folder, "*") if not exists else []
-    if not exists:
+        is_run = exists(path)
+        names = names_in(folder, "*") if not is_run else []
+    if not is_run:
         what = f"it has no {RUN}" if names else "it is empty, or a file"
         raise UserError(f"{folder}: {what}; name the --output of {_WRITERS}")
     return _run_record(path)
@@ -154,24 +156,24 @@ def _run_record(path: str) -> RunRecord:
 def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
     """The results of runs that share a folder; each has a folder of its own below ``runs/``."""
     with naming(folder):
-        names = sorted({folder_of(entry) for entry in files_in(_path(folder, RUNS), "*/*")})
+        names = sorted({folder_of(entry) for entry in files_in(join(folder, RUNS), "*/*")})
     runs = []
     for name in names:
-        run_folder = _path(folder, RUNS, name)
+        run_folder = join(folder, RUNS, name)
         if _exists(run_folder, RUN):
             finished = True if kind == "scheduled" else None
-            runs.append(_run(run_folder, _run_record(_path(run_folder, RUN)), finished=finished))
+            runs.append(_run(run_folder, _run_record(join(run_folder, RUN)), finished=finished))
         elif kind == "scheduled":
             # The run was killed while it moved its files, or moves them now.
             runs.append(RunResults(about, run_folder, False, None, (), None))
     if not any(run.finished is not False for run in runs):
         raise UserError(f"{folder}: none of its runs has finished")
     with naming(folder):
-        files = names_in(_path(folder, ESTIMATES), "*.jsonl")
-    estimates = [estimate for name in files for estimate in _estimates(_path(folder, ESTIMATES, name))]
+        files = names_in(join(folder, ESTIMATES), "*.jsonl")
+    estimates = [estimate for name in files for estimate in _estimates(join(folder, ESTIMATES, name))]
     # Stable: the estimates of one file keep their order, which is that of the study.
     estimates.sort(key=lambda record: (record.attribute, record.window or (0, 0), record.run))
-    return Results(folder, kind, about, *_study(folder, about), tuple(runs), tuple(estimates))
+    return Results(folder, kind, about, partial(_study, folder, about), tuple(runs), tuple(estimates))
 
 
 def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:
@@ -183,7 +185,7 @@ def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:
 
 def fit_of_panes(folder: str) -> Fit | None:
     """The tests of all windows of a run of a stream, from the run's folder; None if there are none."""
-    fit_folder = _path(folder, FIT_FOLDER)
+    fit_folder = join(folder, FIT_FOLDER)
     with naming(folder):
         names = sorted(names_in(fit_folder, "*.json"))
     fits = [fit for name in names if (fit := _read(Fit, fit_folder, name))]
@@ -191,6 +193,20 @@ def fit_of_panes(folder: str) -> Fit | None:
         return None
     untested = dict.fromkeys(sentence for fit in fits for sentence in fit.not_tested)
     return Fit(fits[0].false_alarms, tuple(test for fit in fits for test in fit.tests), tuple(untested))
+
+
+def read_estimates(path: str) -> Iterator[EstimateRecord]:
+    """The estimates in a file of JSON lines.
+
+    Raises:
+        ValueError: if a line is no estimate; it names the line and the field.
+    """
+    with open_raw(path) as stream:
+        for number, line in enumerate(stream.read().splitlines(), 1):
+            try:
+                yield read_record(EstimateRecord, line)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from None
 
 
 def _estimates(path: str) -> Iterator[EstimateRecord]:
@@ -202,7 +218,7 @@ def _read(kind: type[_Kind], folder: str, name: str) -> _Kind | None:
     """A JSON file of a run; None if there is none."""
     if not _exists(folder, name):
         return None
-    path = _path(folder, name)
+    path = join(folder, name)
     text = _text(path)
     with naming(path):
         return read_record(kind, text)
@@ -215,8 +231,4 @@ def _text(path: str) -> bytes:
 
 def _exists(folder: str, name: str) -> bool:
     with naming(folder):
-        return bool(FileSystems.exists(_path(folder, name)))
-
-
-def _path(folder: str, *names: str) -> str:
-    return str(FileSystems.join(folder, *names))
+        return exists(join(folder, name))

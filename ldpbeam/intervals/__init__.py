@@ -1,6 +1,5 @@
 """Confidence intervals of estimates; :mod:`ldpbeam.intervals.computing` defines what they are for."""
 
-from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.intervals.answer import WantedIntervals
 
-__all__ = ["Intervals", "WantedIntervals"]
+__all__ = ["WantedIntervals"]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+#: How the intervals of sums over reports are computed, in words.
+UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
+
 
 @dataclass(frozen=True)
 class WantedIntervals:
@@ -36,3 +39,8 @@ class Parts(NamedTuple):
     ends: dict[str, Any]
     methods: dict[str, str]
     flags: dict[str, str]
+
+
+def each_level(level: float, many: int, simultaneous: bool) -> float:
+    """The level of each of ``many`` intervals; higher if all are to hold at once (Bonferroni)."""
+    return 1.0 - (1.0 - level) / many if simultaneous else level

@@ -74,8 +74,3 @@ def within_one(estimates: ArrayLike, errors: ArrayLike, level: float) -> Floats:
     distance = np.where(upper, 1.0 - centres, centres)
     ends = np.minimum(above_zero(distance / scales, level) * scales[:, None], 1.0)
     return np.asarray(np.where(upper[:, None], 1.0 - ends[:, ::-1], ends))
-
-
-def each_level(level: float, many: int, simultaneous: bool) -> float:
-    """The level of each of ``many`` intervals; higher if all are to hold at once (Bonferroni)."""
-    return 1.0 - (1.0 - level) / many if simultaneous else level

@@ -13,8 +13,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.estimators.key_values.key_value import sums_of
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import Parts, WantedIntervals
-from ldpbeam.intervals.bounded import each_level, within_one
+from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
+from ldpbeam.intervals.bounded import within_one
 from ldpbeam.mechanisms.key_values.mechanism import KeySums
 
 #: How the intervals are computed, in words.

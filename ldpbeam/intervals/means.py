@@ -11,13 +11,10 @@ from ldpbeam.estimators.channel_means import channel_mean
 from ldpbeam.estimators.means import far_outside
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import mean_variance
-from ldpbeam.intervals.answer import Parts
+from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.over_time.joined_windows import JoinedCells
-
-#: How the interval is computed, in words.
-UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 
 
 def has_sums(question: Question) -> bool:

@@ -7,7 +7,8 @@ import numpy as np
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.frequencies import channel_shares
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.bounded import each_level, within_one
+from ldpbeam.intervals.answer import each_level
+from ldpbeam.intervals.bounded import within_one
 from ldpbeam.mechanisms import CategoricalMechanism
 from ldpbeam.over_time.joined_windows import JoinedSupports
 

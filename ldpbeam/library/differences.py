@@ -11,8 +11,8 @@ import pyarrow as pa
 from ldpbeam.answers.difference import Comparison, Difference
 from ldpbeam.library.needed import needed
 from ldpbeam.schemas.outputs.records import EstimateKey
-from ldpbeam.statistics import counted
 from ldpbeam.untrusted import shown
+from ldpbeam.words import counted
 
 if TYPE_CHECKING:
     import pandas

@@ -21,7 +21,7 @@ from ldpbeam.folders.read import read_results
 from ldpbeam.printing import document
 from ldpbeam.results.diff import as_json, as_texts
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
-from ldpbeam.statistics import counted
+from ldpbeam.words import counted
 
 #: This many numbers are printed; with ``--json`` all are.
 MOST_ROWS = 60

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.answers.results import Results
 from ldpbeam.errors import DONE, UserError, meant_or_known, naming
 from ldpbeam.folders.output import DEAD_LETTERS, names_in
@@ -16,7 +14,7 @@ from ldpbeam.folders.read import read_results
 from ldpbeam.printing import document
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
-from ldpbeam.transforms.storage import open_raw
+from ldpbeam.transforms.storage import join, open_raw
 from ldpbeam.untrusted import shown
 
 
@@ -44,9 +42,9 @@ def dead_letters_of(results: Results) -> Iterator[DeadLetterRecord]:
         UserError: if a file is damaged, or none of dead letters; it names the file.
     """
     for run in results.runs:
-        folder = str(FileSystems.join(run.folder, DEAD_LETTERS))
+        folder = join(run.folder, DEAD_LETTERS)
         for name in names_in(folder, "*.avro"):
-            path = str(FileSystems.join(folder, name))
+            path = join(folder, name)
             with naming(path), open_raw(path) as stream:
                 yield from read_dead_letters(stream)
 

@@ -16,9 +16,9 @@ from ldpbeam.errors import DIFFERS, DONE, UserError, naming
 from ldpbeam.folders.read import read_results
 from ldpbeam.printing import document, note
 from ldpbeam.schemas.outputs.records import EstimateKey
-from ldpbeam.statistics import counted
 from ldpbeam.times import format_duration, window_fields
 from ldpbeam.untrusted import shown
+from ldpbeam.words import counted
 
 #: This many differences are printed; with ``--json`` all are.
 MOST_ROWS = 60

@@ -13,19 +13,19 @@ import pyarrow as pa
 import pyarrow.csv
 from rich.console import Console
 
-from ldpbeam.answers import periods, tables
+from ldpbeam.answers import ledger_sentences, tables
+from ldpbeam.answers.misfits import tally
 from ldpbeam.answers.results import Results, RunResults
 from ldpbeam.errors import DONE, UserError
-from ldpbeam.fit.words import tally
 from ldpbeam.folders.output import FIT, FIT_FOLDER, LEDGER_PERIODS
 from ldpbeam.folders.read import read_results
-from ldpbeam.printing import document, note
+from ldpbeam.printing import document
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.tables import ESTIMATES_AT_ONCE, estimate_rows, share_rows
-from ldpbeam.statistics import counted
 from ldpbeam.times import rfc3339
 from ldpbeam.untrusted import shown
+from ldpbeam.words import counted
 
 
 def show_command(options: argparse.Namespace) -> int:
@@ -33,8 +33,6 @@ def show_command(options: argparse.Namespace) -> int:
     if options.csv and options.json:
         raise UserError("--csv and --json: choose one")
     results = read_results(options.folder)
-    if results.study_problem:
-        note(results.study_problem)
     if options.csv:
         for part in csv_of(options.csv, results.estimates):
             print(part, end="")
@@ -93,7 +91,7 @@ def _sentences(results: Results) -> list[str]:
             f"{period.changes_included[-1].at_most:g} with changes included, from {period.period_start} to "
             f"{period.period_end} ({LEDGER_PERIODS})"
         )
-    sentences += periods.sentences(results.periods)
+    sentences += ledger_sentences.sentences(results.periods)
     tests = [test for run in results.runs if run.fit for test in run.fit.tests]
     if tests:
         flags = sum(test.flagged for test in tests)

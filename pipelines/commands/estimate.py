@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,19 +17,8 @@ from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.published import cut_windows, warnings_of, without_groups
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.folders.output import (
-    ACCOUNTING,
-    DEAD_LETTERS,
-    STATISTICS,
-    WORKER_ESTIMATES,
-    delete,
-    files_in,
-    names_in,
-    read_accounting,
-    snapshots_in,
-    sweep,
-    write_json,
-)
+from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, files_in, names_in
+from ldpbeam.folders.written import read_accounting, sweep
 from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
@@ -56,10 +43,9 @@ from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.snapshots import write_snapshots_of
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 from ldpbeam.transforms.sources.read import DAMAGE
-from ldpbeam.transforms.storage import open_raw
+from ldpbeam.transforms.storage import delete, open_raw, write_json
 from ldpbeam.untrusted import shown
 
 
@@ -163,17 +149,12 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
     sweep([job.path("")], ACCOUNTING)
     accounting = read_accounting(job)
-    if accounting["damaged_files"]:
-        if request.on_bad_file == "stop":
-            stop_for_damage(job, accounting["damaged_files"])
-        mark_incomplete(job)
+    if accounting["damaged_files"] and request.on_bad_file == "stop":
+        stop_for_damage(job, accounting["damaged_files"])
     estimates, left = estimate_all(job, job.estimate_on, request.processes)
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)
-    if accounting["damaged_files"]:
-        # Workers computed their estimates before the damage was known.
-        estimates = [replace(record, complete=False) for record in estimates]
     return accounting, estimates
 
 
@@ -273,13 +254,3 @@ def _sentences(job: BatchJob) -> Iterator[str]:
     for path, (position, detail) in sorted(first.items()):
         unit = "row group" if formats.get(path) == "parquet" else "byte"
         yield f"{shown(path)}{f', {unit} {position:,}' if position >= 0 else ''}: {detail or NOT_SHOWN}"
-
-
-def mark_incomplete(job: BatchJob) -> None:
-    """Mark every snapshot of a run as incomplete, since any window may have lost reports."""
-    for name in names_in(job.path(STATISTICS), "*.avro"):
-        snapshots = [
-            dataclasses.replace(snapshot, complete=False)
-            for snapshot in snapshots_in(job.path(STATISTICS, name))
-        ]
-        write_snapshots_of(job.study, job.path(STATISTICS, name), job.run, snapshots)

@@ -17,7 +17,8 @@ from ldpbeam.command_line.checks import (
     true_values,
 )
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import Output, run_name
+from ldpbeam.folders.output import Output
+from ldpbeam.folders.written import run_name
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.inputs.kafka import span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST

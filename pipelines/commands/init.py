@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.command_line.checks import duration_of
 from ldpbeam.domains import as_text
-from ldpbeam.errors import DONE, UserError
+from ldpbeam.errors import DONE, StudyError, UserError
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, proposal
@@ -24,7 +24,7 @@ from ldpbeam.pipelines.commands.init_text import Draft
 from ldpbeam.printing import document, warn
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.schemas.study.models import GroupsModel, Name
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.untrusted import shown
 
 T = TypeVar("T")

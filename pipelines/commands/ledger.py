@@ -10,8 +10,9 @@ from rich.console import Console
 from ldpbeam.answers import tables
 from ldpbeam.command_line.checks import check_reachable, check_service, renamed_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.folders.output import Output, read_accounting
+from ldpbeam.folders.output import Output
 from ldpbeam.folders.read import read_study
+from ldpbeam.folders.written import read_accounting
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.pipelines.estimates.ledger_files import print_periods, write_periods
 from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger

@@ -23,6 +23,7 @@ from ldpbeam.command_line.checks import (
 )
 from ldpbeam.domains import KeyValues
 from ldpbeam.errors import DONE, UserError, naming
+from ldpbeam.folders.read import read_estimates
 from ldpbeam.inputs.key_files import read_key
 from ldpbeam.inputs.times import time_of
 from ldpbeam.nearest import did_you_mean
@@ -31,7 +32,6 @@ from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
 from ldpbeam.printing import document, note, progress_bar, warn
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.estimates import read_estimates
 
 
 def perturb_command(options: argparse.Namespace) -> int:

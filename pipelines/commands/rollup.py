@@ -11,16 +11,17 @@ from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.published import warnings_of
 from ldpbeam.command_line.checks import duration_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.folders.output import Output, run_name
+from ldpbeam.folders.output import Output
+from ldpbeam.folders.written import run_name
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.rolled_up import not_joined, read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.printing import document, step, warn
 from ldpbeam.schemas.outputs.estimates import json_fields
-from ldpbeam.statistics import counted
 from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
 from ldpbeam.untrusted import shown
+from ldpbeam.words import counted
 
 #: This many incomplete windows are named.
 MOST_LISTED = 10

@@ -13,20 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam.answers import tables
+from ldpbeam.answers.misfits import tally
 from ldpbeam.answers.published import warnings_of
 from ldpbeam.command_line.catalogue import named
 from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.fit.words import tally
-from ldpbeam.folders.output import (
-    DEAD_LETTERS,
-    ESTIMATES,
-    LEDGER_FOLDER,
-    STATISTICS,
-    TABLE_FOLDERS,
-    named_in_errors,
-    sweep,
-)
+from ldpbeam.folders.output import DEAD_LETTERS, ESTIMATES, LEDGER_FOLDER, STATISTICS, named_in_errors
 from ldpbeam.folders.read import fit_of_panes
+from ldpbeam.folders.written import TABLE_FOLDERS, sweep
 from ldpbeam.pipelines.commands.stream_options import Request, request_of
 from ldpbeam.pipelines.estimates.ledger_files import print_periods
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
@@ -219,7 +212,9 @@ def _left(request: Request, engine: Engine) -> tuple[Continued | None, Mapping[i
 
 
 def _about_continued(run: Continued) -> str:
-    again = sum(offset - run.positions.get(partition, offset) for partition, offset in run.replay.taken)
+    again = sum(
+        offset - run.positions.get(partition, offset) for partition, offset in run.replay.taken.items()
+    )
     windows = f"{len(run.needs):,} windows" if len(run.needs) != 1 else "one window"
     return (
         f"run {run.run} goes on: {windows} had not settled, so {again:,} messages are read again, which "

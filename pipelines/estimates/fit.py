@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.answers.child import limit_blas
+from ldpbeam.answers.misfits import impossible_line, misfit, tally
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged, not_tested
-from ldpbeam.fit.words import impossible_line, misfit, tally
-from ldpbeam.folders.output import FIT, Output, windows_of
+from ldpbeam.folders.output import FIT, Output
+from ldpbeam.folders.written import windows_of
 from ldpbeam.printing import warn
 from ldpbeam.schemas.outputs.records import FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot

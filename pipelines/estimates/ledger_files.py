@@ -9,9 +9,11 @@ from rich.console import Console
 
 from ldpbeam.answers import ledger, periods
 from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output, snapshots_of
+from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output
 from ldpbeam.folders.read import read_ledgers
+from ldpbeam.folders.written import snapshots_of
 from ldpbeam.over_time.spent import PeriodSpent
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.ledger_sums import read_sums, user_reports, write_sums
@@ -113,7 +115,7 @@ def print_periods(entries: Sequence[PeriodEntry]) -> None:
         for entry in entries
     ]
     print_fitting(Console(), list(rows[0]), rows, keys=("period from",))
-    for sentence in periods.sentences(entries):
+    for sentence in sentences(entries):
         print(sentence)
 
 

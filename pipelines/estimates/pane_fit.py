@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass, replace
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.answers.child import limit_blas
 from ldpbeam.fit import flagged
@@ -22,7 +21,7 @@ from ldpbeam.schemas.outputs.records import Fit, FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import window_name
-from ldpbeam.transforms.storage import make_folder, open_raw
+from ldpbeam.transforms.storage import exists, join, make_folder, open_raw
 from ldpbeam.untrusted import shown
 
 #: The logger of the lines on panes.
@@ -59,7 +58,7 @@ class PaneFit(beam.DoFn):
         period = first.window[1] - first.window[0] if first.joined else self.spending.period
         limit = replace(self.spending, period=period).limit(first.window, first.pane_index)
         flags = flagged([test.p_value for test in tests], limit)
-        path = FileSystems.join(self.folder, f"{window_name(self.study.name, name, first.window)}.json")
+        path = join(self.folder, f"{window_name(self.study.name, name, first.window)}.json")
         tests = [
             replace(test, flagged=flag, pane_index=first.pane_index, limit=limit)
             for test, flag in zip(tests, flags, strict=True)
@@ -75,7 +74,7 @@ class PaneFit(beam.DoFn):
 
 def _flagged_before(path: str, pane: int) -> list[FitEntry]:
     """The flagged tests that earlier panes of a window left."""
-    if not FileSystems.exists(path):
+    if not exists(path):
         return []
     with open_raw(path) as stream:
         tests = read_record(Fit, stream.read()).tests

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import STATISTICS, Output, snapshots_in
+from ldpbeam.folders.output import STATISTICS, Output
+from ldpbeam.folders.written import snapshots_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge
 from ldpbeam.study import Study

@@ -7,26 +7,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.answers.published import Size, chosen, size_of, smallest
 from ldpbeam.answers.solve import sort_key
-from ldpbeam.folders.output import (
-    ESTIMATES,
-    STATISTICS,
-    WORKER_ESTIMATES,
-    Output,
-    names_in,
-    snapshot_counts,
-    windows_of,
-)
+from ldpbeam.folders.output import ESTIMATES, STATISTICS, WORKER_ESTIMATES, Output, names_in
+from ldpbeam.folders.read import read_estimates
+from ldpbeam.folders.written import snapshot_counts, windows_of
 from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.printing import progress_bar
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.transforms.outputs.estimates import read_estimates, write_run_tables
-from ldpbeam.transforms.storage import literal, replacing
+from ldpbeam.transforms.outputs.estimates import write_run_tables
+from ldpbeam.transforms.storage import delete, exists, replacing
 
 
 def estimate_all(
@@ -59,10 +51,10 @@ def write_estimates(job: Output, estimates: Sequence[EstimateRecord]) -> None:
 
 def _from_workers(job: Output) -> list[EstimateRecord]:
     path = job.path(WORKER_ESTIMATES)
-    if not FileSystems.exists(path):
+    if not exists(path):
         return []
     estimates = list(read_estimates(path))
-    FileSystems.delete([literal(path)])
+    delete([path])
     return estimates
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from ldpbeam.answers.periods import sentences
+from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.errors import UserError
 from ldpbeam.folders.read import read_periods
 from ldpbeam.pipelines.estimates.ledger_files import write_periods

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import apache_beam as beam
 
@@ -21,12 +21,13 @@ from ldpbeam.folders.output import (
 from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
 from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
-from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
@@ -103,7 +104,12 @@ def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> N
     counted = read.decoded | "Statistics" >> BatchStatistics(
         study, job.user_shards, job.span, job.disclosure, job.keeping, spill
     )
-    snapshots = counted.snapshots
+    damaged = (
+        read[COUNTS]
+        | "OfDamage" >> beam.Filter(lambda count: count[0].startswith(DAMAGED))
+        | "DamagedFiles" >> beam.combiners.Count.Globally()
+    )
+    snapshots = counted.snapshots | "Judge" >> beam.Map(_judged, beam.pvalue.AsSingleton(damaged))
     counts = [read[COUNTS], counted.counts]
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
     if job.estimate_on == "worker":
@@ -139,6 +145,12 @@ def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
     _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
     counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()
     _ = counts | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
+
+
+def _judged(window: tuple[str, list[Snapshot]], damaged: int) -> tuple[str, list[Snapshot]]:
+    """Snapshots of a window, incomplete if any file is damaged: nobody knows the windows of what is lost."""
+    attribute, snapshots = window
+    return attribute, [replace(each, complete=False) for each in snapshots] if damaged else snapshots
 
 
 def _write_estimates(element: tuple[str, Iterable[EstimateRecord]], study: Study, path: str) -> None:

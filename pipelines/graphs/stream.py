@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.fit.spending import Spending
@@ -18,8 +17,8 @@ from ldpbeam.folders.output import (
     LEDGER_FOLDER,
     STATISTICS,
     Output,
-    snapshots_in,
 )
+from ldpbeam.folders.written import snapshots_in
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -40,6 +39,7 @@ from ldpbeam.transforms.sources.source import ReadStream
 from ldpbeam.transforms.state.files import run_folder
 from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.statistics import StreamStatistics
+from ldpbeam.transforms.storage import exists, join
 from ldpbeam.transforms.windows.panes import Earlier
 from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.windows import Bounds
@@ -103,7 +103,7 @@ class StreamJob(Output):
 
     def of_run(self, name: str) -> str:
         """A path below the run's own folder."""
-        return str(FileSystems.join(self.folder, name))
+        return join(self.folder, name)
 
 
 def run_name(now: datetime) -> str:
@@ -180,5 +180,5 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
 
 def last_pane(study: Study, output: str, run: str, attribute: str, window: Bounds) -> list[Snapshot]:
     """The snapshots of the last pane of an attribute's window that a run has written; none if it has not."""
-    path = FileSystems.join(output, STATISTICS, snapshot_name(study.name, attribute, window, run))
-    return list(snapshots_in(path)) if FileSystems.exists(path) else []
+    path = join(output, STATISTICS, snapshot_name(study.name, attribute, window, run))
+    return list(snapshots_in(path)) if exists(path) else []

@@ -19,7 +19,7 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError, naming
-from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, RUNS, Output, delete, files_in
+from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, RUNS, Output, files_in
 from ldpbeam.over_time.received import Received, Rows, distinct
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.schemas.outputs.ledger_format import (
@@ -33,7 +33,7 @@ from ldpbeam.schemas.outputs.ledger_format import (
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import span_name
 from ldpbeam.transforms.reports.ledger_rows import key_check, ledger_fingerprint
-from ldpbeam.transforms.storage import make_folder, open_raw, replacing
+from ldpbeam.transforms.storage import delete, make_folder, open_raw, replacing
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: At most about this many rows are in memory.

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import (
     DEAD_LETTERS,
@@ -23,16 +21,12 @@ from ldpbeam.folders.output import (
     STATISTICS,
     STUDY,
     Output,
-    clear,
-    delete,
-    keep_study,
     named_in_errors,
     names_in,
-    sweep,
-    write_json,
 )
+from ldpbeam.folders.written import clear, keep_study, sweep
 from ldpbeam.pipelines.runs.locks import LOCK, locked
-from ldpbeam.transforms.storage import make_folder, read_json
+from ldpbeam.transforms.storage import delete, exists, make_folder, read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -128,7 +122,7 @@ def _holds(mark: Mapping[str, Any], job: Output, sharing: Sharing) -> str:
 
 def _mark(job: Output) -> dict[str, Any] | None:
     """The ``run.json`` of the output folder; None if it is missing or malformed."""
-    if not FileSystems.exists(job.path(RUN)):
+    if not exists(job.path(RUN)):
         return None
     with contextlib.suppress(ValueError):
         mark = read_json(job.path(RUN))
@@ -211,7 +205,7 @@ def _join(job: Output, sharing: Sharing, overwrite: bool) -> None:
             f"--output {job.output}: another scheduled run, of other input, began there at the same "
             "moment; start this one again"
         )
-    if not FileSystems.exists(job.path(STUDY)):
+    if not exists(job.path(STUDY)):
         keep_study(job)
 
 

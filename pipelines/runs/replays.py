@@ -38,15 +38,17 @@ class Continued:
     @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset from which the feed is read again."""
-        return lowest(dict(self.replay.counted), self.committed, self.needs)
+        return lowest(self.replay.counted, self.committed, self.needs)
 
     def without(self, new: Mapping[int, int]) -> Continued:
         """The run, had it read no message from some offsets on, by partition."""
-        counted, taken = (
-            tuple((each, min(offset, new.get(each, offset))) for each, offset in offsets)
-            for offsets in (self.replay.counted, self.replay.taken)
-        )
+        counted, taken = _before(self.replay.counted, new), _before(self.replay.taken, new)
         return replace(self, replay=replace(self.replay, counted=counted, taken=taken))
+
+
+def _before(offsets: Mapping[int, int], new: Mapping[int, int]) -> dict[int, int]:
+    """Offsets by partition, which are at most those from which messages are new."""
+    return {partition: min(offset, new.get(partition, offset)) for partition, offset in offsets.items()}
 
 
 def continued(study: Study, output: str) -> Continued | None:
@@ -69,7 +71,7 @@ def continued(study: Study, output: str) -> Continued | None:
         folder = run_folder(output, runs[-1])
         counted = COUNTED.read(folder) or RunningAccounting()
         left = next(iter(JOURNAL.each(folder).values()), JournalRecord())
-        steps = tuple(sorted(STEPS.each(folder).values()))
+        steps = dict(STEPS.each(folder).values())
         read = positions_before(output)
         incomplete = INCOMPLETE.read(folder) or Incomplete()
     if counted.ended and left.stopped_at is None:
@@ -82,8 +84,8 @@ def continued(study: Study, output: str) -> Continued | None:
     return Continued(
         runs[-1],
         Replay(
-            counted=tuple(sorted(counted.positions.items())),
-            taken=tuple(sorted(taken.items())),
+            counted=counted.positions,
+            taken=taken,
             steps=steps,
             settled=counted.settled,
             watermark=left.watermark,
@@ -111,7 +113,7 @@ def lost_to(
     """
     if run is None:
         return Incomplete(before=now if removed else None, lost=bool(removed))
-    complete = lowest(dict(run.replay.counted), run.committed, {})
+    complete = lowest(run.replay.counted, run.committed, {})
     windows = frozenset(
         OpenWindow(attribute, *window)
         for window, needs in run.needs.items()
@@ -125,10 +127,9 @@ def lost_to(
 def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Replay:
     """What a process knows that begins to read at some offsets, by partition."""
     replay = Replay() if left is None else left.replay
-    counted = dict(replay.counted)
     # Retention may have removed messages, so that the first batch begins later.
-    counted |= {partition: max(offset, counted.get(partition, offset)) for partition, offset in starts}
-    return replace(replay, starts=starts, counted=tuple(sorted(counted.items())))
+    later = {each: max(offset, replay.counted.get(each, offset)) for each, offset in starts}
+    return replace(replay, starts=dict(starts), counted={**replay.counted, **later})
 
 
 def forget(output: str, new: Mapping[int, int]) -> None:
@@ -141,17 +142,14 @@ def forget(output: str, new: Mapping[int, int]) -> None:
     if not new:
         return
 
-    def before(offsets: Mapping[int, int]) -> dict[int, int]:
-        return {each: min(offset, new.get(each, offset)) for each, offset in offsets.items()}
-
     def of_journal(record: JournalRecord) -> JournalRecord:
         checksums = {
             each: [checksum for checksum in known if checksum.offset < new.get(each, FAR)]
             for each, known in record.checksums.items()
         }
-        return replace(record, positions=before(record.positions), checksums=checksums)
+        return replace(record, positions=_before(record.positions, new), checksums=checksums)
 
-    COUNTED.change(output, lambda counted: replace(counted, positions=before(counted.positions)))
+    COUNTED.change(output, lambda counted: replace(counted, positions=_before(counted.positions, new)))
     JOURNAL.change(output, of_journal)
 
 

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.folders.output import (
     ACCOUNTING,
     DEAD_LETTERS,
@@ -28,19 +26,17 @@ from ldpbeam.folders.output import (
     RUN,
     RUNS,
     STATISTICS,
-    TABLE_FOLDERS,
     Output,
-    delete,
     files_in,
     names_in,
-    write_json,
 )
+from ldpbeam.folders.written import TABLE_FOLDERS
 from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, one_at_a_time, owned
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import span_name, window_in
-from ldpbeam.transforms.storage import make_folder, sync_folder
+from ldpbeam.transforms.storage import delete, exists, make_folder, rename, sync_folder, write_json
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -144,7 +140,7 @@ def _move_all(job: Scheduled) -> None:
         # The disk has what was moved before it has the file that says so.
         folders = [job.path(*folder) for folder, _ in shared]
         for path in (output.output, output.path(DEAD_LETTERS), job.output, *folders):
-            if FileSystems.exists(path):
+            if exists(path):
                 sync_folder(path)
     ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
     write_json(output.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
@@ -163,4 +159,4 @@ def _is_inside(span: Span, name: str) -> bool:
 
 def _move(source: Output, target: Output, *names: str) -> None:
     make_folder(target.path(*names[:-1]), private=names[0] in (DEAD_LETTERS, LEDGER_FOLDER))
-    FileSystems.rename([source.path(*names)], [target.path(*names)])
+    rename(source.path(*names), target.path(*names))

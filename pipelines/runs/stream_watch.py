@@ -20,6 +20,7 @@ from grpc import RpcError
 
 from ldpbeam.errors import INTERRUPTED, UserError, end_of, machine_problem
 from ldpbeam.folders.output import ESTIMATES, STATISTICS, files_in
+from ldpbeam.folders.read import read_estimates
 from ldpbeam.interrupts import once_per_request
 from ldpbeam.log_lines import JsonHandler, lines
 from ldpbeam.pipelines.graphs.stream import StreamJob
@@ -29,7 +30,6 @@ from ldpbeam.printing import fail, note
 from ldpbeam.runners.engines import StreamResult
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.estimates import read_estimates
 from ldpbeam.transforms.outputs.panes import PANES, pane_fields, pane_line
 from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader

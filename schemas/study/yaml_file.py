@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 from yaml.representer import SafeRepresenter
 
+from ldpbeam.errors import StudyError
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.local_files import refuse_special
@@ -24,10 +25,6 @@ from ldpbeam.study import Study
 _ODD_NUMBER = re.compile(r"[-+]?(0[0-9_]|0[bxBX]|[0-9.]*(_|[0-9]:))")
 #: The most problems of a study in one message.
 MOST_PROBLEMS = 100
-
-
-class StudyError(ValueError):
-    """A study file that is wrong; its text says where, what was found and what is allowed."""
 
 
 def read_study(path: str | Path) -> Study:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.answers import periods, readers
+from ldpbeam.answers.ledger_sentences import LIMITS
 from ldpbeam.answers.readers import (
-    LIMITS,
     everybody,
     of_period,
     of_plan,

@@ -27,9 +27,9 @@ from stream_messages import (
 )
 from stream_runs import Left, answers, closes, statistics_of, streaming
 
-from ldpbeam.statistics import counted
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.transforms.state.journal import ended_at
+from ldpbeam.words import counted
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from support.asked import statistic_of
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric
-from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.intervals import Intervals, WantedIntervals
+from ldpbeam.estimators.estimate import Estimate, Intervals
+from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.key_values import KeyMoments, fieller
 from ldpbeam.mechanisms import build_mechanism

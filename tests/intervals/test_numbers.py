@@ -23,8 +23,8 @@ from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators import estimate as solve
 from ldpbeam.estimators.auto import joined as auto_joined
-from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.intervals import Intervals, WantedIntervals
+from ldpbeam.estimators.estimate import Estimate, Intervals
+from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.numbers import ends, whole_buckets
 from ldpbeam.mechanisms import build_mechanism, registered_mechanisms

@@ -99,13 +99,17 @@ def test_the_library_needs_what_its_page_installs_and_commands_say_what_they_mis
     assert missing >= {"apache_beam", "grpc", "loky", "pandas", "cryptography"} and "numpy" not in missing
     blocked = BLOCKED.format(missing=missing)
     subprocess.run([sys.executable, "-c", blocked + PREPARED], check=True)
-    command = (
-        "from ldpbeam.command_line.main import main; sys.exit(main(['explain', '--study', 'study.yaml']))"
-    )
-    ran = subprocess.run([sys.executable, "-c", blocked + command], capture_output=True, text=True)
+    study = str(Path(__file__).parents[1] / "data" / "0.1.0" / "study.yaml")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = f"from ldpbeam.command_line.main import main; sys.exit(main({arguments!r}))"
+        return subprocess.run([sys.executable, "-c", blocked + command], capture_output=True, text=True)
+
+    ran = run("estimate", "--study", study, "--input", "reports", "--output", "out")
     (sentence,) = ran.stderr.splitlines()
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert sentence.startswith("ldpbeam: explain needs Apache Beam, which is not here")
+    assert sentence.startswith("ldpbeam: estimate needs Apache Beam, which is not here")
+    assert run("explain", "--study", study).returncode == 0
 
 
 def test_every_name_is_there_and_no_other() -> None:

@@ -24,10 +24,11 @@ from ldpbeam import Attribute, ServiceVersion, build_mechanism
 from ldpbeam.domains import Domain
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.auto.dispatch import auto
+from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.estimators.frequencies import mle
 from ldpbeam.estimators.key_values.key_value import key_value
 from ldpbeam.fit import fit_tests
-from ldpbeam.intervals import Intervals, WantedIntervals
+from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.planning.populations import people_of

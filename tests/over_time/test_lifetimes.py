@@ -10,10 +10,11 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ldpbeam.answers.explain import explain
+from ldpbeam.errors import StudyError
 from ldpbeam.mechanisms import GeneralWave
 from ldpbeam.schemas.reports.stamps import differences, stamp_of
 from ldpbeam.schemas.study.json_schema import study_schema
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 
 CATEGORIES = "{categories: [a, b, c, d, e]}"

@@ -11,8 +11,9 @@ import pytest
 from support.registries import fresh
 
 from ldpbeam.command_line.main import _formatted
+from ldpbeam.errors import StudyError
 from ldpbeam.plugins import BrokenPlugin
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 #: What the modules of some packages do when they are imported, by package; either kind of plug-in may.
 ANY = {

@@ -14,8 +14,9 @@ from support.tallied import tallied
 
 from ldpbeam import Answers, tally
 from ldpbeam.answers.people import PeopleColumns, read_people
+from ldpbeam.errors import StudyError
 from ldpbeam.pipelines.simulated.perturb import simulate
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study
+from ldpbeam.schemas.study.yaml_file import parse_study
 
 TEXT = """\
 study: mixed

@@ -61,9 +61,9 @@ def test_it_is_read_again_from_the_lowest_offset_that_an_open_window_needs(tmp_p
     assert run is not None
     assert run.run == RUN
     assert run.positions == {0: 10, 1: 4}
-    assert run.replay.counted == ((0, 20), (1, 4))
-    assert run.replay.taken == ((0, 30), (1, 4))
-    assert run.replay.steps == ((0, (Step(10, None, 5),)),)
+    assert run.replay.counted == {0: 20, 1: 4}
+    assert run.replay.taken == {0: 30, 1: 4}
+    assert run.replay.steps == {0: (Step(10, None, 5),)}
     assert run.replay.watermark == 70_000
 
 
@@ -96,7 +96,7 @@ def test_a_partition_of_which_nothing_is_committed_is_read_from_where_it_began(t
     assert run.positions == {0: 10, 1: 4}
     # Nor does the run itself forget by which watermark they were judged.
     assert journal.forget(lambda _: False, {0: 20, 1: 9}) == {0: 10, 1: 4}
-    assert (run.replay.counted, run.replay.taken) == (((0, 20), (1, 9)), ((0, 30), (1, 9)))
+    assert (run.replay.counted, run.replay.taken) == ({0: 20, 1: 9}, {0: 30, 1: 9})
 
 
 def test_a_batch_that_is_committed_before_an_earlier_one_hides_none_of_its_reports(tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_a_log_that_ends_before_what_was_read_has_lost_its_end(
     lost = lost_to(run, STUDY, {0: (last, FAR)}, 99)
     assert (lost.windows, lost.before, lost.lost) == ({window(1), window(2)}, 99, True)
     goes_on = run.without({0: last})
-    assert goes_on.replay.taken == ((0, last), (1, 4))
-    assert goes_on.replay.counted == ((0, min(20, last)), (1, 4))
+    assert goes_on.replay.taken == {0: last, 1: 4}
+    assert goes_on.replay.counted == {0: min(20, last), 1: 4}
 
 
 def test_what_runs_have_read_of_a_lost_end_is_in_no_file_any_more(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_what_runs_have_read_of_a_lost_end_is_in_no_file_any_more(tmp_path: Path
     forget(str(tmp_path), {0: 15})
     run = continued(STUDY, str(tmp_path))
     assert run is not None
-    assert run.replay.taken == run.replay.counted == ((0, 15), (1, 4))
+    assert run.replay.taken == run.replay.counted == {0: 15, 1: 4}
     assert (positions_before(str(tmp_path)), checksums_before(str(tmp_path))) == ({0: 15}, {0: []})
 
 
@@ -228,7 +228,7 @@ def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> N
     # What is gone was never counted: nobody knows the windows of its reports.
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
     assert (lost.windows, lost.before) == ({window(1), window(2)}, 99)
-    assert beginning(run, ((0, 25), (1, 4))).counted == ((0, 25), (1, 4))
+    assert beginning(run, ((0, 25), (1, 4))).counted == {0: 25, 1: 4}
 
 
 def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) -> None:

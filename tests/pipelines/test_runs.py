@@ -14,7 +14,7 @@ from support.output_folders import contents
 
 from ldpbeam import tally
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import sweep
+from ldpbeam.folders.written import sweep
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.stream_runs import (
     incomplete_windows,

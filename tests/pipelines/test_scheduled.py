@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apache_beam.io.filesystems import FileSystems
 from support.output_folders import contents
 from support.studies import SMALL
 
 from ldpbeam import tally
 from ldpbeam.beam.solve_windows import SolveWindow
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import ACCOUNTING, FIT, LEDGER, STATISTICS, write_json
+from ldpbeam.folders.output import ACCOUNTING, FIT, LEDGER, STATISTICS
 from ldpbeam.pipelines.runs import ownership, scheduled
 from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, owned
@@ -30,6 +29,7 @@ from ldpbeam.statistics import Answers
 from ldpbeam.study import Study
 from ldpbeam.transforms import storage
 from ldpbeam.transforms.outputs.snapshots import write_window
+from ldpbeam.transforms.storage import write_json
 from ldpbeam.windows import Span
 
 HOUR = 3_600_000
@@ -198,14 +198,14 @@ def test_a_run_that_is_killed_while_it_moves_leaves_whole_files_and_the_next_one
 def test_the_disk_has_every_file_that_was_moved_before_the_one_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rename, sync, write = FileSystems.rename, storage.sync_folder, scheduled.write_json
+    moves, sync, write = storage.rename, storage.sync_folder, scheduled.write_json
     # A power failure may take the names of files from a folder that was not synchronised since.
     in_danger: set[str] = set()
     left: list[set[str]] = []
 
-    def renamed(sources: list[str], targets: list[str]) -> None:
-        rename(sources, targets)
-        in_danger.update(str(Path(target).parent) for target in targets)
+    def moved(source: str, target: str) -> None:
+        moves(source, target)
+        in_danger.add(str(Path(target).parent))
 
     def synced(path: str) -> None:
         sync(path)
@@ -215,8 +215,8 @@ def test_the_disk_has_every_file_that_was_moved_before_the_one_that_says_so(
         left.append({folder for folder in in_danger if "/." not in folder})
         write(path, value)
 
-    monkeypatch.setattr(FileSystems, "rename", staticmethod(renamed))
     for module in (storage, scheduled):
+        monkeypatch.setattr(module, "rename", moved)
         monkeypatch.setattr(module, "sync_folder", synced)
     monkeypatch.setattr(scheduled, "write_json", said)
     run(job(tmp_path, 0, 2), {0: 0.5, 1: 0.25}, letters=1)

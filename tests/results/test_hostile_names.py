@@ -50,7 +50,7 @@ def _page(name: str) -> str:
     about = RunRecord(study=name, study_fingerprint="0" * 32, run=name, input=(name,))
     test = FitEntry(name, name, False, None, None, "reports", (name,), 10, 1e-9, True)
     run = RunResults(about, "out", True, None, (), Fit(0.01, (test,), (name,)))
-    results = Results("out", "batch", about, None, "", (run,), tuple(_records(name)))
+    results = Results("out", "batch", about, lambda: (None, ""), (run,), tuple(_records(name)))
     return page([content_of(results, [name], {})])
 
 
@@ -105,5 +105,6 @@ def test_a_page_without_the_browser_has_no_markup_of_names() -> None:
 )
 def test_what_stands_between_backticks_is_code_and_escaped(sentence: str, expected: str) -> None:
     about = RunRecord(study="s", study_fingerprint="0" * 32, run="r", input=())
-    results = Results("out", "batch", about, None, "", (RunResults(about, "out", True, None, (), None),), ())
+    run = RunResults(about, "out", True, None, (), None)
+    results = Results("out", "batch", about, lambda: (None, ""), (run,), ())
     assert f"<li>{expected}</li>" in page([content_of(results, [sentence], {})])

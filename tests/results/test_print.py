@@ -45,7 +45,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory, chromium: Any) -> Path:
         for name in ("first", "second")
     )  # fmt: skip
     run = RunResults(about, "out", True, None, (), None)
-    results = Results("out", "batch", about, None, "", (run,), estimates)
+    results = Results("out", "batch", about, lambda: (None, ""), (run,), estimates)
     (folder / "report.html").write_text(page([content_of(results, ["A sentence."], {})]), encoding="utf-8")
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark")
     view = context.new_page()

@@ -24,7 +24,7 @@ from ldpbeam import (
     empty,
 )
 from ldpbeam.domains import KeyValues
-from ldpbeam.intervals import Intervals
+from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.mechanisms import PrivKV
 from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.estimates import estimate_record, json_fields, write_json_lines

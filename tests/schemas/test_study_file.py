@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.schemas.study.yaml_file import StudyError, parse_study, read_study
+from ldpbeam.errors import StudyError
+from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 
 TAXI = "{mechanism: piecewise, epsilon: 0.5}"
 ULE = "{estimator: ule}"

@@ -42,4 +42,4 @@ def paid(**changed: Any) -> EstimateRecord:
 def results(*records: EstimateRecord) -> Results:
     """What a folder with these estimates holds."""
     about = RunRecord(study="s", study_fingerprint="0" * 32, run="1", input=())
-    return Results("out", "batch", about, None, "", (), records)
+    return Results("out", "batch", about, lambda: (None, ""), (), records)

@@ -128,7 +128,7 @@ def test_a_partition_whose_last_offset_has_no_message_is_read_to_its_end(
 def test_what_is_read_again_ends_though_the_last_messages_of_then_were_compacted(opened: Any) -> None:
     # Another process took all before 9. The messages 3 to 8 are gone, and batches were cut at 5 and 9.
     reading = opened(Topic([[message(0), message(2), message(9), message(10, END)]], 10), cuts=(5, 9))
-    arrivals = Arrivals(Replay(((0, 0),), ((0, 5),), ((0, 9),)), Windows(10, 10))
+    arrivals = Arrivals(Replay({0: 0}, {0: 5}, {0: 9}), Windows(10, 10))
     assert reading.take().offsets == (0, 0, 3)
     assert arrivals.reads_again(reading.state.positions)
     # No message of a batch is on the other side of a cut.
@@ -138,7 +138,7 @@ def test_what_is_read_again_ends_though_the_last_messages_of_then_were_compacted
 
 def test_what_is_read_again_ends_at_the_end_of_a_partition_without_messages(opened: Any) -> None:
     reading = opened(Topic([[message(0), message(10, END)]], 10))
-    arrivals = Arrivals(Replay(((0, 0),), (), ((0, 9),)), Windows(10, 10))
+    arrivals = Arrivals(Replay({0: 0}, {}, {0: 9}), Windows(10, 10))
     assert reading.take().offsets == (0, 0, 1)
     assert reading.take() is None
     assert not arrivals.reads_again(reading.state.positions)

@@ -110,7 +110,7 @@ def test_a_folder_that_another_makes_at_the_same_moment_is_made(
 ) -> None:
     exists = iter([False, True])
     (tmp_path / "a").mkdir()
-    monkeypatch.setattr(storage.FileSystems, "exists", lambda path: next(exists))
+    monkeypatch.setattr(storage, "exists", lambda path: next(exists))
     storage.make_folder(str(tmp_path / "a"))
     (tmp_path / "file").touch()
     monkeypatch.undo()

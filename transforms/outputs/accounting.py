@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -28,7 +27,7 @@ from ldpbeam.transforms.sources.watermark import LAST, timestamp
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, run_folder
 from ldpbeam.transforms.state.journal import stopped_at
-from ldpbeam.transforms.storage import make_folder, write_bytes
+from ldpbeam.transforms.storage import make_folder, split, write_json
 from ldpbeam.windows import FAR, Windows
 
 #: The fewest seconds between two writes of a stream's accounting; it is also written at the end.
@@ -37,8 +36,8 @@ ACCOUNTING_SECONDS = 1.0
 
 def write_accounting(path: str, counts: Iterable[tuple[str, int]] = ()) -> str:
     """Add up counts, write their accounting to a file, and return its path; without counts all are 0."""
-    make_folder(FileSystems.split(path)[0])
-    write_bytes(path, json.dumps(accounting(counts), indent=2).encode() + b"\n")
+    make_folder(split(path)[0])
+    write_json(path, accounting(counts))
     return path
 
 

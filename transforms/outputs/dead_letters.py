@@ -11,7 +11,6 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -29,7 +28,7 @@ from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
 from ldpbeam.transforms.sources.watermark import LAST
-from ldpbeam.transforms.storage import literal, make_folder, replacing
+from ldpbeam.transforms.storage import join, literal, make_folder, replacing, split
 from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
 
 #: A batch run gathers dead letters into at most this many files.
@@ -50,7 +49,7 @@ def write_letters(folder: str, number: int, batches: Iterable[pa.RecordBatch]) -
         batches: batches of dead letters in the order of :func:`order_of`; they are gone through twice.
     """
     make_folder(folder, private=True)
-    path = str(FileSystems.join(folder, f"part-{number:05d}.avro"))
+    path = join(folder, f"part-{number:05d}.avro")
     contents = hashlib.sha256()
     for batch in batches:
         contents.update("".join(batch.column("sha256").to_pylist()).encode())
@@ -236,6 +235,6 @@ class _WriteLetters(beam.DoFn):
         """The number of the first file of this process."""
         if not self.continued:
             return 0
-        pattern = FileSystems.join(literal(self.folder), "part-*.avro")
-        names = [FileSystems.split(entry.path)[1] for entry in matching(pattern)]
+        pattern = join(literal(self.folder), "part-*.avro")
+        names = [split(entry.path)[1] for entry in matching(pattern)]
         return max((int(name[len("part-") : -len(".avro")]) + 1 for name in names), default=0)

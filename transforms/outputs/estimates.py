@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from apache_beam.io.filesystems import FileSystems
-
-from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.tables import SCHEMAS, write_table
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import ESTIMATES, TABLES, estimates_name
-from ldpbeam.transforms.storage import make_folder, open_raw, replacing
+from ldpbeam.transforms.storage import join, make_folder, replacing
 from ldpbeam.windows import Bounds
-
-
-def read_estimates(path: str) -> Iterator[EstimateRecord]:
-    """The estimates in a file of JSON lines.
-
-    Raises:
-        ValueError: if a line is no estimate; it names the line and the field.
-    """
-    with open_raw(path) as stream:
-        for number, line in enumerate(stream.read().splitlines(), 1):
-            try:
-                yield read_record(EstimateRecord, line)
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from None
 
 
 def write_window_estimates(
@@ -53,12 +36,12 @@ def write_window_estimates(
     """
     name = estimates_name(study.name, attribute, window, run if named_by_run else "")
     table = f"{name.removesuffix('.jsonl')}.parquet"
-    make_folder(FileSystems.join(output, ESTIMATES))
-    with replacing(FileSystems.join(output, ESTIMATES, name)) as stream:
+    make_folder(join(output, ESTIMATES))
+    with replacing(join(output, ESTIMATES, name)) as stream:
         write_json_lines(stream, estimates)
     for kind in SCHEMAS:
-        make_folder(FileSystems.join(output, TABLES, kind))
-    paths = {kind: FileSystems.join(output, TABLES, kind, table) for kind in SCHEMAS}
+        make_folder(join(output, TABLES, kind))
+    paths = {kind: join(output, TABLES, kind, table) for kind in SCHEMAS}
     _write_tables(paths, estimates)
 
 
@@ -69,7 +52,7 @@ def write_run_tables(output: str, estimates: Sequence[EstimateRecord]) -> None:
         output: the output folder, which exists.
         estimates: the estimates, in the order of the rows.
     """
-    paths = {kind: FileSystems.join(output, f"{kind}.parquet") for kind in SCHEMAS}
+    paths = {kind: join(output, f"{kind}.parquet") for kind in SCHEMAS}
     _write_tables(paths, estimates)
 
 

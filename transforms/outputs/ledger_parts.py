@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.over_time.received import Received, distinct
 from ldpbeam.schemas.outputs.ledger_format import About, bits_for, from_batch, write_rows
-from ldpbeam.transforms.storage import make_folder, replacing
+from ldpbeam.transforms.storage import join, make_folder, replacing
 
 #: A worker writes a file when it holds this many rows, or a bundle ends.
 MOST_ROWS = 2**20
@@ -67,6 +66,6 @@ class WriteReceived(beam.DoFn):
         make_folder(self.folder, private=True)
         windows = tuple(np.unique(rows.window).tolist())
         about = replace(self.about, rows=len(rows), bits=bits_for(len(rows)), windows=windows)
-        path = str(FileSystems.join(self.folder, f"{uuid.uuid4().hex}.arrow"))
+        path = join(self.folder, f"{uuid.uuid4().hex}.arrow")
         with replacing(path, private=True) as stream:
             write_rows(stream, path, Received, about, [rows])

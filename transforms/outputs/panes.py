@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.statistics import counted
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
@@ -25,8 +23,10 @@ from ldpbeam.transforms.reports.counts import NOT_BEGUN, of_window
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.state.journal import NEVER, ended_at, lost_before, stopped_at
 from ldpbeam.transforms.state.records import Incomplete
+from ldpbeam.transforms.storage import join
 from ldpbeam.transforms.windows.panes import EARLY
 from ldpbeam.untrusted import shown
+from ldpbeam.words import counted
 
 #: The logger that gets one line per pane; a command prints it, an engine's worker logs it.
 PANES = logging.getLogger("ldpbeam.panes")
@@ -83,7 +83,7 @@ class WritePaneStatistics(beam.DoFn):
             # The run was stopped while it read messages again: an earlier process's pane has more reports.
             return
         snapshots = self._judged(attribute, snapshots)
-        folder = FileSystems.join(self.output, STATISTICS)
+        folder = join(self.output, STATISTICS)
         write_window(self.study, folder, self.run, snapshots, named_by_run=True)
         yield attribute, snapshots
 

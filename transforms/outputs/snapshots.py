@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot, encode_snapshot, write_encoded
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import shared_name, snapshot_name
-from ldpbeam.transforms.storage import make_folder, replacing
+from ldpbeam.transforms.storage import join, make_folder, replacing
 from ldpbeam.windows import Bounds
 
 #: The most files that the windows of an attribute share.
@@ -41,7 +40,7 @@ def write_window(
     """
     first = snapshots[0]
     name = snapshot_name(study.name, first.attribute, first.window, run if named_by_run else "")
-    path = str(FileSystems.join(folder, name))
+    path = join(folder, name)
     make_folder(folder)
     write_snapshots_of(study, path, run, snapshots, durable=named_by_run)
     return path
@@ -126,7 +125,7 @@ class WriteSnapshots(beam.PTransform):
 def _write_shared(study: Study, folder: str, attribute: str, windows: Iterable[_Encoded]) -> str:
     in_order = sorted(windows)
     span = in_order[0][0][0], in_order[-1][0][1]
-    path = str(FileSystems.join(folder, shared_name(study.name, attribute, span)))
+    path = join(folder, shared_name(study.name, attribute, span))
     make_folder(folder)
     _write(study, path, attribute, [block for _, blocks in in_order for block in blocks], joined=False)
     return path

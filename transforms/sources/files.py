@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,14 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from apache_beam.io.filesystem import BeamIOError, FileMetadata
-from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError
-from ldpbeam.transforms.patterns import matching
-from ldpbeam.transforms.storage import is_local, literal, open_raw
+from ldpbeam.transforms.patterns import Entry, matching
+from ldpbeam.transforms.storage import exists, is_local, lacking, literal, open_raw
 from ldpbeam.untrusted import shown
 
 #: The reason of dead letters of files that cannot be read.
@@ -112,15 +110,15 @@ def real(path: str) -> str:
     return str(Path(path).resolve()) if is_local(path) else path
 
 
-def entries_of(patterns: Sequence[str]) -> list[list[FileMetadata]]:
-    """Beam's metadata of the files that each name or pattern from the user matches.
+def entries_of(patterns: Sequence[str]) -> list[list[Entry]]:
+    """The files that each name or pattern from the user matches.
 
     The name of an existing file matches itself.
 
     Raises:
         PermissionError: if a folder in which a pattern looks may not be read.
     """
-    return [matching(literal(path) if FileSystems.exists(path) else path) for path in patterns]
+    return [matching(literal(path) if exists(path) else path) for path in patterns]
 
 
 def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
@@ -143,36 +141,6 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         for entry in entries:
             sizes.setdefault(real(entry.path), (entry.path, entry.size_in_bytes))
     return sorted(sizes.values())
-
-
-#: What reads a kind of path, and the extra that brings it.
-_EXTRAS = {
-    "gs": ("google.cloud.storage", "pip install 'ldpbeam[gcp]'"),
-    "s3": ("boto3", "pip install 'apache-beam[aws]'"),
-    "azfs": ("azure.storage.blob", "pip install 'apache-beam[azure]'"),
-}
-
-
-def lacking(paths: Sequence[str]) -> str | None:
-    """What one of the paths lacks to be reached, in words; None if nothing is known to lack."""
-    for path in paths:
-        module, command = _EXTRAS.get(path.partition("://")[0] if "://" in path else "", ("sys", ""))
-        try:
-            importlib.import_module(module)
-        except ImportError:
-            return f"{path} cannot be read without {module}: {command}"
-        if module == "boto3" and not _has_credentials():
-            return (
-                f"{path}: there are no credentials for S3; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-                "or write them with `aws configure`"
-            )
-    return None
-
-
-def _has_credentials() -> bool:
-    """Whether boto3 finds credentials; Beam would try for minutes without them."""
-    session = importlib.import_module("boto3").Session()
-    return session.get_credentials() is not None
 
 
 def sniff(path: str, size: int) -> ReportFile | BadFile:

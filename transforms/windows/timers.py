@@ -13,10 +13,10 @@ from collections.abc import Hashable
 
 from apache_beam.utils.timestamp import Timestamp
 
-from ldpbeam.statistics import counted
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.state.journal import LOOKING_SECONDS, asked_to_stop, stopped_at
 from ldpbeam.windows import Bounds
+from ldpbeam.words import counted
 
 #: A window waits if its timer has not fired for this many seconds after it was first seen to have ended.
 PATIENCE_SECONDS = 5.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ldpbeam import words
 from ldpbeam.answers.between import PairComparison, between_groups, between_windows
 from ldpbeam.answers.difference import Difference
-from ldpbeam.charts import words
 from ldpbeam.charts.figures import Table
 from ldpbeam.charts.subject import Subject, Subset, state_of
 from ldpbeam.results.page.html import Part

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ldpbeam import words
 from ldpbeam.answers.named_numbers import by_key
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import Results
 from ldpbeam.answers.tables import why_none
 from ldpbeam.answers.truth import Truth, truth_of
-from ldpbeam.charts import words
 from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.figures import Table, table_of
 from ldpbeam.charts.subject import Subject, Subset, mean_ends

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam.answers import readers
+from ldpbeam import words
+from ldpbeam.answers.ledger_sentences import LIMITS, sentence
+from ldpbeam.answers.misfits import tally
+from ldpbeam.answers.readers import worst
 from ldpbeam.answers.results import Results
-from ldpbeam.charts import words
 from ldpbeam.charts.figures import Table, table_of
 from ldpbeam.charts.subject import Subset
-from ldpbeam.fit.words import tally
 from ldpbeam.results.page.html import Part
 from ldpbeam.transforms.reports.counts import FATES
 
@@ -105,14 +106,14 @@ def _ledger(results: Results) -> Iterator[Part]:
         for entry in entries
         for spent in entry.spent
     ]
-    claim = readers.worst(entry.readers for entry in entries)
+    claim = worst(entry.readers for entry in entries)
     windows, groups = any(entry.window_start for entry in entries), any(entry.group for entry in entries)
     kinds = [kind for kind, several in (("window", windows), ("group", groups)) if several]
     where = f" in a {' and '.join(kinds)}" if kinds else ""
     sentences = [
         "The epsilon of each user's kept reports, added up for each attribute, window and group.",
-        readers.sentence(claim, f"of an attribute{where}"),
-        *([readers.LIMITS] if claim else []),
+        sentence(claim, f"of an attribute{where}"),
+        *([LIMITS] if claim else []),
     ]
     if len(rows) > MOST_ROWS:
         sentences.append(f"The last {MOST_ROWS} of {len(rows):,} entries are listed; ledger.json has all.")
@@ -155,7 +156,7 @@ def _periods(results: Results) -> Iterator[Part]:
             "changes included is what they reveal about anything. The cap is compared with the first."
         )
     sentences += [
-        readers.sentence(period.readers, f"of {words.window(period.period_start, period.period_end)}")
+        sentence(period.readers, f"of {words.window(period.period_start, period.period_end)}")
         for period in results.periods
     ]
     period = results.periods[-1]

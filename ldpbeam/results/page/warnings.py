@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ldpbeam import words
+from ldpbeam.answers import misfits as words_of_fit
 from ldpbeam.answers.results import Results, WindowResult
 from ldpbeam.answers.tables import damage_line
-from ldpbeam.charts import words
 from ldpbeam.charts.subject import Subset
-from ldpbeam.fit import words as words_of_fit
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.windows import Bounds
 

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from apache_beam.io.filesystem import BeamIOError
-
 from ldpbeam.answers.explain import explain
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import Results
@@ -143,7 +141,7 @@ def _write_until(path: str, output: str, done: threading.Event) -> None:
     while not done.wait(LOOK_SECONDS):
         try:
             state = _state(output)
-        except (BeamIOError, OSError):
+        except OSError:
             continue  # the next look may succeed
         if state != written and _try_to_write(path, output, RELOAD_SECONDS):
             written = state

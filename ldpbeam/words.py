@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from ldpbeam.statistics import counted as counted
-
 _DAY = timedelta(days=1)
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 report, 2,000 reports."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def number(value: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ldpbeam.statistics import counted
+from ldpbeam.words import counted
 
 #: What a flagged test says of reports, and what the cause may be, by the test.
 _MISFITS = {

@@ -1,0 +1,32 @@
+"""What the ledger says, in sentences; nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ldpbeam.schemas.outputs.records import CentralGuarantee, PeriodEntry
+
+#: On what every claim depends.
+LIMITS = "That is so if all users are honest, and the estimates of a window are published once."
+
+
+def sentence(claim: CentralGuarantee | None, what: str) -> str:
+    """What is claimed of the estimates of something, and what is not."""
+    if claim is None:
+        return f"Readers of the estimates {what}: nothing beyond the epsilon of the reports is claimed."
+    delta = f" and delta {claim.delta:.1g}" if claim.delta else ""
+    return (
+        f"Readers of the estimates {what}, who see no report, learn of a user at most epsilon "
+        f"{claim.epsilon:.3g}{delta}."
+    )
+
+
+def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
+    """What a reader of the page or of the command should know."""
+    for entry in entries:
+        if entry.users_over_cap:
+            yield (
+                f"{entry.users_over_cap:,} users spent more than epsilon {entry.cap:g} in the period from "
+                f"{entry.period_start} to {entry.period_end}"
+            )
+        yield sentence(entry.readers, f"from {entry.period_start} to {entry.period_end}")
