@@ -289,12 +289,11 @@ class Client:
             return
         assert times is not None
         others = np.flatnonzero(~in_turn(panel, self.attribute.name, users, times))
-        if not len(others):
-            return
-        raise ValueError(
-            f"event time {others[0]} is not in this user's turn (the study has a panel): ask in_turn before "
-            "you report"
-        )
+        if len(others):
+            raise ValueError(
+                f"event time {others[0]} is not in this user's turn (the study has a panel): ask in_turn "
+                "before you report"
+            )
 
     def _checked_key(self, device_key: bytes | None) -> bytes | None:
         """The device key; None if no version that the client reports to needs one."""

@@ -112,7 +112,6 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     if isinstance(domain, KeyValues):
         if answer.frequencies is None:
             return {}
-        _check_shares(answer.frequencies, domain.keys)
         return {
             "keys": domain.keys,
             "frequencies": answer.frequencies.tolist(),
@@ -123,7 +122,6 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
         return {}
     shares = answer.distribution.tolist()
     if isinstance(domain, Categories):
-        _check_shares(answer.distribution, domain.names)
         top = _top(domain.names, answer.distribution, summary.top)
         return {"categories": domain.names, "frequencies": shares, "top": top}
     assert isinstance(domain, Numeric)
@@ -140,13 +138,14 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     return parts
 
 
-def _check_shares(shares: Floats, names: Sequence[str]) -> None:
-    if len(shares) != len(names):
-        raise ValueError(f"the estimator gave {len(shares)} shares for {len(names)} names")
-
-
 def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> tuple[Frequent, ...] | None:
-    """The ``most`` most frequent names, None if ``most`` is None; ties keep the order of the names."""
+    """The ``most`` most frequent names, None if ``most`` is None; ties keep the order of the names.
+
+    Raises:
+        ValueError: if there are not as many frequencies as names.
+    """
+    if len(frequencies) != len(names):
+        raise ValueError(f"the estimator gave {len(frequencies)} shares for {len(names)} names")
     if most is None:
         return None
     order = np.argsort(-frequencies, kind="stable")[:most]
