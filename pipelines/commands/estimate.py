@@ -43,7 +43,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
+from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import delete, open_raw, write_json
 from ldpbeam.untrusted import shown
@@ -118,9 +118,7 @@ def _run(request: Request, folder: Path) -> int:
     print_fit(job.study, tests, impossible)
     print(tables.accounting_line(accounting))
     print(shown(_whereabouts(request)))
-    if accounting["dead_letters"]:
-        tables.print_reasons(console, accounting)
-        note(f"what was wrong with them: ldpbeam dead-letters {_folder(request)}")
+    tables.print_reasons(console, accounting, _folder(request))
     if errors and not any(errors):
         warn("--truth: nobody in the file is of the window and group of an estimate: nothing is compared")
     for sentence in (*without_groups(job.study, estimates), *cut_windows(job.study, job.span)):
@@ -176,7 +174,7 @@ def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str,
     if request.people is None:
         return None
     study = request.job.study
-    compared = request.job.attribute or next(iter(study.attributes))
+    compared = request.job.columns.attribute or next(iter(study.attributes))
     return [
         errors_of(record, study, request.people, request.job.span)
         if attribute_of(record.attribute) == compared
@@ -201,7 +199,7 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
         warn("the input has no report, so there is no estimate")
     elif not counts["used"]:
         warn(f"none of the {counts['in']:,} reports in the input is used, so there is no estimate")
-    return WITH_CARE if warnings or counts.get(WINDOWS_BEYOND) else DONE
+    return WITH_CARE if warnings or any(map(counts.get, NEED_CARE)) else DONE
 
 
 def _whereabouts(request: Request) -> str:

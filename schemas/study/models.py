@@ -20,7 +20,7 @@ from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, OURS, RECORD
 from ldpbeam.schemas.study.times import Duration, Time
-from ldpbeam.study import MOST_WINDOWS
+from ldpbeam.study import MOST_REPORTS, MOST_WINDOWS
 from ldpbeam.windows import FAR, Span, Windows
 
 #: The format of study files.
@@ -399,6 +399,10 @@ class StudyModel(Model):
     repeats: Literal["first", "all"] = Field(
         "first", description="whether a user's later reports in a window count too"
     )
+    most_reports: Later[int] = Field(
+        None, ge=1, le=1_000_000,
+        description=f"with repeats: all, how many of a user count per service and window ({MOST_REPORTS:,})",
+    )  # fmt: skip
     intervals: Annotated[IntervalsModel | None, BeforeValidator(_false_for_none)] = Field(
         IntervalsModel(level=0.95, simultaneous=False),
         description="confidence intervals of every estimate; false for none",

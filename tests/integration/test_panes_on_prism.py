@@ -23,7 +23,7 @@ def on_prism(prism: str) -> Callable[[], beam.Pipeline]:
 
 
 #: By hand all studies (test_panes) and scenarios (test_panes_in_time); here one of each kind of key.
-ON_PRISM = ("a vector", "sliding windows", "joined windows of categories")
+ON_PRISM = ("a vector", "sliding windows", "joined windows of categories", "two repeats count")
 #: Those in which the engine's watermark and timers decide.
 TIMED = (
     *("late, within what is allowed", "too late", "a late report takes the place of one that stood"),

@@ -26,6 +26,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
+from ldpbeam.transforms.joining.kept import at_most, users_alike
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name
@@ -187,7 +188,8 @@ def _rows_of_users(
     study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], size: int | None
 ) -> Iterable[UserReports]:
     if study.duplicates == "drop" and size is None:
-        batches, _ = without_duplicate_ids(attribute, batches)
+        few = at_most(batches, users_alike(study), attribute)
+        batches, _ = without_duplicate_ids(attribute, few)
     if study.group_users:
         return join(attribute, batches, size=size)[0]
     return [users for batch in batches for users in without_join(batch, attribute)]

@@ -39,9 +39,6 @@ from ldpbeam.windows import Bounds
 
 #: The state of a shard and window is looked through when it has this many reports, and twice as many.
 HELD_REPORTS = 2**18
-#: The keys of each run in this process whose state was made smaller: an engine has several copies of a DoFn,
-#: and a timer may fire in another one.
-_smaller: set[tuple[str, PieceKey]] = set()
 
 
 class FoldStream(beam.PTransform):
@@ -94,19 +91,16 @@ class _Progress(NamedTuple):
 
     Attributes:
         waiting: how many reports arrived since it last emitted; without early panes, 1 or more if any did.
-        used: ``used`` of the last :class:`Folded` that was emitted.
-        duplicates: ``duplicates`` of the same.
-        in_window: ``in_window`` of the same.
         closed: 1 once all further reports are late.
-        left_out: how many reports counted in this window left the state, since the fold never keeps them.
+        used: ``used`` of the last :class:`Folded` that was emitted; its other counts follow in their order.
     """
 
     waiting: int = 0
+    closed: int = 0
     used: int = 0
     duplicates: int = 0
     in_window: int = 0
-    closed: int = 0
-    left_out: int = 0
+    beyond_most: int = 0
 
 
 class FoldWindow(beam.DoFn):
@@ -169,9 +163,8 @@ class FoldWindow(beam.DoFn):
         size, looked = self.held.get(key, (0, 0))
         self.held[key] = size + batch.num_rows, looked
         if size + batch.num_rows >= max(HELD_REPORTS, 2 * looked):
-            now = self._without_repeats(key, now, reports)
-            progress.write(now)
-        elif self.early is not None or not before.waiting:
+            yield from self._without_repeats(key, window, reports)
+        if self.early is not None or not before.waiting:
             progress.write(now)
         if self.early is not None and now.waiting >= self.early:
             yield from self._emit(key, now, reports, emitted, progress)
@@ -191,7 +184,7 @@ class FoldWindow(beam.DoFn):
         end = window[1]
         timer_fired(self.stop, key.attribute, window, key.shard)
         if self.stop is not None and self.stop.is_before(time):
-            nothing = self.early is None and time == timestamp(end) and (self.stop.run, key) not in _smaller
+            nothing = self.early is None and time == timestamp(end)
             before = self.first if nothing else self._before(progress)
             yield from self._emit(key, before, reports, emitted)
             return
@@ -206,8 +199,6 @@ class FoldWindow(beam.DoFn):
             return
         reports.clear()
         self.held.pop(key, None)
-        if self.stop is not None:
-            _smaller.discard((self.stop.run, key))
         emitted.clear()
         progress.write(_Progress(closed=1))
         due.set(forgotten)
@@ -231,39 +222,27 @@ class FoldWindow(beam.DoFn):
             return
         statistics = (before.in_window and emitted.read()) or GroupStatistics()
         for window, folded in self.fold.fold(key, list(reports.read())):
-            yield from outputs(
-                self.fold.study,
-                window,
-                Folded(
-                    gains(self.fold.study, folded.statistics, statistics),
-                    folded.used - before.used,
-                    folded.duplicates + before.left_out - before.duplicates,
-                    folded.in_window - before.in_window,
-                ),
-                traced=self.traced,
-            )
+            gained = gains(self.fold.study, folded.statistics, statistics)
+            apart = (now - then for now, then in zip(folded[1:], before[2:], strict=True))
+            yield from outputs(self.fold.study, window, Folded(gained, *apart), traced=self.traced)
             if progress is not None:
                 emitted.write(folded.statistics)
-                duplicates = folded.duplicates + before.left_out
-                progress.write(
-                    _Progress(0, folded.used, duplicates, folded.in_window, left_out=before.left_out)
-                )
+                progress.write(_Progress(0, 0, *folded[1:]))
 
-    def _without_repeats(self, key: PieceKey, now: _Progress, reports: Any) -> _Progress:
-        """Make the state smaller, if many of its reports can never be kept."""
+    def _without_repeats(self, key: PieceKey, window: Bounds, reports: Any) -> Iterator[Any]:
+        """Make the state smaller, if many of its reports can never be kept, and count these."""
         held = list(concatenated(reports.read()))
         few = [can_be_kept(batch, self.fold.alike) for batch in held]
         size = sum(batch.num_rows for batch in few)
         self.held[key] = size, size
         if all(one is other for one, other in zip(few, held, strict=True)):
-            return now
+            return
         reports.clear()
         for batch in few:
             reports.add(batch)
-        if self.stop is not None:
-            _smaller.add((self.stop.run, key))
-        before, after = (counted(self.windows, batches, self._window(key)) for batches in (held, few))
-        return now._replace(left_out=now.left_out + before - after)
+        before, after = (counted(self.windows, batches, window) for batches in (held, few))
+        for name, left_out in self.fold.alike.counts(before - after):
+            yield count(name, left_out, of_window(window) if self.traced else "")
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:
         origin = of_window(window) if self.traced else ""
