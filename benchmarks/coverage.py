@@ -180,7 +180,7 @@ def truths(cell: Cell, people: Any) -> dict[str, Floats]:
     if isinstance(people, KeyValuePairs):
         have = np.bincount(people.keys, minlength=KEYS)
         means = np.bincount(people.keys, people.values, KEYS) / np.maximum(have, 1)
-        return {"frequencies": have / people.people, "key_means": np.where(have > 0, means, np.nan)}
+        return {"frequencies": have / len(people), "key_means": np.where(have > 0, means, np.nan)}
     if isinstance(cell.domain, Categories):
         return {"distribution": np.bincount(people, minlength=CATEGORIES) / len(people)}
     return {

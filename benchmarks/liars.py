@@ -270,7 +270,7 @@ def _honest(target: Target, columns: int) -> Floats:
     padding = getattr(target.mechanism, "padding", 1)
     sampled = isinstance(target.mechanism, PrivKV)
     longest = np.full(len(people.keys), KEYS) if sampled else np.maximum(np.repeat(lengths, lengths), padding)
-    drawn = 1.0 / (longest * people.people)
+    drawn = 1.0 / (longest * len(people))
     values = (columns - 1) // KEYS
     if values > 3:
         bucket = np.minimum((people.values * values).astype(np.int64), values - 1)

@@ -214,12 +214,11 @@ class KeyValuePairs:
     keys: Integers
     values: Floats
 
-    @property
-    def people(self) -> int:
+    def __len__(self) -> int:
         """The number of people, including those without a pair."""
         return len(self.starts) - 1
 
-    def chosen(self, people: Integers) -> KeyValuePairs:
+    def __getitem__(self, people: Integers) -> KeyValuePairs:
         """The pairs of some people, given by their indexes, in the order of the indexes."""
         lengths = np.diff(self.starts)[people]
         starts = np.concatenate(([0], np.cumsum(lengths)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 #: The milliseconds of each unit of a duration.
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -25,7 +26,7 @@ def rfc3339(time: int) -> str:
     return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
-def window_fields(window: tuple[int, int] | None) -> dict[str, str | None]:
+def window_fields(window: tuple[int, int] | None) -> dict[str, Any]:
     """A window in epoch milliseconds as the fields ``window_start`` and ``window_end``, in RFC 3339."""
     start, end = (None, None) if window is None else map(rfc3339, window)
     return {"window_start": start, "window_end": end}

@@ -95,19 +95,19 @@ def in_rounds(epsilon: float) -> Attribute:
 
 def rounds_collected(attribute: Attribute, people: KeyValuePairs, rng: np.random.Generator) -> Statistic:
     """Everybody's report to every service; a round of PrivKVM knows the means of the one before."""
-    rows = np.arange(people.people)
+    rows = np.arange(len(people))
     answers: list[Answers] = []
     for index, version in enumerate(attribute.versions):
         mechanism = version.mechanism
         if isinstance(mechanism, PrivKVM) and mechanism.round > 1:
-            so_far = tally(attribute, people.people, answers)
+            so_far = tally(attribute, len(people), answers)
             means = estimate("privkvm", attribute, so_far, [ROUNDS[mechanism.round - 2]]).key_means
             assert means is not None
             reports = mechanism.perturb_with(people, RANGE.to_unit(means), rng)
         else:
             reports = mechanism.perturb(people, rng)
         answers.append(Answers(index, rows, reports))
-    return tally(attribute, people.people, answers)
+    return tally(attribute, len(people), answers)
 
 
 def truth_of(people: KeyValuePairs, keys: int) -> tuple[Floats, Floats]:
@@ -115,7 +115,7 @@ def truth_of(people: KeyValuePairs, keys: int) -> tuple[Floats, Floats]:
     counts = np.bincount(people.keys, minlength=keys)
     sums = np.bincount(people.keys, RANGE.from_unit(people.values), minlength=keys)
     means = np.divide(sums, counts, out=np.full(keys, np.nan), where=counts > 0)
-    return counts / people.people, means
+    return counts / len(people), means
 
 
 def squared(answer: Estimate | None, truth: tuple[Floats, Floats]) -> tuple[float, float]:

@@ -25,7 +25,7 @@ def collected(
     attribute: Attribute, values: NDArray[Any] | KeyValuePairs, rng: np.random.Generator
 ) -> Statistic:
     """The statistic of one report of everybody to every service."""
-    people = values.people if isinstance(values, KeyValuePairs) else len(values)
+    people = len(values)
     answers = [
         Answers(index, np.arange(people), version.mechanism.perturb(values, rng))
         for index, version in enumerate(attribute.versions)

@@ -42,14 +42,14 @@ class Verdict(KeyValueMechanism):
 
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
         """One report per person, shape (people,)."""
-        keys = np.floor(uniforms.random(values.people) * self.size).astype(np.int64)
-        owner = np.repeat(np.arange(values.people), np.diff(values.starts))
+        keys = np.floor(uniforms.random(len(values)) * self.size).astype(np.int64)
+        owner = np.repeat(np.arange(len(values)), np.diff(values.starts))
         good = uniforms.random(len(owner)) < values.values
         drawn = keys[owner] == values.keys
-        verdict = np.full(values.people, NOTHING)
+        verdict = np.full(len(values), NOTHING)
         verdict[owner[drawn]] = np.where(good, GOOD, BAD)[drawn]
-        kept = uniforms.random(values.people) < self.probabilities[0]
-        shift = 1 + np.floor(uniforms.random(values.people) * 2).astype(np.int64)
+        kept = uniforms.random(len(values)) < self.probabilities[0]
+        shift = 1 + np.floor(uniforms.random(len(values)) * 2).astype(np.int64)
         return (3 * keys + np.where(kept, verdict, (verdict + shift) % 3)).astype(np.uint32)
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.answers.readers import of_window, worst
-from ldpbeam.schemas.outputs.records import CentralGuarantee, LedgerEntry, Spent
+from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, Spent
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import window_fields
@@ -23,7 +23,7 @@ def entries_of(study: Study, snapshots: Iterable[Snapshot]) -> list[LedgerEntry]
     than it says. Users over the study's ``epsilon_cap`` are counted. What readers of the estimates learn is
     stated for the users for whom it is most.
     """
-    claims: dict[tuple[Any, ...], list[CentralGuarantee | None]] = {}
+    claims: dict[tuple[Any, ...], list[Guarantee | None]] = {}
     spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
     for snapshot in snapshots:
         # Joined windows have the reports of other snapshots.

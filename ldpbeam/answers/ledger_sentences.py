@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ldpbeam.schemas.outputs.records import CentralGuarantee, PeriodEntry
+from ldpbeam.schemas.outputs.records import Guarantee, PeriodEntry
 
 #: On what every claim depends.
 LIMITS = "That is so if all users are honest, and the estimates of a window are published once."
 
 
-def sentence(claim: CentralGuarantee | None, what: str) -> str:
+def sentence(claim: Guarantee | None, what: str) -> str:
     """What is claimed of the estimates of something, and what is not."""
     if claim is None:
         return f"Readers of the estimates {what}: nothing beyond the epsilon of the reports is claimed."

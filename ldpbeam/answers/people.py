@@ -20,7 +20,7 @@ from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.json_lines import other_text
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.reports.columns import Columns, decoded
+from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.words import counted
 
 #: More people than this are not simulated in one process.
@@ -76,7 +76,7 @@ class People:
     @property
     def count(self) -> int:
         """The number of people."""
-        return self.values.people if isinstance(self.values, KeyValuePairs) else len(self.values)
+        return len(self.values)
 
     @property
     def numbers(self) -> int:
@@ -325,9 +325,7 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
     if text.null_count:
         raise UserError(f"{path}: column {name!r} is empty in {counted(text.null_count, 'row')}")
     digits = pc.all(pc.match_substring_regex(text, r"^\d{1,18}$")).as_py()
-    rows = pa.array(np.zeros(len(text), dtype=np.int64))
-    source = pc.cast(text, pa.int64()) if digits else text
-    times = decoded({"event_time": source}, Columns(), {}, rows, rows).column("event_time")
+    times = cast_column("event_time", pc.cast(text, pa.int64()) if digits else text)
     if times.null_count:
         first = text.filter(times.is_null())[0].as_py()
         raise UserError(f"{path}: column {name!r} has times such as {first!r}; write 2026-11-20T10:00:00Z")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ldpbeam.answers import readers
 from ldpbeam.over_time.received import UserReports
 from ldpbeam.over_time.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
-from ldpbeam.schemas.outputs.records import CentralGuarantee, LedgerEntry, PeriodEntry, SpentAtMost
+from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, PeriodEntry, SpentAtMost
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, milliseconds, rfc3339
 
@@ -64,13 +64,11 @@ def _by_period(
     return published
 
 
-def _entry(
-    ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: CentralGuarantee | None
-) -> PeriodEntry:
+def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Guarantee | None) -> PeriodEntry:
     reports = float(spent.changes_included.epsilons[-1])
     if claim and reports < claim.epsilon:
         # Readers learn no more than the reports of the user who spent most reveal.
-        claim = CentralGuarantee(reports, spent.delta)
+        claim = Guarantee(reports, spent.delta)
     return PeriodEntry(
         period_start=rfc3339(start),
         period_end=rfc3339(start + ledger.period),

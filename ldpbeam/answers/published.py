@@ -38,7 +38,7 @@ class Size(NamedTuple):
 Smallest = Mapping[str, Size]
 
 
-class SnapshotsToEstimate(NamedTuple):
+class ToEstimate(NamedTuple):
     """The snapshots of a window or pane that are estimated, and counts of the others, by name."""
 
     snapshots: list[Snapshot]
@@ -69,7 +69,7 @@ def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Siz
 
 def chosen(
     study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ended: bool = False
-) -> SnapshotsToEstimate:
+) -> ToEstimate:
     """Choose what is estimated of the snapshots of one attribute in one window, or in one pane of it.
 
     An early or late pane counts nothing, so that a stream counts a window once; nor does a window whose users
@@ -95,7 +95,7 @@ def chosen(
         counts[REPORTS_NOT_ESTIMATED] = size.reports - sum(each.statistic.reports for each in estimated)
         counts[WINDOWS_BEYOND] = int(beyond and bool(enough))
         counts[SINGLE_REPORTS] = int(first.window is not None and size.reports == 1)
-    return SnapshotsToEstimate(estimated, counts)
+    return ToEstimate(estimated, counts)
 
 
 def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ldpbeam.answers.ledger_sentences import LIMITS, sentence
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.over_time.amplification import amplified_epsilon, composed, default_delta, together
 from ldpbeam.over_time.spent import costs_of, services_of
-from ldpbeam.schemas.outputs.records import CentralGuarantee, LedgerEntry
+from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, milliseconds
 
@@ -37,7 +37,7 @@ def _publications(study: Study) -> int:
     return windows_of(study) * len(study.attributes) * groups_of_user(study)
 
 
-def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> CentralGuarantee | None:
+def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Guarantee | None:
     """What is claimed of users who send one report by each of some mechanisms in a window, and no other.
 
     With a ledger over periods, delta is the share of a window, an attribute and a group in that of a period.
@@ -56,18 +56,18 @@ def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Cent
     delta = default_delta(fewer + digit)
     if study.ledger:
         delta /= 2 * _publications(study)
-    return CentralGuarantee(_amplified(delta, epsilon, variation, fewer), delta)
+    return Guarantee(_amplified(delta, epsilon, variation, fewer), delta)
 
 
-def worst(claims: Iterable[CentralGuarantee | None]) -> CentralGuarantee | None:
+def worst(claims: Iterable[Guarantee | None]) -> Guarantee | None:
     """The weakest of several claims, which holds for all users; None if one is missing."""
     each = list(claims)
     if not each or None in each:
         return None
-    return CentralGuarantee(max(one.epsilon for one in each if one), max(one.delta for one in each if one))
+    return Guarantee(max(one.epsilon for one in each if one), max(one.delta for one in each if one))
 
 
-def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -> CentralGuarantee | None:
+def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -> Guarantee | None:
     """What is claimed of all windows in a period of the ledger, which several runs may have published.
 
     Args:
@@ -76,9 +76,9 @@ def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -
         start: the start of the period, in milliseconds.
     """
     assert study.ledger is not None
-    windows: list[tuple[str, int, CentralGuarantee | None]] = []
+    windows: list[tuple[str, int, Guarantee | None]] = []
     for entries in runs:
-        groups: dict[tuple[str, int], list[CentralGuarantee | None]] = defaultdict(list)
+        groups: dict[tuple[str, int], list[Guarantee | None]] = defaultdict(list)
         for entry in entries:
             time = start if entry.window_start is None else milliseconds(entry.window_start)
             if 0 <= time - start < study.ledger.period:
@@ -87,7 +87,7 @@ def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -
     return _together(study, windows)
 
 
-def of_plan(study: Study, claims: Mapping[str, CentralGuarantee | None]) -> CentralGuarantee | None:
+def of_plan(study: Study, claims: Mapping[str, Guarantee | None]) -> Guarantee | None:
     """What is claimed of a period of which every window is published, with the same claim of an attribute."""
     if study.ledger is None:
         return None
@@ -96,18 +96,16 @@ def of_plan(study: Study, claims: Mapping[str, CentralGuarantee | None]) -> Cent
     return _together(study, [(name, time, claim) for name, claim in claims.items() for time in times])
 
 
-def _together(
-    study: Study, windows: Sequence[tuple[str, int, CentralGuarantee | None]]
-) -> CentralGuarantee | None:
+def _together(study: Study, windows: Sequence[tuple[str, int, Guarantee | None]]) -> Guarantee | None:
     """What is claimed of (attribute, start, claim) of several windows."""
     again = study.windows is not None and study.windows.slides and len(windows) > 1
     if again or study.windows_joined > 1:
         # Reports are published in several windows.
         return None
-    parts: list[CentralGuarantee] = []
+    parts: list[Guarantee] = []
     remembered = 0.0
     for name in study.attributes:
-        by_time: dict[int, list[CentralGuarantee]] = defaultdict(list)
+        by_time: dict[int, list[Guarantee]] = defaultdict(list)
         for attribute, time, claim in windows:
             if attribute == name:
                 if claim is None:
@@ -125,7 +123,7 @@ def _together(
         return None
     slack = max((part.delta for part in parts), default=0.0) * _publications(study)
     epsilon, delta = composed([(part.epsilon, part.delta) for part in parts], slack) if parts else (0.0, 0.0)
-    return CentralGuarantee(epsilon + remembered, delta)
+    return Guarantee(epsilon + remembered, delta)
 
 
 def _instant(study: Study, name: str) -> float:
@@ -138,7 +136,7 @@ def _instant(study: Study, name: str) -> float:
     return sum(most.values())
 
 
-def everybody(study: Study, name: str, users: int) -> CentralGuarantee | None:
+def everybody(study: Study, name: str, users: int) -> Guarantee | None:
     """What is claimed of a window in which every user reports to every service of an attribute.
 
     Args:
@@ -158,7 +156,7 @@ def everybody(study: Study, name: str, users: int) -> CentralGuarantee | None:
     return of_window(study, mechanisms, users)
 
 
-def plan_sentences(study: Study, claims: Mapping[str, CentralGuarantee | None]) -> Iterator[str]:
+def plan_sentences(study: Study, claims: Mapping[str, Guarantee | None]) -> Iterator[str]:
     """What is claimed of each attribute of a study before any report is collected, and of a period."""
     for name, claim in claims.items():
         yield sentence(claim, f"of {name!r}" + (" in a window" if study.windows else ""))

@@ -64,7 +64,7 @@ def truth_of(
     attribute = study.attribute(name)
     if isinstance(people.values, KeyValuePairs):
         assert isinstance(attribute.domain, KeyValues)
-        return _of_keys(attribute.domain, people.values.chosen(np.flatnonzero(chosen)))
+        return _of_keys(attribute.domain, people.values[np.flatnonzero(chosen)])
     values = people.values[chosen]
     if values.ndim == 2:
         vector = study.attribute(attribute_of(name)).domain
@@ -83,7 +83,7 @@ def _of_keys(domain: KeyValues, pairs: KeyValuePairs) -> Truth:
     means[owned] = domain.values.from_unit(
         np.bincount(pairs.keys, pairs.values, domain.size)[owned] / owners[owned]
     )
-    return Truth(pairs.people, pairs, None, owners / pairs.people, means)
+    return Truth(len(pairs), pairs, None, owners / len(pairs), means)
 
 
 def errors_of(

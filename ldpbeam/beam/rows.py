@@ -12,12 +12,13 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.schemas.outputs import tables
+from ldpbeam.schemas.outputs.estimates import OF_SNAPSHOTS
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.schemas.outputs.snapshots import Snapshot, decode_statistic, encode_statistic
 from ldpbeam.statistics import Statistic
 from ldpbeam.study import Study
-from ldpbeam.times import rfc3339
+from ldpbeam.times import rfc3339, window_fields
 
 # Beam's schemas know Optional and no X | None. Annotations are not postponed here: Beam would find text.
 # ruff: noqa: UP045
@@ -133,22 +134,14 @@ def _values(column: pa.ChunkedArray, annotation: Any) -> list[Any]:
 
 def statistic_row(study: Study, snapshot: Snapshot) -> StatisticRow:
     """The row of a snapshot."""
-    start, end = map(rfc3339, snapshot.window) if snapshot.window else (None, None)
     return StatisticRow(
-        study.name,
-        study.fingerprint,
-        snapshot.attribute,
-        start,
-        end,
-        snapshot.group,
-        snapshot.other_groups,
-        snapshot.pane_index,
-        snapshot.pane_timing,
-        snapshot.complete,
-        snapshot.joined,
-        snapshot.statistic.reports,
-        snapshot.statistic.users,
-        encode_statistic(snapshot.statistic),
+        study=study.name,
+        study_fingerprint=study.fingerprint,
+        **window_fields(snapshot.window),
+        **{field: getattr(snapshot, field) for field in OF_SNAPSHOTS},
+        reports=snapshot.statistic.reports,
+        users=snapshot.statistic.users,
+        statistic=encode_statistic(snapshot.statistic),
     )
 
 

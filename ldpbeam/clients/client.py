@@ -167,7 +167,7 @@ class Client:
                 or the study needs event times and there are none.
         """
         scaled = scaled_values(self.attribute, values, self.clip)
-        people = scaled.people if isinstance(scaled, KeyValuePairs) else len(scaled)
+        people = len(scaled)
         times = None if event_times is None else event_times_of(event_times, people)
         if times is None and self.study.needs_time:
             raise ValueError("the study looks at event times: give when the values were observed")
@@ -235,10 +235,9 @@ class Client:
             The reports of each payload type that the service has, without those of times of no version.
         """
         by_type: dict[np.dtype[Any], list[tuple[int, NDArray[np.int64], NDArray[Any]]]] = {}
-        people = scaled.people if isinstance(scaled, KeyValuePairs) else len(scaled)
-        for index, rows in self._rows(people, times):
+        for index, rows in self._rows(len(scaled), times):
             version = self._versions[index]
-            values = scaled.chosen(rows) if isinstance(scaled, KeyValuePairs) else scaled[rows]
+            values = scaled[rows]
             if version.lifetime is None:
                 payloads = version.mechanism.perturb_with(values, self._means, self._uniforms)
             else:
@@ -290,12 +289,11 @@ class Client:
             return
         assert times is not None
         others = np.flatnonzero(~in_turn(panel, self.attribute.name, users, times))
-        if not len(others):
-            return
-        raise ValueError(
-            f"event time {others[0]} is not in this user's turn (the study has a panel): ask in_turn before "
-            "you report"
-        )
+        if len(others):
+            raise ValueError(
+                f"event time {others[0]} is not in this user's turn (the study has a panel): ask in_turn "
+                "before you report"
+            )
 
     def _checked_key(self, device_key: bytes | None) -> bytes | None:
         """The device key; None if no version that the client reports to needs one."""

@@ -190,7 +190,6 @@ def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
     name = unknown[0].partition("=")[0]
     if not name.startswith("-"):
         raise UserError(f"unexpected argument {name!r}")
-    renamed = _RENAMED.get(name)
-    near = renamed if renamed in known else nearest(name, known)
+    near = _RENAMED[name] if _RENAMED.get(name) in known else nearest(name, known)
     hint = "" if near is None else f"; did you mean {near}?"
     raise UserError(f"unknown option {name}{hint}")

@@ -34,15 +34,15 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
         None if no service's reports say anything about squares, or if their buckets are too coarse.
     """
     x, resolution = bucket_midpoints(len(shares)), question.attribute.buckets
-    services, precisions = [], []
+    parts, precisions = [], []
     for index in question.versions:
         of_sums = channel_mean(question, index)
         cells, squares = _values_of_cells(question, index, of_sums)
         channel = of_sums.mechanism.channel(len(shares), resolution)
-        services.append((cells, squares, channel, question.noise_factor(index), of_sums))
+        parts.append((cells, squares, channel, question.noise_factor(index), of_sums))
         first = 1.0 / float(shares @ noise_at(of_sums.mechanism, resolution, x))
         precisions.append((first, 1.0 / _noise(squares, channel, shares) if squares.any() else 0.0))
-    sums = [of_sums for *_, of_sums in services]
+    sums = [of_sums for *_, of_sums in parts]
     sizes = np.array([of_sums.reports for of_sums in sums], dtype=np.float64)
     weights = np.array(precisions) * sizes[:, None]
     if weights[:, 1].sum() <= 0.0:
@@ -50,16 +50,14 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     of_mean, of_square = (weights / weights.sum(axis=0)).T
     mean = float(of_mean @ [of_sums.first for of_sums in sums])
     variance = 0.0
-    for (cells, squares, channel, factor, _), a, b, n in zip(
-        services, of_square, of_mean, sizes, strict=True
-    ):
+    for (cells, squares, channel, factor, _), a, b, n in zip(parts, of_square, of_mean, sizes, strict=True):
         variance += factor * _noise(a * squares - 2.0 * mean * b * cells, channel, shares) / n
     unequal = question.unevenness(dict(zip(question.versions, of_square / sizes, strict=True)))
     of_people = float(shares @ (x - mean) ** 4 - (shares @ (x - mean) ** 2) ** 2)
     variance += question.repeats * float(unequal) * of_people
     joined = question.statistic.joined
     if isinstance(joined, JoinedCells):
-        ((cells, squares, channel, *_),) = services
+        ((cells, squares, channel, *_),) = parts
         numbers = squares - 2.0 * mean * cells
         variance = variance_of(joined, numbers, _noise(numbers, channel, shares))
     estimated = float(of_square @ [of_sums.square or 0.0 for of_sums in sums]) - mean**2

@@ -80,7 +80,7 @@ def difference(
     by_attribute: dict[str, list[pa.RecordBatch]] = {}
     for batch in usable(study, decoded_batches(reports, wanted), span, tally):
         times = batch.column("event_time").to_numpy()
-        chosen = batch.filter(pa.array(_inside(times, both[0]) | _inside(times, both[1])))
+        chosen = batch.filter(pa.array(~(Span(*both[0]).outside(times) & Span(*both[1]).outside(times))))
         by_attribute.setdefault(attribute_name(batch), []).append(chosen)
     about = [FOR_THE_POPULATION]
     compared: list[_Compared] = []
@@ -89,11 +89,7 @@ def difference(
             if name not in by_attribute:
                 continue
             compared += _of_attribute(study, compiled, by_attribute[name], *both)
-            left_out = [
-                version.label
-                for version in compiled.versions
-                if not _is_compared(compiled, version.mechanism)
-            ]
+            left_out = [of.label for of in compiled.versions if not _is_compared(compiled, of.mechanism)]
             if left_out:
                 about.append(f"{name}: reports of {', '.join(left_out)} are not compared")
     if not compared:
@@ -169,16 +165,8 @@ def _window(start: int, size: int, period: int) -> Bounds:
     return start, start + size
 
 
-def _inside(times: NDArray[np.int64], window: Bounds) -> NDArray[np.bool_]:
-    return np.asarray((window[0] <= times) & (times < window[1]))
-
-
 def _level(study: Study) -> float:
-    wanted = [
-        estimate.intervals
-        for attribute in study.attributes.values()
-        for estimate in attribute.estimates.values()
-    ]
+    wanted = [one.intervals for each in study.attributes.values() for one in each.estimates.values()]
     return next((intervals.level for intervals in wanted if intervals is not None), WITHOUT_INTERVALS)
 
 
@@ -194,16 +182,15 @@ def _of_attribute(
     """What the reports of both windows tell, by group and service, each user's first report in a window."""
     reports = gathered(attribute, batches)
     users, known = codes_of(reports.users)
-    later = _inside(reports.times, second)
+    later = ~Span(*second).outside(reports.times)
     assert study.windows is not None
     # Windows that slide are compared where they do not overlap, so the time since their starts tells them.
     since = reports.times - np.where(later, second[0], first[0])
     of_window = 2 * (since // study.windows.size) + later
     rows_kept = kept(reports, per_service(attribute, reports, pairs_of(users, of_window)))
     groups, names = codes_of(reports.groups)
-    groups, names = at_most_groups(
-        groups, rows_kept, names, study.groups.at_most if study.groups else len(names)
-    )
+    most = study.groups.at_most if study.groups else len(names)
+    groups, names = at_most_groups(groups, rows_kept, names, most)
     for code, name in enumerate(names.to_pylist()):
         merged = groups_merged(name) > 0
         for index, version in enumerate(attribute.versions):

@@ -83,19 +83,12 @@ class Resampled:
 
     def __init__(self, people: People, study: Study, attribute: str) -> None:
         self.values = values = scaled(study.attribute(attribute).domain, people.values)
-        hashed = hashlib.sha256()
-        if isinstance(values, KeyValuePairs):
-            for array in (values.starts, values.keys, values.values):
-                hashed.update(array.tobytes())
-        else:
-            hashed.update(values.tobytes())
-        self.sha256 = hashed.hexdigest()
+        arrays: Any = vars(values).values() if isinstance(values, KeyValuePairs) else (values,)
+        self.sha256 = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
 
     def __call__(self, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
         """The values of this many people, on the mechanisms' scale."""
-        if isinstance(self.values, KeyValuePairs):
-            return self.values.chosen(rng.integers(0, self.values.people, people))
-        return np.asarray(self.values[rng.integers(0, len(self.values), people)])
+        return self.values[rng.integers(0, len(self.values), people)]
 
 
 def with_epsilon(text: str, attribute: str, epsilon: float) -> str:

@@ -14,7 +14,7 @@ from ldpbeam.planning.influence import influence
 from ldpbeam.planning.options import MOST_SIMULATED
 from ldpbeam.planning.precision import precision
 from ldpbeam.planning.trial import of_population, trial
-from ldpbeam.schemas.outputs.records import CentralGuarantee
+from ldpbeam.schemas.outputs.records import Guarantee
 from ldpbeam.study import Study, attribute_of
 
 #: The search for a number of people starts here, and goes on in steps of this factor.
@@ -71,8 +71,8 @@ class Planned:
     users_for_error: int | None
     source: str
     one_percent_fake: float | None = None
-    readers: CentralGuarantee | None = None
-    readers_of_period: CentralGuarantee | None = None
+    readers: Guarantee | None = None
+    readers_of_period: Guarantee | None = None
 
 
 def computed(study: Study, wanted: set[str], users: int, error: float | None) -> Iterator[Planned]:

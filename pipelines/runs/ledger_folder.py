@@ -13,13 +13,14 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError, naming
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, RUNS, Output, files_in
-from ldpbeam.over_time.received import Received, distinct
+from ldpbeam.over_time.received import Received, Rows, distinct
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.schemas.outputs.ledger_format import (
     MOST_BITS,
@@ -37,6 +38,7 @@ from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: At most about this many rows are in memory.
 ROWS_AT_ONCE = 2**22
+_R = TypeVar("_R", bound=Rows)
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,28 @@ def files_of(folders: Sequence[str]) -> list[ReceivedFile]:
                 for pattern in (f"{LEDGER_FOLDER}/received-*.arrow", f"{RUNS}/*/{LEDGER_FOLDER}/*.arrow")
                 for entry in files_in(folder, pattern)
             ]
-        received_files += [_file(folder, entry.path) for entry in entries]
+        received_files += [opened(folder, entry.path, Received) for entry in entries]
     return received_files
 
 
-def _file(folder: str, path: str) -> ReceivedFile:
+def opened(folder: str, path: str, kind: type[Rows]) -> ReceivedFile:
+    """A file of a ledger, of which the header alone is read.
+
+    Raises:
+        UserError: if it is damaged.
+    """
     with naming(path), open_raw(path) as stream:
-        return ReceivedFile(folder, path, read_about(stream, path, Received))
+        return ReceivedFile(folder, path, read_about(stream, path, kind))
+
+
+def rows_in(file: ReceivedFile, kind: type[_R], bits: int, batch: int) -> _R:
+    """The rows of the users whose hash begins with the ``bits`` bits of ``batch``.
+
+    Raises:
+        UserError: if the file is damaged.
+    """
+    with naming(file.path), open_raw(file.path) as stream:
+        return read_rows(stream, file.path, kind, bits, batch)
 
 
 def bits_at_once(files: Sequence[ReceivedFile]) -> int:
@@ -144,11 +161,10 @@ def users_in_turn(files: Sequence[ReceivedFile], bits: int | None = None) -> Ite
     bits = bits_at_once(files) if bits is None else bits
     replaced = [_replaced(file, files) for file in files]
     for batch in range(1 << bits):
-        parts = []
-        for file, spans in zip(files, replaced, strict=True):
-            with naming(file.path), open_raw(file.path) as stream:
-                part = read_rows(stream, file.path, Received, bits, batch)
-            parts.append(_without(part, file.about.span, spans))
+        parts = [
+            _without(rows_in(file, Received, bits, batch), file.about.span, spans)
+            for file, spans in zip(files, replaced, strict=True)
+        ]
         yield distinct(Received.concatenated(parts))
 
 
@@ -195,7 +211,8 @@ def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile]
     Returns:
         The files of the folder when that of the run is in place.
     """
-    span, parts = kept.about.span, _parts(output, kept)
+    span = kept.about.span
+    parts = [opened(output.output, entry.path, Received) for entry in files_in(kept.folder, "*.arrow")]
     written = max(max((file.about.written for file in before), default=0) + 1, time.time_ns() // 1_000_000)
     windows = tuple(sorted({window for part in parts for window in part.about.windows}))
     about = replace(kept.about, written=written, windows=windows)
@@ -234,10 +251,6 @@ def bring_streams_together(output: Output) -> None:
                 path = str(FileSystems.join(folder, f"{uuid.uuid4().hex}.arrow"))
                 _write_together(some, some[0].about, path)
                 delete([file.path for file in some])
-
-
-def _parts(output: Output, kept: Keeping) -> list[ReceivedFile]:
-    return [_file(output.output, entry.path) for entry in files_in(kept.folder, "*.arrow")]
 
 
 def _write_together(

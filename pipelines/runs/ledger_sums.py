@@ -11,13 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ldpbeam.errors import naming
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output, files_in
 from ldpbeam.over_time.received import UserReports, counted, negative, summed
-from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bits_at_once, shares_windows, users_in_turn
-from ldpbeam.schemas.outputs.ledger_format import About, bits_for, read_about, read_rows, write_rows
+from ldpbeam.pipelines.runs.ledger_folder import (
+    ReceivedFile,
+    bits_at_once,
+    opened,
+    rows_in,
+    shares_windows,
+    users_in_turn,
+)
+from ldpbeam.schemas.outputs.ledger_format import About, bits_for, write_rows
 from ldpbeam.study import Study
-from ldpbeam.transforms.storage import make_folder, open_raw, replacing
+from ldpbeam.transforms.storage import make_folder, replacing
 
 #: The hash of a user does not compress, so a file of sums has at most one row for this many bytes.
 ROW_BYTES = 16
@@ -91,19 +97,16 @@ def read_sums(sums: ReceivedFile, bits: int | None = None) -> Iterator[UserRepor
     """
     bits = bits_at_once([sums]) if bits is None else bits
     for batch in range(1 << bits):
-        with naming(sums.path), open_raw(sums.path) as stream:
-            part = read_rows(stream, sums.path, UserReports, bits, batch)
-        yield part
+        yield rows_in(sums, UserReports, bits, batch)
 
 
 def _sums(folder: str, files: Sequence[ReceivedFile]) -> ReceivedFile | None:
     """The sums in a folder, if they are those of these files."""
     for entry in files_in(folder, f"{LEDGER_FOLDER}/{LEDGER_SUMS}"):
-        with naming(entry.path), open_raw(entry.path) as stream:
-            about: About = read_about(stream, entry.path, UserReports)
-        if about.files == _names(files):
-            rows = min(about.rows, entry.size_in_bytes // ROW_BYTES)
-            return ReceivedFile(folder, entry.path, replace(about, rows=rows))
+        sums = opened(folder, entry.path, UserReports)
+        if sums.about.files == _names(files):
+            rows = min(sums.about.rows, entry.size_in_bytes // ROW_BYTES)
+            return replace(sums, about=replace(sums.about, rows=rows))
     return None
 
 

@@ -15,7 +15,6 @@ from ldpbeam.answers.people import People
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.client import Client, random_ids, versions_of_clients
 from ldpbeam.clients.values import scaled
-from ldpbeam.domains import KeyValuePairs
 from ldpbeam.errors import UserError
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
 from ldpbeam.over_time.memoised.memos import fields_of
@@ -105,7 +104,7 @@ def simulate(
     if study.panel is not None:
         turn = np.flatnonzero(in_turn(study.panel, attribute.name, cast_column("user_id", users), times))
         users, times = users.take(turn), times[turn]
-        values = values.chosen(turn) if isinstance(values, KeyValuePairs) else values[turn]
+        values = values[turn]
         extras = {name: column.take(turn) for name, column in extras.items()}
     keys = [] if device_key is None else device_keys(device_key, users)
     for service in services:

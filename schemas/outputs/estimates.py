@@ -35,7 +35,7 @@ AT_AN_END = 0.05
 STANDS_OUT = 3.0
 _NAMES = [field.name for field in fields(EstimateRecord)]
 #: The fields that a record has from its snapshot as they are.
-_OF_SNAPSHOTS = ("group", "other_groups", "pane_index", "pane_timing", "complete", "joined")
+OF_SNAPSHOTS = ("attribute", "group", "other_groups", "pane_index", "pane_timing", "complete", "joined")
 #: The same, from the estimator's result: all that both have, but what the domain gives other names or units.
 _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - {
     *("distribution", "frequencies", "key_means", "intervals", "warnings"),
@@ -58,18 +58,15 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         ValueError: if a number of it is NaN or infinite, or it has other categories or keys than the study.
     """
     attribute, summary = study.attribute(snapshot.attribute), study.described(snapshot.attribute).summary
-    start, end = window_fields(snapshot.window).values()
     return EstimateRecord(
         study=study.name,
-        attribute=snapshot.attribute,
         name=name,
-        window_start=start,
-        window_end=end,
+        **window_fields(snapshot.window),
         log_likelihood=float(answer.log_likelihoods[-1]) if len(answer.log_likelihoods) else None,
         intervals=_intervals(answer.intervals, summary, isinstance(attribute.domain, Categories)),
         warnings=_warnings(answer, snapshot.other_groups),
         notes=tuple(_notes(attribute, answer)),
-        **{field: getattr(snapshot, field) for field in _OF_SNAPSHOTS},
+        **{field: getattr(snapshot, field) for field in OF_SNAPSHOTS},
         **{field: getattr(answer, field) for field in _OF_ANSWERS},
         **_shares(attribute.domain, answer, summary),
     )
@@ -115,7 +112,6 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     if isinstance(domain, KeyValues):
         if answer.frequencies is None:
             return {}
-        _check_shares(answer.frequencies, domain.keys)
         return {
             "keys": domain.keys,
             "frequencies": answer.frequencies.tolist(),
@@ -126,7 +122,6 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
         return {}
     shares = answer.distribution.tolist()
     if isinstance(domain, Categories):
-        _check_shares(answer.distribution, domain.names)
         top = _top(domain.names, answer.distribution, summary.top)
         return {"categories": domain.names, "frequencies": shares, "top": top}
     assert isinstance(domain, Numeric)
@@ -143,13 +138,14 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     return parts
 
 
-def _check_shares(shares: Floats, names: Sequence[str]) -> None:
-    if len(shares) != len(names):
-        raise ValueError(f"the estimator gave {len(shares)} shares for {len(names)} names")
-
-
 def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> tuple[Frequent, ...] | None:
-    """The ``most`` most frequent names, None if ``most`` is None; ties keep the order of the names."""
+    """The ``most`` most frequent names, None if ``most`` is None; ties keep the order of the names.
+
+    Raises:
+        ValueError: if there are not as many frequencies as names.
+    """
+    if len(frequencies) != len(names):
+        raise ValueError(f"the estimator gave {len(frequencies)} shares for {len(names)} names")
     if most is None:
         return None
     order = np.argsort(-frequencies, kind="stable")[:most]

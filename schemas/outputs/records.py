@@ -233,7 +233,7 @@ class Spent:
 
 
 @dataclass(frozen=True, config=_CHECKED)
-class CentralGuarantee:
+class Guarantee:
     """Readers of estimates, who see no report, learn at most this epsilon and delta of one user."""
 
     epsilon: float
@@ -251,7 +251,7 @@ class LedgerEntry:
     spent: tuple[Spent, ...]
     epsilon_cap: float | None = None
     users_over_cap: Count = 0
-    readers: CentralGuarantee | None = None
+    readers: Guarantee | None = None
 
 
 @dataclass(frozen=True, config=_CHECKED)
@@ -275,7 +275,7 @@ class PeriodEntry:
     delta: float = 0.0
     cap: float | None = None
     users_over_cap: Count = 0
-    readers: CentralGuarantee | None = None
+    readers: Guarantee | None = None
 
 
 @dataclass(frozen=True, config=_CHECKED)

@@ -17,7 +17,7 @@ from ldpbeam.answers.readers import (
 from ldpbeam.over_time.amplification import amplified_epsilon, composed, together
 from ldpbeam.over_time.memoised import steps_of
 from ldpbeam.over_time.spent import Line, PeriodSpent
-from ldpbeam.schemas.outputs.records import CentralGuarantee, LedgerEntry
+from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
@@ -107,7 +107,7 @@ def test_a_period_is_computed_from_what_was_published_in_it_alone(monkeypatch: p
     wanted = [of_period(study, runs, start) for start in totals]
     gone_through = 0
 
-    def counting(study: Study, runs: Sequence[Sequence[LedgerEntry]], start: int) -> CentralGuarantee | None:
+    def counting(study: Study, runs: Sequence[Sequence[LedgerEntry]], start: int) -> Guarantee | None:
         nonlocal gone_through
         gone_through += sum(map(len, runs))
         return of_period(study, runs, start)
@@ -133,7 +133,7 @@ def test_windows_of_remembered_noise_are_one_report_with_its_loss_changes_includ
     lifetime = study.attribute("x").versions[0].lifetime
     assert lifetime is not None
     claim = of_period(study, [ledger_of_hours(study, 5_000, 5_000, 5_000)], 0)
-    assert claim == CentralGuarantee(3 * steps_of(lifetime).loss, 0.0)
+    assert claim == Guarantee(3 * steps_of(lifetime).loss, 0.0)
     one = ledger_of_hours(study, 5_000)
     assert of_period(study, [one], 0) == one[0].readers
 

@@ -109,7 +109,7 @@ def drawn(attribute: str, service: str, values: Any) -> list[Any]:
 def test_natural_values_are_perturbed_as_the_mechanism_does(
     attribute: str, service: str, natural: Any, own: Any
 ) -> None:
-    people = own.people if isinstance(own, KeyValuePairs) else len(own)
+    people = len(own)
     table = ldp.Client(STUDY, attribute, service, rng=rng()).reports(natural, ["a", "b", "c"][:people])
     assert table.column("payload").to_pylist() == drawn(attribute, service, own)
     assert set(table.column("attribute").to_pylist()) == {attribute}

@@ -63,7 +63,7 @@ def test_intervals_hold_the_frequencies_and_means_of_the_people_who_reported(
     shares, means = list[float](), list[float]()
     pairs = people(3_000, rng)
     have = np.bincount(pairs.keys, minlength=5)
-    truth = have / pairs.people, -10.0 + 20.0 * np.bincount(pairs.keys, pairs.values, 5) / have
+    truth = have / len(pairs), -10.0 + 20.0 * np.bincount(pairs.keys, pairs.values, 5) / have
     for _ in range(150):
         intervals = found(attribute, statistic_of(attribute, pairs, rng))
         for ends, true, held in (

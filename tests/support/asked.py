@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, Statistic, build_mechanism, tally
 from ldpbeam.channels import Channel
-from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs
+from ldpbeam.domains import Categories, Domain, Floats
 from ldpbeam.estimators import Question
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.statistics import Moments, empty
@@ -34,7 +34,7 @@ def of_categories(*mechanisms: Any) -> Attribute:
 def statistic_of(attribute: Attribute, values: Any, seed: int | np.random.Generator) -> Statistic:
     """The statistic of people with these values, who answer every channel."""
     rng = np.random.default_rng(seed)
-    people = values.people if isinstance(values, KeyValuePairs) else len(values)
+    people = len(values)
     answers = [
         Answers(index, np.arange(people), version.mechanism.perturb(values, rng))
         for index, version in enumerate(attribute.versions)

@@ -75,7 +75,7 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
     def _sampled(self, values: KeyValuePairs, uniforms: Uniforms) -> tuple[Integers, Floats]:
         """(keys, values) of the drawn pairs, shape (people,) each; a dummy has key d and value 1/2."""
         lengths = np.diff(values.starts)
-        draw = np.floor(uniforms.random(values.people) * np.maximum(lengths, self.padding)).astype(np.int64)
+        draw = np.floor(uniforms.random(len(values)) * np.maximum(lengths, self.padding)).astype(np.int64)
         real = draw < lengths
         rows = np.where(real, values.starts[:-1] + draw, len(values.keys))
         return np.append(values.keys, self.size)[rows], np.append(values.values, 0.5)[rows]
@@ -174,13 +174,13 @@ class PCKVGRR(WholeReports, PaddedKeyValueMechanism):
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
         """One report per person, shape (people,)."""
         keys, x = self._sampled(values, uniforms)
-        dummies = self.size + np.floor(uniforms.random(values.people) * self.padding).astype(np.int64)
+        dummies = self.size + np.floor(uniforms.random(len(values)) * self.padding).astype(np.int64)
         keys = np.where(keys < self.size, keys, dummies)
         a, _, p = self.constants
-        kept = uniforms.random(values.people) < a
-        draw = np.floor(uniforms.random(values.people) * (self.size + self.padding - 1)).astype(np.int64)
+        kept = uniforms.random(len(values)) < a
+        draw = np.floor(uniforms.random(len(values)) * (self.size + self.padding - 1)).astype(np.int64)
         other_key = draw + (draw >= keys)
-        plus = uniforms.random(values.people) < np.where(kept, x * p + (1.0 - x) * (1.0 - p), 0.5)
+        plus = uniforms.random(len(values)) < np.where(kept, x * p + (1.0 - x) * (1.0 - p), 0.5)
         return (2 * np.where(kept, keys, other_key) + plus).astype(np.uint32)
 
     def cells(self, resolution: int) -> int:

@@ -53,8 +53,8 @@ class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
         """One report per person, shape (people,)."""
         keys, x = self._sampled(values, uniforms)
-        reports = np.zeros(values.people, dtype=self.layout)
-        for block in self._blocks(values.people):
+        reports = np.zeros(len(values), dtype=self.layout)
+        for block in self._blocks(len(values)):
             self._say(reports[block], keys[block], x[block], uniforms)
         return reports.view(self.payload_dtype)
 

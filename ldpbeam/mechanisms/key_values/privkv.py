@@ -89,17 +89,17 @@ class PrivKV(WholeReports, KeyValueMechanism):
 
     def _reports(self, values: KeyValuePairs, fakes: Floats, uniforms: Uniforms) -> NDArray[Any]:
         """One report per person; a missing key's value has the mean ``fakes``, shape (size,)."""
-        keys = np.floor(uniforms.random(values.people) * self.size).astype(np.int64)
+        keys = np.floor(uniforms.random(len(values)) * self.size).astype(np.int64)
         # Pairs are sorted by person and key, so this combined number ascends.
-        people = np.repeat(np.arange(values.people), np.diff(values.starts))
-        pairs = np.append(people * self.size + values.keys, values.people * self.size)
-        wanted = np.arange(values.people) * self.size + keys
+        people = np.repeat(np.arange(len(values)), np.diff(values.starts))
+        pairs = np.append(people * self.size + values.keys, len(values) * self.size)
+        wanted = np.arange(len(values)) * self.size + keys
         rows = np.searchsorted(pairs, wanted)
         has = pairs[rows] == wanted
         x = np.where(has, np.append(values.values, 0.5)[rows], fakes[keys])
         p1, p2 = self.probabilities
-        present = uniforms.random(values.people) < np.where(has, p1, 1.0 - p1)
-        plus = uniforms.random(values.people) < x * p2 + (1.0 - x) * (1.0 - p2)
+        present = uniforms.random(len(values)) < np.where(has, p1, 1.0 - p1)
+        plus = uniforms.random(len(values)) < x * p2 + (1.0 - x) * (1.0 - p2)
         said = np.where(present, np.where(plus, PLUS, MINUS), ABSENT)
         return (3 * keys + said).astype(np.uint32)
 
