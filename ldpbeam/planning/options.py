@@ -59,11 +59,9 @@ def evaluate(parser: Parser) -> None:
         "--users", nargs="+", type=int, metavar="N", help="numbers of people (default: 10000)"
     )
     trials.add_argument(
-        "--estimators",
-        nargs="+",
-        metavar="ESTIMATOR",
+        "--estimators", nargs="+", metavar="ESTIMATOR",
         help="these estimators instead of the study's estimates",
-    )
+    )  # fmt: skip
     trials.add_argument(
         "--trials", type=int, metavar="N", help="how often each combination is repeated (default: 5)"
     )
