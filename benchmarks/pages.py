@@ -55,7 +55,10 @@ class Table:
                 yield f"| {' | '.join(row[place] for place in places)} |"
             yield ""
         path = f"{FOLDER}/{self.name}.csv"
-        yield f"{len(chosen)} of {len(rows)} rows; all rows and columns are in [{path}]({path})."
+        shown = (
+            f"{len(chosen)} of {len(rows)} rows; all rows and columns" if chosen else f"All {len(rows)} rows"
+        )
+        yield f"{shown} are in [{path}]({path})."
 
     def text(self) -> str:
         """The CSV file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from benchmarks.accuracy.trials import asked, collected, header, row, summary
+from benchmarks.pages import Table
 from ldpbeam import Attribute, Categories, Statistic, metrics
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators import estimate
@@ -110,7 +111,13 @@ def ratio(one: list[float], other: list[float]) -> str:
     return f"{np.mean(one) / np.mean(other):.2f}"
 
 
-def randomised_response(domain: Categories, shares: Floats) -> Iterator[str]:
+def table(lines: Iterable[str]) -> Table:
+    """All estimators; the page has those of the sentences below, and of the released code."""
+    shown = {CONVERGED, "mr", *RELEASED}
+    return Table("accuracy_categories", tuple(lines), lambda row: row["estimator"] in shown)
+
+
+def randomised_response(domain: Categories, shares: Floats) -> Iterator[str | Table]:
     """GRR: every estimator on the same reports."""
     attribute = asked(domain, 1, {f"{epsilon}": ("grr", epsilon, {}) for epsilon in EPSILONS})
     errors: dict[str, Errors] = {name: {f"{epsilon}": [] for epsilon in EPSILONS} for name in METHODS}
@@ -134,10 +141,11 @@ def randomised_response(domain: Categories, shares: Floats) -> Iterator[str]:
     yield "even (see its uniform guess): its column shows the order of methods, not the errors to expect."
     yield ""
     names = [f"epsilon {epsilon}" for epsilon in EPSILONS]
-    yield from header(["estimator", *names, "released code, K = 222"])
+    rows = header(["estimator", *names, "released code, K = 222"])
     for name, found_errors in errors.items():
         released = " / ".join(map(str, RELEASED[name])) if name in RELEASED else "-"
-        yield row([name, *(summary(own, ".3f", 1e3) for own in found_errors.values()), released])
+        rows.append(row([name, *(summary(own, ".3f", 1e3) for own in found_errors.values()), released]))
+    yield table(rows)
     yield ""
     steps_of = ", ".join(f"{np.mean(own):.0f}" for own in iterations.values())
     yield f"Iterations of em by epsilon: {steps_of}, of at most 10,000. `mle` is where EM ends if it never"
@@ -238,7 +246,7 @@ def few_people(domain: Categories, shares: Floats) -> Iterator[str]:
     yield f"MR's error over EM's: {ours} (released code: {theirs}): no gain of 10-30% in either."
 
 
-def tables(data: Path = DATA) -> Iterator[str]:
+def tables(data: Path = DATA) -> Iterator[str | Table]:
     """The section, line by line."""
     if not data.exists():
         yield f"## Categories: left out, since `{data.name}` was not there when this page was made"

@@ -97,21 +97,28 @@ def _groups(found: Sequence[Compared]) -> list[tuple[str, list[Compared]]]:
     return groups
 
 
-def _others(losses: Mapping[str, Sequence[Compared]]) -> Iterator[str]:
+def _others(losses: Mapping[str, Sequence[Compared]]) -> Iterator[str | Table]:
     """`auto` by other losses than W1, each relative to the fixed method that is best by that loss."""
     if not any(losses.values()):
         return
-    yield "## `auto` by other losses"
-    yield ""
-    yield "Geometric means over cells of numbers, relative to the fixed method that is best by the same"
-    yield "loss."
-    yield ""
-    yield from header(["", "cells", *losses])
+    rows = []
     told = {name: dict(_groups(_relative(found))) for name, found in losses.items()}
     for group, cells in next(iter(told.values())).items():
         if cells:
             means = [geometric_mean(one.relative(AUTO.name) for one in own[group]) for own in told.values()]
-            yield row([group, len(cells), *(f"{mean:.3f}" for mean in means)])
+            rows.append(row([group, len(cells), *(f"{mean:.3f}" for mean in means)]))
+    yield from other_losses(list(losses), rows)
+
+
+def other_losses(names: Sequence[str], rows: Sequence[str]) -> Iterator[str | Table]:
+    """The section on other losses than W1, from its rows."""
+    yield "## `auto` by other losses"
+    yield ""
+    yield "Geometric means over cells of numbers, relative to the fixed method that is best by the same"
+    yield "loss. The file also has the cells of each number of people, epsilon and shape."
+    yield ""
+    lines = (*header(["cells of", "cells", *names]), *rows)
+    yield Table("grid_other_losses", lines, lambda row: row["cells of"] in ("all", *MECHANISMS))
     yield ""
 
 

@@ -11,7 +11,7 @@ import math
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -313,6 +313,11 @@ def shown(row: Mapping[str, str]) -> bool:
     return page.items() <= row.items() and row["remember"] != "half"
 
 
+def table(rows: Sequence[str]) -> Table:
+    """All rows; the page has some."""
+    return Table("memoised_day", (COLUMNS, "| --- " * 12 + "|", *rows), shown, HIDDEN)
+
+
 def section(runs: int, minutes: float) -> Iterator[str | Table]:
     """Run what is missing, then the lines of the section."""
     by_name = {cell.name: cell for cell in cells()}
@@ -343,7 +348,7 @@ def section(runs: int, minutes: float) -> Iterator[str | Table]:
     yield from HEAD.splitlines()
     yield f"Of {len(rows)} rows, {outside} {'has' if outside == 1 else 'have'} less than {LEAST:.0%}."
     yield ""
-    yield Table("memoised_day", (COLUMNS, "| --- " * 12 + "|", *rows), shown, HIDDEN)
+    yield table(rows)
 
 
 COLUMNS = (

@@ -195,11 +195,11 @@ def section(seconds: float) -> Iterator[str | pages.Table]:
     yield f"The stated rate is at most {FALSE_ALARMS:.0%}."
     yield ""
     kinds = list(itertools.product(MECHANISMS, ("fresh", "remembered")))
-    yield f"| values | {' | '.join(f'{mechanism}, {clients}' for mechanism, clients in kinds)} |"
-    yield "| --- " * (1 + len(kinds)) + "|"
+    rows = []
     for values in VALUES:
         own = [clean[values, mechanism, clients] for mechanism, clients in kinds]
-        yield f"| {values} | {' | '.join(f'{sum(flags)} of {len(flags)}' for flags in own)} |"
+        rows.append(f"| {values} | {' | '.join(f'{sum(flags)} of {len(flags)}' for flags in own)} |")
+    yield false_alarms(rows)
     yield from HEAD_OF_WRONG.splitlines()
     rows = []
     for what, mechanism, windows in itertools.product(WRONG, MECHANISMS, WINDOWS):
@@ -207,6 +207,14 @@ def section(seconds: float) -> Iterator[str | pages.Table]:
         told = (f"{seen} of {runs}" if runs else "" for seen, runs in cells)
         rows.append(f"| {what} | {mechanism} | {windows} | {' | '.join(told)} |")
     yield wrong_fleets(rows)
+
+
+def false_alarms(rows: Sequence[str]) -> pages.Table:
+    """All rows, none of which is on the page."""
+    kinds = itertools.product(MECHANISMS, ("fresh", "remembered"))
+    names = f"| values | {' | '.join(f'{mechanism}, {clients}' for mechanism, clients in kinds)} |"
+    lines = (names, "| --- " * len(pages.split(names)) + "|", *rows)
+    return pages.Table("memoised_false_alarms", lines, lambda row: False)
 
 
 def wrong_fleets(rows: Sequence[str]) -> pages.Table:
@@ -221,15 +229,15 @@ def wrong_fleets(rows: Sequence[str]) -> pages.Table:
 HEAD = f"""\
 ## Do clients remember? What the tests see
 `python -m benchmarks.memoised.remembered_noise --write docs/memoised.md` writes this section, and can be
-stopped and started again. Windows are [joined](over_time.md#joined-windows). Epsilon is {EPSILON:g} a window
-and {LIFETIME:g} for life. Values have {CATEGORIES} categories, with shares in proportion to 1/k. Every user
-has a report in each window. The benchmark draws counts by user from the constants of the two steps;
-`tests/over_time/test_remembered_noise.py` takes reports of clients through the pipeline. [Decision
+stopped and started again. Windows are [joined](over_time.md#joined-windows). Epsilon is {EPSILON:g} a
+window and {LIFETIME:g} for life. Values have {CATEGORIES} categories, with shares in proportion to 1/k.
+Every user has a report in each window. The benchmark draws counts by user from the constants of the two
+steps; `tests/over_time/test_remembered_noise.py` takes reports of clients through the pipeline. [Decision
 52](decisions/52-memory.md) says how the tests work.
 
 ### False alarms
 A run is the tests of one day. In clean runs, clients do what the study says. They have 2 to 24 windows
-and 60 to 10,000 users. The table says how many runs are flagged, by what values people have.
+and 60 to 10,000 users. The file below says how many of them are flagged, by values.
 """
 HEAD_OF_WRONG = """
 ### Wrong fleets
