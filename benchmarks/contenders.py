@@ -73,7 +73,7 @@ def digest(cells: Integers, counts: Integers) -> str:
 def run_ldpbeam(folder: Path, workers: int = 1) -> str:
     """The stream of ``ldpbeam estimate``, up to the snapshot, in so many worker processes."""
     study, _ = study_and_attribute()
-    files, _ = inputs.find_input([f"{folder}/*.avro"], "stop")
+    files = inputs.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
         engine = engines.Engine(direct.runner(), (), here=True, spill=spill)
         job = batch.BatchJob(study, output, "benchmark", files)

@@ -6,7 +6,6 @@ A function that checks something raises UserError if it is not so; the message n
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +18,6 @@ from ldpbeam.printing import warn
 from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import LARGEST_NUMBER
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.storage import beam_filesystems, lacking, open_raw
 from ldpbeam.words import counted
@@ -56,23 +54,6 @@ def _text(path: str) -> str:
             return str(stream.read().decode())
     except (OSError, ValueError) as error:
         raise StudyError(f"{path}: cannot be read: {error}") from None
-
-
-def check_number(option: str, given: float | None, least: float, most: float = math.inf) -> None:
-    """Check the number of an option; None is an option that is not given."""
-    if given is not None and not least <= given <= most:
-        allowed = f"{least:g} or above" if most == math.inf else f"from {least:g} to {most:,}"
-        raise UserError(f"{option} {given}: {allowed}")
-
-
-def check_partitions(partitions: int | None) -> None:
-    """Check ``--partitions``, as :func:`check_number` does."""
-    check_number("--partitions", partitions, 1, LARGEST_NUMBER)
-
-
-def check_processes(processes: int | None) -> None:
-    """Check ``--processes``, as :func:`check_number` does."""
-    check_number("--processes", processes, 1, 1024)
 
 
 def check_attribute(attribute: str | None, study: Study) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.arguments import Parser, within
 
 
 def add_study_option(group: argparse._ArgumentGroup, note: str = "") -> None:
@@ -16,7 +16,7 @@ def add_study_option(group: argparse._ArgumentGroup, note: str = "") -> None:
 def add_processes_option(group: argparse._ArgumentGroup) -> None:
     """Add the option that says how many processes compute estimates."""
     group.add_argument(
-        "--processes", type=int, metavar="N",
+        "--processes", type=within(int, 1, 1024), metavar="N",
         help="how many processes compute estimates; results do not change (default: one per core; a small "
         "run starts none)",
     )  # fmt: skip

@@ -8,6 +8,7 @@ from ldpbeam.errors import UserError
 from ldpbeam.schemas.reports import stamps
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.untrusted import cut_short, shown
 
 #: With a user-id key these sentences replace the text of a problem, because that text may repeat user ids.
@@ -15,10 +16,8 @@ STAMP_NOT_SHOWN = "its stamp differs from the study, and is not shown, because a
 NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
 
 
-def find_input(
-    patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False
-) -> tuple[tuple[files.ReportFile, ...], tuple[files.BadFile, ...]]:
-    """Find the input files: (files of reports, malformed files).
+def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False) -> FileInput:
+    """Find the input files.
 
     Args:
         patterns: names or globs.
@@ -41,7 +40,7 @@ def find_input(
             f"{problems}{more}\nThese are no files of reports; leave them out of --input, or count each "
             "as a dead letter with --on-bad-file skip"
         )
-    return tuple(good), tuple(bad)
+    return FileInput(tuple(good), tuple(bad))
 
 
 def check_stamps(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,7 +18,7 @@ from ldpbeam.answers.published import cut_windows, warnings_of, without_groups
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, files_in, names_in
-from ldpbeam.folders.written import read_accounting, snapshots_in, sweep
+from ldpbeam.folders.written import read_accounting, sweep
 from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
@@ -45,8 +43,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.snapshots import write_snapshots_of
-from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
+from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import delete, open_raw, write_json
 from ldpbeam.untrusted import shown
@@ -152,17 +149,12 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
     sweep([job.path("")], ACCOUNTING)
     accounting = read_accounting(job)
-    if accounting["damaged_files"]:
-        if request.stop_for_damage:
-            stop_for_damage(job, accounting["damaged_files"])
-        mark_incomplete(job)
+    if accounting["damaged_files"] and request.on_bad_file == "stop":
+        stop_for_damage(job, accounting["damaged_files"])
     estimates, left = estimate_all(job, job.estimate_on, request.processes)
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)
-    if accounting["damaged_files"]:
-        # Workers computed their estimates before the damage was known.
-        estimates = [replace(record, complete=False) for record in estimates]
     return accounting, estimates
 
 
@@ -183,9 +175,11 @@ def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str,
     """The errors of each estimate; empty for other attributes, and None without the truth."""
     if request.people is None:
         return None
+    study = request.job.study
+    compared = request.job.attribute or next(iter(study.attributes))
     return [
-        errors_of(record, request.job.study, request.people, request.job.span)
-        if attribute_of(record.attribute) == request.compared
+        errors_of(record, study, request.people, request.job.span)
+        if attribute_of(record.attribute) == compared
         else {}
         for record in estimates
     ]
@@ -207,7 +201,7 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
         warn("the input has no report, so there is no estimate")
     elif not counts["used"]:
         warn(f"none of the {counts['in']:,} reports in the input is used, so there is no estimate")
-    return WITH_CARE if warnings or counts.get(WINDOWS_BEYOND) else DONE
+    return WITH_CARE if warnings or any(map(counts.get, NEED_CARE)) else DONE
 
 
 def _whereabouts(request: Request) -> str:
@@ -249,7 +243,7 @@ def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
 
 def _sentences(job: BatchJob) -> Iterator[str]:
     """One sentence for each damaged file with its first damage, ordered by path."""
-    formats = {file.path: file.format for file in job.files}
+    formats = {file.path: file.format for file in job.input.files}
     first: dict[str, tuple[int, str]] = {}
     for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
         with open_raw(job.path(DEAD_LETTERS, name)) as stream:
@@ -260,13 +254,3 @@ def _sentences(job: BatchJob) -> Iterator[str]:
     for path, (position, detail) in sorted(first.items()):
         unit = "row group" if formats.get(path) == "parquet" else "byte"
         yield f"{shown(path)}{f', {unit} {position:,}' if position >= 0 else ''}: {detail or NOT_SHOWN}"
-
-
-def mark_incomplete(job: BatchJob) -> None:
-    """Mark every snapshot of a run as incomplete, since any window may have lost reports."""
-    for name in names_in(job.path(STATISTICS), "*.avro"):
-        snapshots = [
-            dataclasses.replace(snapshot, complete=False)
-            for snapshot in snapshots_in(job.path(STATISTICS, name))
-        ]
-        write_snapshots_of(job.study, job.path(STATISTICS, name), job.run, snapshots)

@@ -80,12 +80,12 @@ def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodE
     """
     check_reachable(*options.input)
     check_service(options.service, study)
-    good, _ = find_input(options.input, "stop")
-    check_stamps(good, study, options.attribute, options.service)
+    files = find_input(options.input, "stop")
+    check_stamps(files.files, study, options.attribute, options.service)
     with folder_of_run() as folder:
         job = BatchJob(
             study=study,
-            files=good,
+            input=files,
             output=str(folder),
             run="ledger",
             attribute=options.attribute,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import apache_beam as beam
 
@@ -21,28 +21,27 @@ from ldpbeam.folders.output import (
 from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
 from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
 from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
-from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources.files import BadFile, ReportFile
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan, ReadSpan
-from ldpbeam.transforms.sources.read import ReadReports
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan
+from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.transforms.statistics import BatchStatistics
 from ldpbeam.transforms.storage import write_bytes
 from ldpbeam.windows import EVERYTHING, Span
 
-#: A partition of users holds about this many bytes of input.
-PARTITION_BYTES = 24 * 2**20
-FEWEST_PARTITIONS, MOST_PARTITIONS = 8, 4096
-#: The number of partitions of users where the size of the input is not known.
+#: A shard of users holds about this many bytes of input.
+SHARD_BYTES = 24 * 2**20
+FEWEST_SHARDS, MOST_SHARDS = 8, 4096
+#: The number of shards of users where the size of the input is not known.
 OF_UNKNOWN_SIZE = 64
 
 
@@ -51,41 +50,36 @@ class BatchJob(Output):
     """What one batch run reads, keeps and writes.
 
     Attributes:
-        files: the input files.
-        bad_files: malformed files, if the user asked to skip them.
-        kafka: a span of a topic of Kafka that is read in place of files.
+        input: what is read.
         attribute: the attribute of reports that do not name one.
         service: the service of reports that do not name one.
         renamed: the field of the input that has a column, by the column's name, where they differ.
         span: the event times to estimate: reports outside are out of range, and only the windows inside are
             estimated.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
-        partitions: the number of partitions of users; None for as many as the input's size needs.
+        shards: the number of shards of users; None for as many as the input's size needs.
         ledger_key: the key of the ledger over periods; None if the study has none.
         estimate_on: ``driver`` or ``worker``: where estimates are computed from snapshots.
     """
 
-    files: tuple[ReportFile, ...] = ()
-    bad_files: tuple[BadFile, ...] = ()
-    kafka: KafkaSpan | None = None
+    input: FileInput | KafkaSpan
     attribute: str | None = None
     service: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
-    partitions: int | None = None
+    shards: int | None = None
     ledger_key: bytes | None = field(default=None, repr=False)
     estimate_on: str = "driver"
 
     @property
-    def user_partitions(self) -> int:
-        """The number of partitions of users, by default 8 to 4,096; results do not depend on it."""
-        if self.partitions is not None:
-            return self.partitions
-        if self.kafka is not None:
+    def user_shards(self) -> int:
+        """The number of shards of users, by default 8 to 4,096; results do not depend on it."""
+        if self.shards is not None:
+            return self.shards
+        if self.input.size is None:
             return OF_UNKNOWN_SIZE
-        size = sum(file.size for file in self.files)
-        return max(FEWEST_PARTITIONS, min(MOST_PARTITIONS, -(-size // PARTITION_BYTES)))
+        return max(FEWEST_SHARDS, min(MOST_SHARDS, -(-self.input.size // SHARD_BYTES)))
 
     @property
     def keeping(self) -> Keeping | None:
@@ -106,11 +100,16 @@ def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> N
     columns = wanted_columns(
         study, job.attribute, job.service, whole=job.disclosure.records, renamed=job.renamed
     )
-    read = pipeline | "Read" >> _reading(job, columns)
+    read = pipeline | "Read" >> job.input.read(columns, job.disclosure)
     counted = read.decoded | "Statistics" >> BatchStatistics(
-        study, job.user_partitions, job.span, job.disclosure, job.keeping, spill
+        study, job.user_shards, job.span, job.disclosure, job.keeping, spill
     )
-    snapshots = counted.snapshots
+    damaged = (
+        read[COUNTS]
+        | "OfDamage" >> beam.Filter(lambda count: count[0].startswith(DAMAGED))
+        | "DamagedFiles" >> beam.combiners.Count.Globally()
+    )
+    snapshots = counted.snapshots | "Judge" >> beam.Map(_judged, beam.pvalue.AsSingleton(damaged))
     counts = [read[COUNTS], counted.counts]
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
     if job.estimate_on == "worker":
@@ -141,17 +140,17 @@ def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
     """
     columns = wanted_columns(job.study, job.attribute, job.service, renamed=job.renamed)
     assert job.keeping is not None
-    read = pipeline | "Read" >> _reading(job, columns)
+    read = pipeline | "Read" >> job.input.read(columns, job.disclosure)
     validated = read.decoded | "Validate" >> ValidateReports(job.study, ledger_key=job.ledger_key)
     _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
     counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()
     _ = counts | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
 
 
-def _reading(job: BatchJob, columns: Columns) -> beam.PTransform:
-    if job.kafka is not None:
-        return ReadSpan(job.kafka, columns, job.disclosure)
-    return ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
+def _judged(window: tuple[str, list[Snapshot]], damaged: int) -> tuple[str, list[Snapshot]]:
+    """Snapshots of a window, incomplete if any file is damaged: nobody knows the windows of what is lost."""
+    attribute, snapshots = window
+    return attribute, [replace(each, complete=False) for each in snapshots] if damaged else snapshots
 
 
 def _write_estimates(element: tuple[str, Iterable[EstimateRecord]], study: Study, path: str) -> None:

@@ -26,26 +26,6 @@ def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def add_kafka_options(group: argparse._ArgumentGroup, from_offset: str) -> None:
-    """Add the options that name a topic of Kafka, but for ``--topic``.
-
-    Args:
-        group: where they are added.
-        from_offset: what ``--from-offset`` decides.
-    """
-    group.add_argument(
-        "--kafka", metavar="BROKERS", help="HOST:PORT of a broker, or of several, with commas between"
-    )
-    group.add_argument(
-        "--from-offset", metavar="WHERE",
-        help=f"Kafka: {from_offset}: earliest, latest or a time of the brokers (default: earliest)",
-    )  # fmt: skip
-    group.add_argument(
-        "--kafka-config", metavar="FILE",
-        help="Kafka: settings of librdkafka, as name=value lines; ${NAME} is an environment variable",
-    )  # fmt: skip
-
-
 def add_privacy_options(parser: Parser) -> None:
     """Add what outputs may reveal about the input."""
     group = parser.add_argument_group("what the outputs reveal")

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ldpbeam.errors import UserError
 from ldpbeam.folders.output import named_in_errors
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.transforms.state.counted import RunningAccounting
-from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, INCOMPLETE, JOURNAL, RUN, STEPS, run_folder
+from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, INCOMPLETE, JOURNAL, STEPS, run_folder
 from ldpbeam.transforms.state.journal import lowest, positions_before
 from ldpbeam.transforms.state.records import Incomplete, JournalRecord, OpenWindow
 from ldpbeam.windows import FAR, Bounds
@@ -40,41 +38,17 @@ class Continued:
     @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset from which the feed is read again."""
-        return lowest(dict(self.replay.counted), self.committed, self.needs)
+        return lowest(self.replay.counted, self.committed, self.needs)
 
     def without(self, new: Mapping[int, int]) -> Continued:
         """The run, had it read no message from some offsets on, by partition."""
-        counted, taken = (
-            tuple((each, min(offset, new.get(each, offset))) for each, offset in offsets)
-            for offsets in (self.replay.counted, self.replay.taken)
-        )
+        counted, taken = _before(self.replay.counted, new), _before(self.replay.taken, new)
         return replace(self, replay=replace(self.replay, counted=counted, taken=taken))
 
 
-def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
-    """Check that runs into a folder have read no other topic of Kafka, on whatever engine.
-
-    Args:
-        output: the folder.
-        topic: the topic.
-        identity: what tells it from others of its name.
-
-    Raises:
-        UserError: if one has, or a file is damaged.
-    """
-    with named_in_errors(output):
-        for about in RUN.of_all_runs(output):
-            if about.get("topic", topic.name) != topic.name:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
-                    "offsets of one topic say nothing of another; name another folder"
-                )
-            if about.get("topic_identity", identity) != identity:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
-                    f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "
-                    "topic say nothing of another; name another folder"
-                )
+def _before(offsets: Mapping[int, int], new: Mapping[int, int]) -> dict[int, int]:
+    """Offsets by partition, which are at most those from which messages are new."""
+    return {partition: min(offset, new.get(partition, offset)) for partition, offset in offsets.items()}
 
 
 def continued(study: Study, output: str) -> Continued | None:
@@ -97,7 +71,7 @@ def continued(study: Study, output: str) -> Continued | None:
         folder = run_folder(output, runs[-1])
         counted = COUNTED.read(folder) or RunningAccounting()
         left = next(iter(JOURNAL.each(folder).values()), JournalRecord())
-        steps = tuple(sorted(STEPS.each(folder).values()))
+        steps = dict(STEPS.each(folder).values())
         read = positions_before(output)
         incomplete = INCOMPLETE.read(folder) or Incomplete()
     if counted.ended and left.stopped_at is None:
@@ -110,8 +84,8 @@ def continued(study: Study, output: str) -> Continued | None:
     return Continued(
         runs[-1],
         Replay(
-            counted=tuple(sorted(counted.positions.items())),
-            taken=tuple(sorted(taken.items())),
+            counted=counted.positions,
+            taken=taken,
             steps=steps,
             settled=counted.settled,
             watermark=left.watermark,
@@ -139,7 +113,7 @@ def lost_to(
     """
     if run is None:
         return Incomplete(before=now if removed else None, lost=bool(removed))
-    complete = lowest(dict(run.replay.counted), run.committed, {})
+    complete = lowest(run.replay.counted, run.committed, {})
     windows = frozenset(
         OpenWindow(attribute, *window)
         for window, needs in run.needs.items()
@@ -153,10 +127,9 @@ def lost_to(
 def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Replay:
     """What a process knows that begins to read at some offsets, by partition."""
     replay = Replay() if left is None else left.replay
-    counted = dict(replay.counted)
     # Retention may have removed messages, so that the first batch begins later.
-    counted |= {partition: max(offset, counted.get(partition, offset)) for partition, offset in starts}
-    return replace(replay, starts=starts, counted=tuple(sorted(counted.items())))
+    later = {each: max(offset, replay.counted.get(each, offset)) for each, offset in starts}
+    return replace(replay, starts=dict(starts), counted={**replay.counted, **later})
 
 
 def forget(output: str, new: Mapping[int, int]) -> None:
@@ -169,17 +142,14 @@ def forget(output: str, new: Mapping[int, int]) -> None:
     if not new:
         return
 
-    def before(offsets: Mapping[int, int]) -> dict[int, int]:
-        return {each: min(offset, new.get(each, offset)) for each, offset in offsets.items()}
-
     def of_journal(record: JournalRecord) -> JournalRecord:
         checksums = {
             each: [checksum for checksum in known if checksum.offset < new.get(each, FAR)]
             for each, known in record.checksums.items()
         }
-        return replace(record, positions=before(record.positions), checksums=checksums)
+        return replace(record, positions=_before(record.positions, new), checksums=checksums)
 
-    COUNTED.change(output, lambda counted: replace(counted, positions=before(counted.positions)))
+    COUNTED.change(output, lambda counted: replace(counted, positions=_before(counted.positions, new)))
     JOURNAL.change(output, of_journal)
 
 

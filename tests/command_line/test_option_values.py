@@ -12,15 +12,13 @@ import pytest
 from support.studies import SMALL
 
 from ldpbeam.command_line.checks import (
-    check_partitions,
-    check_processes,
     check_service,
     duration_of,
 )
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.times import time_of
 from ldpbeam.pipelines.commands import estimate_options
-from ldpbeam.pipelines.runs.feed import check_name
+from ldpbeam.pipelines.sources.pubsub import check_name
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -108,10 +106,6 @@ def test_whatever_changes_the_results_makes_another_run(tmp_path: Path) -> None:
 
 
 def test_values_at_the_ends_are_good() -> None:
-    for number in (1, 65536, None):
-        check_partitions(number)
-    for number in (1, 1024, None):
-        check_processes(number)
     for service in ("a", None):
         check_service(service, STUDY)
     subscription("projects/abcdef/subscriptions/abc")

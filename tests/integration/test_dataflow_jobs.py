@@ -162,10 +162,8 @@ def jobs_proto(put_reports: Any, study: Path, tmp_path: Path) -> Any:
     put_reports(study.read_text())
     parser = Parser("estimate", "")
     add_engine_options(parser)
-    good, bad = inputs.find_input(["gs://bucket/reports/*"], "stop")
-    job = BatchJob(
-        study=parse_study(study.read_text()), files=good, bad_files=bad, output="gs://bucket/out", run="run"
-    )
+    read = inputs.find_input(["gs://bucket/reports/*"], "stop")
+    job = BatchJob(study=parse_study(study.read_text()), input=read, output="gs://bucket/out", run="run")
     engine = engine_of(engine_request(parser.parse(PLACE)), tmp_path)
     pipeline = run.assemble(job, engine, ["--dry_run=True"])
     assert dataflow.is_dry_run(pipeline)

@@ -10,15 +10,17 @@ import pytest
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.kafka import KafkaRequest, Reached
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs import feed
-from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, forget, lost_to
+from ldpbeam.pipelines.runs.replays import begin, beginning, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stream
+from ldpbeam.pipelines.sources import kafka
+from ldpbeam.pipelines.sources.kafka import check_topic
+from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.counts import IN, USED, accounting, of_window, with_origin
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.reading import ReadingOptions
 from ldpbeam.transforms.sources.replay import Arrivals
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, run_folder
@@ -59,9 +61,9 @@ def test_it_is_read_again_from_the_lowest_offset_that_an_open_window_needs(tmp_p
     assert run is not None
     assert run.run == RUN
     assert run.positions == {0: 10, 1: 4}
-    assert run.replay.counted == ((0, 20), (1, 4))
-    assert run.replay.taken == ((0, 30), (1, 4))
-    assert run.replay.steps == ((0, (Step(10, None, 5),)),)
+    assert run.replay.counted == {0: 20, 1: 4}
+    assert run.replay.taken == {0: 30, 1: 4}
+    assert run.replay.steps == {0: (Step(10, None, 5),)}
     assert run.replay.watermark == 70_000
 
 
@@ -94,7 +96,7 @@ def test_a_partition_of_which_nothing_is_committed_is_read_from_where_it_began(t
     assert run.positions == {0: 10, 1: 4}
     # Nor does the run itself forget by which watermark they were judged.
     assert journal.forget(lambda _: False, {0: 20, 1: 9}) == {0: 10, 1: 4}
-    assert (run.replay.counted, run.replay.taken) == (((0, 20), (1, 9)), ((0, 30), (1, 9)))
+    assert (run.replay.counted, run.replay.taken) == ({0: 20, 1: 9}, {0: 30, 1: 9})
 
 
 def test_a_batch_that_is_committed_before_an_earlier_one_hides_none_of_its_reports(tmp_path: Path) -> None:
@@ -176,10 +178,10 @@ def test_another_topic_needs_another_folder(tmp_path: Path, monkeypatch: pytest.
     check_topic(str(tmp_path), TOPIC, "id")
     with pytest.raises(UserError, match=r"--topic others: run 2 into .* reads reports at h:1, and"):
         check_topic(str(tmp_path), others, "id")
-    monkeypatch.setattr(feed, "reach", lambda *_: Reached({}, {}, {}, None, "another id"))
+    monkeypatch.setattr(kafka, "reach", lambda *_: Reached({}, {}, {}, None, "another id"))
     with (
         pytest.raises(UserError, match=r"--topic reports: run 2 into .* has read another topic of this name"),
-        feed.open_feed(FeedRequest(kafka=KafkaRequest(TOPIC)), Columns(), str(tmp_path), RUN),
+        kafka.open_topic(KafkaRequest(TOPIC), Run(Columns(), str(tmp_path), RUN)),
     ):
         pass
 
@@ -190,17 +192,17 @@ def test_a_log_that_ends_before_what_was_read_has_lost_its_end(
 ) -> None:
     killed(tmp_path)
     run = continued(STUDY, str(tmp_path))
-    monkeypatch.setattr(feed, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None, "id"))
-    asked = FeedRequest(kafka=KafkaRequest(KafkaTopic("localhost:1", "reports")))
+    monkeypatch.setattr(kafka, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None, "id"))
+    asked = KafkaRequest(KafkaTopic("localhost:1", "reports"))
     for continues in (run, None):
-        with feed.open_feed(asked, Columns(), str(tmp_path), RUN, continues) as opened:
+        with kafka.open_topic(asked, Run(Columns(), str(tmp_path), RUN, continues)) as opened:
             assert opened.new == {0: last}
     assert run is not None
     lost = lost_to(run, STUDY, {0: (last, FAR)}, 99)
     assert (lost.windows, lost.before, lost.lost) == ({window(1), window(2)}, 99, True)
     goes_on = run.without({0: last})
-    assert goes_on.replay.taken == ((0, last), (1, 4))
-    assert goes_on.replay.counted == ((0, min(20, last)), (1, 4))
+    assert goes_on.replay.taken == {0: last, 1: 4}
+    assert goes_on.replay.counted == {0: min(20, last), 1: 4}
 
 
 def test_what_runs_have_read_of_a_lost_end_is_in_no_file_any_more(tmp_path: Path) -> None:
@@ -211,7 +213,7 @@ def test_what_runs_have_read_of_a_lost_end_is_in_no_file_any_more(tmp_path: Path
     forget(str(tmp_path), {0: 15})
     run = continued(STUDY, str(tmp_path))
     assert run is not None
-    assert run.replay.taken == run.replay.counted == ((0, 15), (1, 4))
+    assert run.replay.taken == run.replay.counted == {0: 15, 1: 4}
     assert (positions_before(str(tmp_path)), checksums_before(str(tmp_path))) == ({0: 15}, {0: []})
 
 
@@ -226,7 +228,7 @@ def test_windows_that_lack_what_retention_removed_are_known(tmp_path: Path) -> N
     # What is gone was never counted: nobody knows the windows of its reports.
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
     assert (lost.windows, lost.before) == ({window(1), window(2)}, 99)
-    assert beginning(run, ((0, 25), (1, 4))).counted == ((0, 25), (1, 4))
+    assert beginning(run, ((0, 25), (1, 4))).counted == {0: 25, 1: 4}
 
 
 def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) -> None:
@@ -234,7 +236,9 @@ def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) ->
     run = continued(STUDY, str(tmp_path))
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
     feed = KafkaFeed(TOPIC, "id", Columns(), "", ())
-    job = StreamJob(STUDY, str(tmp_path), run=RUN, feed=feed, disorder=0, partitions=1, incomplete=lost)
+    job = StreamJob(
+        STUDY, str(tmp_path), run=RUN, feed=feed, reading=ReadingOptions(0), shards=1, incomplete=lost
+    )
     with owned_by_stream(job):
         # The file of what it lacks makes it no other run.
         assert continued(STUDY, str(tmp_path)) == run
@@ -251,16 +255,16 @@ def test_two_streams_of_a_topic_do_not_write_to_a_folder_at_once(tmp_path: Path)
     feed = KafkaFeed(TOPIC, "id", Columns(), "", ())
     # The second is of another name, as runs on Flink are, which are not continued.
     first, second = (
-        StreamJob(STUDY, str(tmp_path), run=f"{RUN}{number}", feed=feed, disorder=0, partitions=1)
+        StreamJob(STUDY, str(tmp_path), run=f"{RUN}{number}", feed=feed, reading=ReadingOptions(0), shards=1)
         for number in range(2)
     )
     with (
-        owned_by_stream(first),
+        owned_by_stream(first, at_once=False),
         pytest.raises(UserError, match="another run is writing there now"),
-        owned_by_stream(second),
+        owned_by_stream(second, at_once=False),
     ):
         pass
-    with owned_by_stream(second):
+    with owned_by_stream(second, at_once=False):
         pass
 
 

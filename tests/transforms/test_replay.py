@@ -14,8 +14,8 @@ NOW = 1_750_000_000_000
 
 def again(arrivals: Arrivals, taken: int, counted: int, settled: int | None = None) -> Arrivals:
     """The arrivals of the process after one that was killed."""
-    steps = tuple((partition, tuple(of_partition)) for partition, of_partition in arrivals.steps.items())
-    return Arrivals(Replay(((0, 0),), ((0, counted),), ((0, taken),), steps, settled), WINDOWS)
+    steps = {partition: tuple(of_partition) for partition, of_partition in arrivals.steps.items()}
+    return Arrivals(Replay({0: 0}, {0: counted}, {0: taken}, steps, settled), WINDOWS)
 
 
 def test_a_batch_that_is_read_again_has_the_watermark_and_the_clock_that_it_had() -> None:
@@ -49,13 +49,13 @@ def test_what_was_counted_is_not_counted_again_and_settled_windows_take_nothing(
 
 
 def test_batches_are_cut_where_their_judgement_changes() -> None:
-    steps = ((0, (Step(0, None, NOW), Step(30, 5, NOW))), (1, ()))
-    replay = Replay(((0, 0), (1, 7)), ((0, 20), (1, 7)), ((0, 50), (1, 7)), steps)
+    steps = {0: (Step(0, None, NOW), Step(30, 5, NOW)), 1: ()}
+    replay = Replay({0: 0, 1: 7}, {0: 20, 1: 7}, {0: 50, 1: 7}, steps)
     assert replay.cuts == {0: (0, 20, 30, 50), 1: (7,)}
 
 
 def test_it_reads_again_until_every_partition_is_where_it_was() -> None:
-    replay = Replay(starts=((0, 5), (1, 9)), counted=((0, 9), (1, 9)), taken=((0, 9), (1, 9)))
+    replay = Replay(starts={0: 5, 1: 9}, counted={0: 9, 1: 9}, taken={0: 9, 1: 9})
     arrivals = Arrivals(replay, WINDOWS)
     assert arrivals.reads_again({})
     assert arrivals.reads_again({0: 8})
@@ -72,8 +72,7 @@ def test_steps_are_forgotten_that_no_other_process_needs() -> None:
 
 
 def test_a_batch_after_offsets_without_messages_is_judged_by_its_messages() -> None:
-    steps = ((0, (Step(0, 5, NOW), Step(20, 9, NOW + 1))),)
-    replay = Replay(((0, 0),), ((0, 14),), ((0, 30),), steps)
+    replay = Replay({0: 0}, {0: 14}, {0: 30}, {0: (Step(0, 5, NOW), Step(20, 9, NOW + 1))})
     arrivals = Arrivals(replay, WINDOWS)
     # What was compacted is gone: of the batches that ended at 14, 20 and 30, these are left.
     assert arrivals.of(Offsets(0, 0, 12), 99, NOW + 5) == (5, Arrival(of_batch(0, 0, 12), NOW, counted=True))

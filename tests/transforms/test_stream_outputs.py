@@ -38,7 +38,7 @@ from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_c
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.sources.watermark import LAST
 from ldpbeam.transforms.state.counted import RunningAccounting
-from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, run_folder
+from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, Kind, run_folder
 from ldpbeam.transforms.state.journal import Journal
 from ldpbeam.windows import Windows
 
@@ -178,6 +178,22 @@ def test_counts_of_a_window_are_final_in_the_file_when_its_timer_has_fired(
     key.timers["due"] = LAST
     key.fire("due")
     assert (file().final, file().settled, file().ended) == ({USED: 8}, 32, True)
+
+
+def test_the_counts_that_are_final_are_in_their_file_before_the_accounting(
+    tmp_path: Path, seconds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, _ = recounted(tmp_path)
+    order: list[str] = []
+    write = Kind._write
+
+    def note(kind: Kind[Any], path: str, value: Any) -> None:
+        write(kind, path, value)
+        order.append(kind.name)
+
+    monkeypatch.setattr(Kind, "_write", note)
+    key.come(used_in(10))
+    assert order == ["counted.json", "accounting.json"]
 
 
 def test_a_window_that_had_not_begun_at_the_end_is_not_settled(

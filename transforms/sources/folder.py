@@ -19,7 +19,16 @@ from apache_beam.io.filesystem import BeamIOError
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.feeds import DECODED_BYTES, WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.feeds import (
+    DECODED_BYTES,
+    WHOLE,
+    Feed,
+    FeedBatch,
+    FeedState,
+    OpenFeed,
+    Share,
+    elapsed,
+)
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, real, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
 from ldpbeam.transforms.sources.watermark import Pulls
@@ -157,8 +166,8 @@ class _Watched(OpenFeed):
         )
 
     @property
-    def silent(self) -> int | None:
-        return None if self._waiting else self._pulls.empty
+    def state(self) -> FeedState:
+        return FeedState({0: None if self._waiting else self._pulls.empty})
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if not receipts:

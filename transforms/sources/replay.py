@@ -9,8 +9,8 @@ step.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
 from ldpbeam.transforms.reports.counts import of_batch
@@ -26,28 +26,28 @@ class Replay:
     """What an earlier process of the run left; nothing, if there was none.
 
     Attributes:
-        starts: (partition, the offset at which this process begins).
-        counted: (partition, the offset up to which what became of batches outside of windows is counted).
-        taken: (partition, the offset up to which batches were committed), at least ``counted``.
-        steps: (partition, its steps in order).
+        starts: by partition, the offset at which this process begins.
+        counted: by partition, the offset up to which what became of batches outside of windows is counted.
+        taken: by partition, the offset up to which batches were committed, at least ``counted``.
+        steps: by partition, its steps in order.
         settled: the event time up to which windows have settled; None if no window has.
         watermark: the last watermark.
     """
 
-    starts: tuple[tuple[int, int], ...] = ()
-    counted: tuple[tuple[int, int], ...] = ()
-    taken: tuple[tuple[int, int], ...] = ()
-    steps: tuple[tuple[int, tuple[Step, ...]], ...] = ()
+    starts: Mapping[int, int] = field(default_factory=dict)
+    counted: Mapping[int, int] = field(default_factory=dict)
+    taken: Mapping[int, int] = field(default_factory=dict)
+    steps: Mapping[int, Sequence[Step]] = field(default_factory=dict)
     settled: int | None = None
     watermark: int | None = None
 
     @property
     def cuts(self) -> dict[int, tuple[int, ...]]:
         """By partition, the offsets in ascending order at which one batch ends and another begins."""
-        cuts = {partition: {offset} for partition, offset in self.taken}
-        for partition, offset in self.counted:
+        cuts = {partition: {offset} for partition, offset in self.taken.items()}
+        for partition, offset in self.counted.items():
             cuts.setdefault(partition, set()).add(offset)
-        for partition, steps in self.steps:
+        for partition, steps in self.steps.items():
             cuts.setdefault(partition, set()).update(step.offset for step in steps)
         return {partition: tuple(sorted(offsets)) for partition, offsets in cuts.items()}
 
@@ -65,13 +65,13 @@ class Arrivals:
         self._windows = windows
         self._disorder = disorder
         self._settled = replay.settled
-        self._starts = dict(replay.starts)
-        self._counted = dict(replay.counted)
-        self._taken = dict(replay.taken)
+        self._starts = replay.starts
+        self._counted = replay.counted
+        self._taken = replay.taken
         #: The steps of this process and of the one before, by partition.
         self.steps = {
             partition: [step for step in steps if step.offset < self._taken.get(partition, 0)]
-            for partition, steps in replay.steps
+            for partition, steps in replay.steps.items()
         }
 
     def of(

@@ -113,9 +113,9 @@ def test_another_process_refuses_the_same() -> None:
     anchors = windows.rounded((NOW,))
     _, came = first.of(Offsets(0, 0, 10), None, NOW, anchors)
     first.of(Offsets(0, 10, 20), None, NOW, windows.rounded((NOW + 900 * SECOND,)))
-    steps = tuple((partition, tuple(of)) for partition, of in first.steps.items())
-    assert [step.offset for step in steps[0][1]] == [0, 10]
-    again = Arrivals(Replay(((0, 0),), (), ((0, 20),), steps), windows)
+    steps = {partition: tuple(of) for partition, of in first.steps.items()}
+    assert [step.offset for step in steps[0]] == [0, 10]
+    again = Arrivals(Replay({0: 0}, {}, {0: 20}, steps), windows)
     assert again.of(Offsets(0, 0, 7), None, NOW + DAY, (NOW + DAY,))[1].near == came.near
     assert again.of(Offsets(0, 7, 10), None, NOW + DAY, (NOW + DAY,))[1].near == came.near
     content = {"partition": 3, "steps": [[0, None, NOW, [5]]]}

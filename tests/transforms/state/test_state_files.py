@@ -151,13 +151,27 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
+def modules() -> set[Path]:
+    """Those of the product."""
+    folders = ("ldpbeam", "pipelines", "runners", "schemas", "transforms")
+    return {path.resolve() for folder in folders for path in (ROOT / folder).rglob("*.py")}
+
+
+def test_no_module_of_streams_makes_the_name_of_a_runs_folder() -> None:
+    named = {
+        str(path.relative_to(ROOT)) for path in modules() if re.search(r"\bRUNS\b", path.read_text("utf-8"))
+    }
+    # These know of the folders of scheduled runs, too.
+    of_all_runs = {"ldpbeam/folders/output.py", "ldpbeam/folders/read.py", "transforms/outputs/names.py"}
+    of_all_runs |= {f"pipelines/runs/{name}.py" for name in ("ledger_folder", "ownership", "scheduled")}
+    assert named == {"transforms/state/files.py"} | of_all_runs
+
+
 def test_no_other_module_names_a_file_of_the_state() -> None:
     stem = re.compile("|".join(rf"(?<!\w){re.escape(name.partition('*')[0])}" for name in KINDS))
-    folders = ("ldpbeam", "pipelines", "runners", "schemas", "transforms")
-    modules = {path.resolve() for folder in folders for path in (ROOT / folder).rglob("*.py")}
     naming = {
         str(path.relative_to(ROOT))
-        for path in modules
+        for path in modules()
         if any(re.fullmatch(r"[\w*/.-]*", text) and stem.search(text) for text in texts(path))
     }
     # The run and its accounting are files of every kind of run.
