@@ -97,9 +97,7 @@ class ReadReports(beam.PTransform):
                 self.input = span_of(topic_at("patterns", self.patterns[0], kafka_config), begin, end)
                 return
             self.input = find_input(self.patterns, "skip" if skip_bad_files else "stop", hidden=hidden)
-            check_stamps(
-                self.input.files, self.study, self.columns.attribute, self.columns.service, hidden=hidden
-            )
+            check_stamps(self.input.files, self.study, self.columns, hidden=hidden)
         except UserError as error:
             text = str(error).replace("--on-bad-file skip", "skip_bad_files=True")
             raise ValueError(text.replace("--input", "patterns")) from None

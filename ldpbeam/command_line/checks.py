@@ -15,6 +15,7 @@ from ldpbeam.command_line.options import PEOPLE_COLUMNS
 from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.errors import StudyError, UserError
 from ldpbeam.printing import warn
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.study import Study
@@ -69,12 +70,18 @@ def check_service(service: str | None, study: Study) -> None:
         raise UserError(f"--service {service}: the study has {', '.join(sorted(every))}")
 
 
-def renamed_of(options: argparse.Namespace, study: Study) -> dict[str, str]:
-    """The fields that ``--column`` names, by our names of columns.
+def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False) -> Columns:
+    """The columns that are read, for ``--attribute``, ``--service`` and ``--column``.
+
+    Args:
+        options: the options of the command.
+        study: the study.
+        whole: whether dead letters will hold whole records.
 
     Raises:
-        UserError: if one is not written as OURS=THEIRS, or they do not fit the study or each other.
+        UserError: if a column is not written as OURS=THEIRS, or they do not fit the study or each other.
     """
+    check_service(options.service, study)
     renamed: dict[str, str] = {}
     for text in options.column or ():
         name, equals, field = text.partition("=")
@@ -84,10 +91,9 @@ def renamed_of(options: argparse.Namespace, study: Study) -> dict[str, str]:
             raise UserError(f"--column {text}: {name!r} is given twice, as {renamed[name]!r} before")
         renamed[name] = field
     try:
-        wanted_columns(study, None, None, renamed=renamed)
+        return wanted_columns(study, options.attribute, options.service, whole=whole, renamed=renamed)
     except ValueError as error:
         raise UserError(f"--column: {error}") from None
-    return renamed
 
 
 def duration_of(option: str, text: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ldpbeam.errors import UserError
 from ldpbeam.schemas.reports import stamps
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.read import FileInput
@@ -46,8 +47,7 @@ def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = Fals
 def check_stamps(
     report_files: Iterable[files.ReportFile],
     study: Study,
-    attribute: str | None,
-    service: str | None,
+    columns: Columns,
     *,
     hidden: bool = False,
 ) -> None:
@@ -56,8 +56,7 @@ def check_stamps(
     Args:
         report_files: the files.
         study: the study.
-        attribute: the attribute of reports that do not name one.
-        service: the service of reports that do not name one.
+        columns: the columns that are read, which say what reports are of that name no attribute or service.
         hidden: whether user ids are hidden; what stamps say, which may be anything, is then not shown.
 
     Raises:
@@ -66,7 +65,7 @@ def check_stamps(
     problems = [
         f"{shown(file.path)}: {STAMP_NOT_SHOWN if hidden else cut_short(problem)}"
         for file in report_files
-        if (problem := stamps.problem(study, dict(file.metadata), attribute, service))
+        if (problem := stamps.problem(study, dict(file.metadata), columns.attribute, columns.service))
     ]
     if problems:
         more = f"\n... and {len(problems) - 10} more" if len(problems) > 10 else ""

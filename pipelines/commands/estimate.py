@@ -118,9 +118,7 @@ def _run(request: Request, folder: Path) -> int:
     print_fit(job.study, tests, impossible)
     print(tables.accounting_line(accounting))
     print(shown(_whereabouts(request)))
-    if accounting["dead_letters"]:
-        tables.print_reasons(console, accounting)
-        note(f"what was wrong with them: ldpbeam dead-letters {_folder(request)}")
+    tables.print_reasons(console, accounting, _folder(request))
     if errors and not any(errors):
         warn("--truth: nobody in the file is of the window and group of an estimate: nothing is compared")
     for sentence in (*without_groups(job.study, estimates), *cut_windows(job.study, job.span)):
@@ -176,7 +174,7 @@ def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str,
     if request.people is None:
         return None
     study = request.job.study
-    compared = request.job.attribute or next(iter(study.attributes))
+    compared = request.job.columns.attribute or next(iter(study.attributes))
     return [
         errors_of(record, study, request.people, request.job.span)
         if attribute_of(record.attribute) == compared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ldpbeam.answers.costs import refuse_endless
@@ -11,8 +11,7 @@ from ldpbeam.answers.people import People
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import (
     check_reachable,
-    check_service,
-    renamed_of,
+    columns_of,
     study_of,
     true_values,
 )
@@ -31,6 +30,7 @@ from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.pipelines.sources.kafka import topic_in
 from ldpbeam.runners.engines import EngineRequest, engine_request
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
@@ -112,7 +112,6 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
             check_overlap(study.windows)
     except ValueError as error:
         raise UserError(f"{options.study}: {error}") from None
-    check_service(options.service, study)
     if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
         raise UserError(
             "--streaming: this command reads its input to an end: leave it out, or use ldpbeam stream"
@@ -141,13 +140,13 @@ def _job_of(
     folder: str,
 ) -> tuple[BatchJob, Scheduled | None]:
     """The run, and for a scheduled run the shared folder to which its files are moved."""
-    renamed = renamed_of(options, study)
+    columns = columns_of(options, study, whole=options.keep_bad_records)
     span = _span_of(options, study)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     hidden = disclosure.user_id_key is not None
     read = topic or find_input(inputs, options.on_bad_file, hidden=hidden)
-    check_stamps(read.files, study, options.attribute, options.service, hidden=hidden)
-    output, shared = _place(options, study, folder, span, inputs, renamed)
+    check_stamps(read.files, study, columns, hidden=hidden)
+    output, shared = _place(options, study, folder, span, inputs, columns)
     job = filled(
         BatchJob,
         options,
@@ -155,7 +154,7 @@ def _job_of(
         input=read,
         output=output.output,
         run=output.run,
-        renamed=renamed,
+        columns=columns,
         span=span,
         disclosure=disclosure,
         ledger_key=ledger_key(shared or output, disclosure.user_id_key, shared=shared is not None),
@@ -191,10 +190,11 @@ def _place(
     folder: str,
     span: Span,
     inputs: tuple[str, ...],
-    renamed: Mapping[str, str],
+    columns: Columns,
 ) -> tuple[Output, Scheduled | None]:
     """Where the run writes, and for a scheduled run the shared folder to which its files are moved."""
-    named = options.attribute, options.service, *(f"{name}={renamed[name]}" for name in sorted(renamed))
+    renamed = (f"{name}={field}" for name, field in sorted(columns.renamed))
+    named = columns.attribute, columns.service, *renamed
     if not _is_scheduled(options, study):
         name = run_name(study, inputs, span.start, span.stop, *named)
         output = Output(study, folder, name)

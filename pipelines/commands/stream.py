@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from ldpbeam.answers import tables
 from ldpbeam.answers.misfits import tally
 from ldpbeam.answers.published import warnings_of
@@ -117,14 +119,12 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
-    study, output, destination = request.job.study, request.job.output, request.job.destination
+    study, output = request.job.study, request.job.output
     left = _left(request, engine)
     continues, _ = left
     name = request.resume or (continues.run if continues is not None else new_run(output, datetime.now(UTC)))
     if request.resume:
         resume(output, request.resume)
-    if destination is not None:
-        destination.reach()
     with contextlib.ExitStack() as until_it_ends:
         with named_in_errors(output):
             run = Run(request.columns, output, name, continues)
@@ -260,11 +260,7 @@ def _finished(job: StreamJob) -> int:
             f"{counts[NOT_BEGUN]:,} of the used reports are in windows that had not begun when the run "
             "ended; these windows are not published"
         )
-    if counts["dead_letters"]:
-        from rich.console import Console
-
-        tables.print_reasons(Console(), counts)
-        note(f"what was wrong with them: ldpbeam dead-letters {job.output}")
+    tables.print_reasons(Console(), counts, job.output)
     for sentence in warnings_of(job.study, counts):
         warn(sentence)
     if job.incomplete.lost or lost_before(job.output, job.run) is not None:

@@ -12,22 +12,20 @@ from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import (
     check_reachable,
-    check_service,
+    columns_of,
     duration_of,
-    renamed_of,
     study_of,
 )
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.options.sources import DESTINATIONS, STREAMED, Source, named
+from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, Source, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.sources.opening import Opening
 from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.reading import ReadingOptions
 
 
@@ -71,9 +69,8 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     if (options.resume is None) != (options.savepoint is None):
         raise UserError("--resume and --savepoint go together: --resume names the run, --savepoint its state")
     check_reachable(*(options.input or ()), options.output)
-    check_service(options.service, study)
     engine = engine_request(options)
-    renamed = renamed_of(options, study)
+    columns = columns_of(options, study, whole=options.keep_bad_records)
     output = engine.reachable(options.output)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     idle = options.stop_when_idle
@@ -83,7 +80,10 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         max_disorder=duration_of("--max-disorder", options.max_disorder or DISORDER),
         stop_when_idle=None if idle is None else duration_of("--stop-when-idle", idle),
     )
-    publishes, of_publishing = _publishing(options.publish_to)
+    topic = options.publish_to
+    publishes, of_publishing = next(
+        known for start, known in PUBLISHED.items() if (topic or "").startswith(start)
+    )
     source, name = named(STREAMED, options, of_publishing)
     if engine.detached:
         _check_detached(options, source, name)
@@ -97,7 +97,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         native=engine.detached,
         disclosure=disclosure,
         ledger_key=ledger_key(Output(study, output, ""), disclosure.user_id_key, shared=True),
-        destination=None if publishes is None else _module(publishes).destination(options, engine),
+        publish=None if topic is None else _module(publishes).publishing(options, engine),
     )
     return filled(
         Request,
@@ -105,20 +105,11 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         job=job,
         source=source,
         opening=_module(source.module).opening(options, engine),
-        columns=wanted_columns(
-            study, options.attribute, options.service, whole=options.keep_bad_records, renamed=renamed
-        ),
+        columns=columns,
         engine=engine,
         beam_arguments=tuple(beam_arguments),
         metrics=_metrics_of(options),
     )
-
-
-def _publishing(topic: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """The module of what estimates are published to, and its options; None for nothing."""
-    if topic is None:
-        return None, ()
-    return next(entry for start, entry in DESTINATIONS.items() if topic.startswith(start))
 
 
 def _module(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import apache_beam as beam
@@ -22,6 +22,7 @@ from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
@@ -31,7 +32,6 @@ from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
-from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.transforms.statistics import BatchStatistics
@@ -51,9 +51,7 @@ class BatchJob(Output):
 
     Attributes:
         input: what is read.
-        attribute: the attribute of reports that do not name one.
-        service: the service of reports that do not name one.
-        renamed: the field of the input that has a column, by the column's name, where they differ.
+        columns: the columns that are read.
         span: the event times to estimate: reports outside are out of range, and only the windows inside are
             estimated.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
@@ -63,9 +61,7 @@ class BatchJob(Output):
     """
 
     input: FileInput | KafkaSpan
-    attribute: str | None = None
-    service: str | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    columns: Columns
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
     shards: int | None = None
@@ -97,10 +93,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> N
             shuffle.
     """
     study = job.study
-    columns = wanted_columns(
-        study, job.attribute, job.service, whole=job.disclosure.records, renamed=job.renamed
-    )
-    read = pipeline | "Read" >> job.input.read(columns, job.disclosure)
+    read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
     counted = read.decoded | "Statistics" >> BatchStatistics(
         study, job.user_shards, job.span, job.disclosure, job.keeping, spill
     )
@@ -138,9 +131,8 @@ def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
         pipeline: the pipeline; it is not run here.
         job: what is read; it has the key of a ledger.
     """
-    columns = wanted_columns(job.study, job.attribute, job.service, renamed=job.renamed)
     assert job.keeping is not None
-    read = pipeline | "Read" >> job.input.read(columns, job.disclosure)
+    read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
     validated = read.decoded | "Validate" >> ValidateReports(job.study, ledger_key=job.ledger_key)
     _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
     counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()

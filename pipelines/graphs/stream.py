@@ -22,7 +22,7 @@ from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import snapshot_name
-from ldpbeam.transforms.outputs.panes import Destination, WritePaneEstimates, WritePaneStatistics
+from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
@@ -52,7 +52,7 @@ class StreamJob(Output):
         stays: whether a finished reader stays open, for engines where this process ends the job.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
         ledger_key: the key of the ledger over periods; None if the study has none.
-        destination: where estimates are published; None for nowhere.
+        publish: publishes estimates; None if nobody wants it.
         incomplete: the windows that may lack reports.
         earlier_runs: the names of the runs of the stream before this one.
         replay: what an earlier process of this run left, if the next process can read the feed again.
@@ -66,7 +66,7 @@ class StreamJob(Output):
     stays: bool = False
     disclosure: Disclosure = PLAIN
     ledger_key: bytes | None = field(default=None, repr=False)
-    destination: Destination | None = None
+    publish: beam.DoFn | None = None
     incomplete: Incomplete = field(default_factory=Incomplete)
     earlier_runs: tuple[str, ...] = ()
     replay: Replay | None = None
@@ -155,8 +155,8 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     _ = written.panes | "TestFit" >> beam.ParDo(PaneFit(study, job.of_run(FIT_FOLDER), job.spending))
     solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run), traced=again)
     estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(study, job.output, job.run))
-    if job.destination is not None:
-        estimates = estimates | "Publish" >> beam.ParDo(job.destination.publish)
+    if job.publish is not None:
+        estimates = estimates | "Publish" >> beam.ParDo(job.publish)
     # These are no counts, but windows settle after they have been written and published.
     emitted = estimates | "Emitted" >> beam.FlatMap(lambda _: ()).with_output_types(tuple[str, int])
     letters = (

@@ -54,11 +54,9 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     add_processes_option(work)
     work.add_argument(
-        "--shards",
-        type=within(int, 1, MOST_SHARDS),
-        metavar="N",
+        "--shards", type=within(int, 1, MOST_SHARDS), metavar="N",
         help="how many shards users are divided into; results do not change",
-    )
+    )  # fmt: skip
     truth = parser.add_argument_group("comparison with the truth")
     truth.add_argument("--truth", metavar="FILE", help="CSV file of people: print errors against it")
     add_people_options(parser)

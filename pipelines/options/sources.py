@@ -86,28 +86,22 @@ def _of_kafka(from_offset: str) -> tuple[Option, ...]:
     """The options that name a topic of Kafka, but for ``--topic``; the text says where reading begins."""
     return (
         Option("--kafka", "BROKERS", "HOST:PORT of a broker, or of several, with commas between"),
-        Option(
-            "--from-offset", "WHERE",
-            f"Kafka: {from_offset}: earliest, latest or a time of the brokers (default: earliest)",
-        ),
-        Option(
-            "--kafka-config", "FILE",
-            "Kafka: settings of librdkafka, as name=value lines; ${NAME} is an environment variable",
-        ),
+        Option("--from-offset", "WHERE",
+               f"Kafka: {from_offset}: earliest, latest or a time of the brokers (default: earliest)"),
+        Option("--kafka-config", "FILE",
+               "Kafka: settings of librdkafka, as name=value lines; ${NAME} is an environment variable"),
     )  # fmt: skip
 
 
-#: The module of what estimates are published to, and its options, by how its name begins.
-DESTINATIONS = {"kafka://": ("kafka", ("--kafka-config",)), "": ("pubsub", ())}
+#: The module of a topic to which estimates are published, and its options, by how its name begins.
+PUBLISHED = {"kafka://": ("kafka", ("--kafka-config",)), "": ("pubsub", ())}
 #: What a stream can read.
 STREAMED = (
     Source(
         "pubsub", "--subscription, --topic (projects/P/topics/T)", ("--subscription", "--topic"), (
             Option("--subscription", "NAME", "projects/P/subscriptions/S, whose messages are reports"),
-            Option(
-                "--topic", "NAME",
-                "projects/P/topics/T: subscribe to it for this run alone; or, with --kafka, a topic of Kafka",
-            ),
+            Option("--topic", "NAME", "projects/P/topics/T: subscribe to it for this run alone; or, with "
+                   "--kafka, a topic of Kafka"),
         ), detached=True,
     ),
     Source(
@@ -117,10 +111,8 @@ STREAMED = (
     Source(
         "kafka", "--kafka BROKERS --topic T", ("--kafka",), (
             *_of_kafka("where the first run into the folder begins"),
-            Option(
-                "--group", "NAME",
-                "Kafka: commit offsets for this group, for those who watch; nothing is read from it",
-            ),
+            Option("--group", "NAME",
+                   "Kafka: commit offsets for this group, for those who watch; nothing is read from it"),
         ), shares=("--topic",), has_offsets=True,
     ),
 )  # fmt: skip
@@ -134,11 +126,8 @@ BOUNDED = (
         "", "--kafka BROKERS --topic T", ("--kafka",), (
             Option("--topic", "NAME", "Kafka: the topic, whose messages are reports"),
             *_of_kafka("where to begin in each partition"),
-            Option(
-                "--to-offset", "WHERE",
-                "Kafka: where to end: earliest, latest or a time of the brokers (default: latest, as it is "
-                "when the run begins)",
-            ),
+            Option("--to-offset", "WHERE", "Kafka: where to end: earliest, latest or a time of the brokers "
+                   "(default: latest, as it is when the run begins)"),
         ),
     ),
 )  # fmt: skip

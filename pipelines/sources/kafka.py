@@ -15,8 +15,7 @@ from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import warn
 from ldpbeam.runners.engines import EngineRequest
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
-from ldpbeam.transforms.outputs.panes import Destination
-from ldpbeam.transforms.sources.kafka import TOPIC, TOPIC_IDENTITY, KafkaFeed
+from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.state.files import RUN
 from ldpbeam.transforms.state.journal import checksums_before, positions_before
@@ -44,14 +43,15 @@ def topic_in(options: argparse.Namespace, engine: EngineRequest) -> KafkaTopic:
     return topic_of(options.kafka, options.topic, _config(options, engine))
 
 
-def destination(options: argparse.Namespace, engine: EngineRequest) -> Destination:
-    """The topic to which estimates are published.
+def publishing(options: argparse.Namespace, engine: EngineRequest) -> PublishToKafka:
+    """What publishes estimates to the topic that the options name.
 
     Raises:
-        UserError: if it is malformed.
+        UserError: if it is malformed, or cannot be reached.
     """
     topic = topic_at("--publish-to", options.publish_to, _config(options, engine))
-    return Destination(PublishToKafka(topic), partial(reach_destination, topic))
+    reach_destination(topic)
+    return PublishToKafka(topic)
 
 
 def _config(options: argparse.Namespace, engine: EngineRequest) -> str | None:
@@ -69,7 +69,7 @@ def open_topic(asked: KafkaRequest, run: Run) -> Iterator[Opened]:
     positions = positions_before(run.output) if goes_on is None else goes_on.positions
     reached = reach(asked, positions, checksums_before(run.output))
     check_topic(run.output, asked.topic, reached.identity)
-    taken = positions if goes_on is None else dict(goes_on.replay.taken)
+    taken = positions if goes_on is None else goes_on.replay.taken
     ends = {each: min(offset, reached.ends.get(each, 0)) for each, offset in taken.items()}
     new = {each: end for each, end in ends.items() if end < taken[each]} | dict(reached.new)
     # Where a log has lost its end, no offset is known to have the message that was there.
@@ -109,12 +109,12 @@ def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
         ValueError: if a file is damaged.
     """
     for about in RUN.of_all_runs(output):
-        if about.get(TOPIC, topic.name) != topic.name:
+        if about.get("topic", topic.name) != topic.name:
             raise UserError(
                 f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
                 "offsets of one topic say nothing of another; name another folder"
             )
-        if about.get(TOPIC_IDENTITY, identity) != identity:
+        if about.get("topic_identity", identity) != identity:
             raise UserError(
                 f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
                 f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "

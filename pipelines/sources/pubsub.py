@@ -17,7 +17,7 @@ from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import note
 from ldpbeam.runners.engines import EngineRequest
-from ldpbeam.transforms.outputs.panes import Destination, Publish
+from ldpbeam.transforms.outputs.panes import Publish
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.state.files import run_folder
 from ldpbeam.transforms.state.journal import ended_at
@@ -47,21 +47,18 @@ def opening(options: argparse.Namespace, _: EngineRequest) -> Opening:
     return partial(open_topic, options.topic)
 
 
-def destination(options: argparse.Namespace, engine: EngineRequest) -> Destination:
-    """The topic to which estimates are published.
+def publishing(options: argparse.Namespace, _: EngineRequest) -> Publish:
+    """What publishes estimates to the topic that the options name.
 
     Raises:
-        UserError: if its name is malformed.
+        UserError: if its name is malformed, or it cannot be reached.
     """
     check_name("--publish-to", options.publish_to, "topics")
-    return Destination(Publish(options.publish_to), partial(_reach, options.publish_to))
-
-
-def _reach(topic: str) -> None:
     with _server() as (_, patience):
         from google.cloud.pubsub_v1 import PublisherClient
 
-        PublisherClient().get_topic(topic=topic, **patience)
+        PublisherClient().get_topic(topic=options.publish_to, **patience)
+    return Publish(options.publish_to)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from ldpbeam.errors import UserError
 from ldpbeam.inputs.times import time_of
 from ldpbeam.pipelines.commands import estimate_options
 from ldpbeam.pipelines.sources.pubsub import check_name
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -96,9 +97,9 @@ def test_whatever_changes_the_results_makes_another_run(tmp_path: Path) -> None:
         renamed: Mapping[str, str] = MappingProxyType({}),
         **options: str,
     ) -> str:
-        every = dict.fromkeys(("attribute", "service", "start", "stop"))
-        given = argparse.Namespace(overwrite=False, **(every | options))
-        return estimate_options._place(given, STUDY, str(tmp_path / "out"), span, inputs, renamed)[0].run
+        columns = Columns(**options, renamed=tuple(renamed.items()))
+        given = argparse.Namespace(overwrite=False, start=None, stop=None)
+        return estimate_options._place(given, STUDY, str(tmp_path / "out"), span, inputs, columns)[0].run
 
     others = [name(service="a"), name(attribute="x"), name(Span(start=5)), name(inputs=("other",))]
     assert len({name(), *others, name(renamed={"user_id": "uid"})}) == 6

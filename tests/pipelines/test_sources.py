@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.options.sources import BOUNDED, DESTINATIONS, STREAMED, Option, Source, named
+from ldpbeam.pipelines.options.sources import BOUNDED, PUBLISHED, STREAMED, Option, Source, named
 
 ONE = Source("", "--one", ("--one",), (Option("--one", "A", ""), Option("--of-one", "A", "")))
 TWO = Source("", "--two A --shared B", ("--two",), (Option("--two", "A", ""),), shares=("--shared",))
@@ -53,7 +53,7 @@ def test_an_option_of_what_is_published_to_may_be_given() -> None:
 
 def test_every_source_and_destination_has_a_module() -> None:
     wanted = [(source.module, "opening") for source in STREAMED]
-    wanted += [(module, "destination") for module, _ in DESTINATIONS.values()]
+    wanted += [(module, "publishing") for module, _ in PUBLISHED.values()]
     for module, function in wanted:
         assert callable(getattr(import_module(f"ldpbeam.pipelines.sources.{module}"), function))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -185,19 +185,6 @@ def estimate_id(record: EstimateRecord) -> str:
         f"{record.study}/{record.run}/{record.attribute}/{record.name}/{record.window_start}/"
         f"{record.window_end}{group}{rest}/{record.pane_index}"
     )
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Where estimates are published.
-
-    Attributes:
-        publish: publishes them.
-        reach: asks whether it is there, and raises UserError if it is not.
-    """
-
-    publish: beam.DoFn
-    reach: Callable[[], None]
 
 
 class Publish(beam.DoFn):

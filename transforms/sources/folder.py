@@ -31,7 +31,6 @@ from ldpbeam.transforms.sources.feeds import (
 )
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, real, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
-from ldpbeam.transforms.sources.watermark import Pulls
 from ldpbeam.transforms.state.files import FILES
 from ldpbeam.transforms.storage import open_raw
 
@@ -88,7 +87,7 @@ class _Watched(OpenFeed):
         #: What is to be read, when it was written, and when the oldest was from it on, in milliseconds.
         self._waiting: deque[tuple[FileRange | BadFile, int, int]] = deque()
         self._looked = -LOOKING_SECONDS
-        self._pulls = Pulls()
+        self._silent: int | None = None
         #: The batches of the range that is being read.
         self._batches: Iterator[FeedBatch] = iter(())
 
@@ -97,9 +96,9 @@ class _Watched(OpenFeed):
         if batch is not None:
             return batch
         if not self._waiting and time.monotonic() - self._looked >= LOOKING_SECONDS:
-            self._pulls.begin(elapsed())
+            begun = elapsed()
             self._look()
-            self._pulls.answer(len(self._waiting))
+            self._silent = None if self._waiting else begun
             self._looked = time.monotonic()
         if not self._waiting:
             return None
@@ -167,7 +166,7 @@ class _Watched(OpenFeed):
 
     @property
     def state(self) -> FeedState:
-        return FeedState({0: None if self._waiting else self._pulls.empty})
+        return FeedState({0: None if self._waiting else self._silent})
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if not receipts:

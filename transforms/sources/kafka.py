@@ -49,8 +49,6 @@ TAKEN_AT_ONCE = 20_000
 LOOKING_SECONDS, FINDING_SECONDS = 0.5, 5.0
 #: Seconds to wait for an answer of a broker.
 ANSWER_SECONDS = 10.0
-#: In the file of a run: its topic, and what tells it from other topics of its name.
-TOPIC, TOPIC_IDENTITY = "topic", "topic_identity"
 #: Seconds without an answer of the brokers after which a warning is logged.
 QUIET_SECONDS = 60.0
 
@@ -92,7 +90,7 @@ class KafkaFeed(Feed):
     @property
     def about(self) -> dict[str, str]:
         """The topic, and what tells it from others."""
-        return {TOPIC: self.topic.name, TOPIC_IDENTITY: self.identity}
+        return {"topic": self.topic.name, "topic_identity": self.identity}
 
     @property
     def partitions(self) -> int:

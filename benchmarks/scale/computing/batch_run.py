@@ -11,6 +11,7 @@ from benchmarks.scale.prices import GB_HOUR_BATCH, SHUFFLED_GB, VCPU_HOUR_BATCH
 from benchmarks.scale.setting import KEY_WIDTH, study_of
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile
 from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.transforms.windows.split import GATHERED_REPORTS
@@ -51,7 +52,7 @@ class BatchRun:
 def shards_of(size: float) -> int:
     """The shards that a run makes of so many bytes of input."""
     files = FileInput((ReportFile("", math.ceil(size), "avro"),))
-    return batch.BatchJob(study_of(2), "", "", files).user_shards
+    return batch.BatchJob(study_of(2), "", "", files, Columns()).user_shards
 
 
 def batch_run(

@@ -61,7 +61,7 @@ def measure(folder: Path) -> dict[str, Any]:
         found = []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
-                job = batch.BatchJob(study, output, "scale", files, shards=shards)
+                job = batch.BatchJob(study, output, "scale", files, columns, shards=shards)
                 engine = engines.Engine(direct.runner(), (), here=True, spill=spill)
                 pipeline = graph.assemble(job, engine, [])
                 run = lambda: graph.run_pipeline(pipeline, Console(quiet=True), True)  # noqa: B023, E731
