@@ -37,9 +37,9 @@ def uniforms_for(seed: int | None, purpose: str) -> Uniforms:
 
 
 def device_keys(key: bytes, users: pa.Array) -> list[bytes]:
-    """The device key of each simulated user: HMAC-SHA256 of the user id under the key of them all."""
+    """The device key of each simulated user: HMAC-SHA256 of the id, as reports have it, under one key."""
     purpose = fields_of("ldpbeam simulated device 1")
-    ids = pc.cast(users, pa.binary()).to_pylist()
+    ids = pc.fill_null(cast_column("user_id", users), b"").to_pylist()
     return [hmac.digest(key, purpose + user, hashlib.sha256) for user in ids]
 
 

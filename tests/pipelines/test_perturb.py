@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from scipy import stats
 
 import ldpbeam as ldp
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.simulated.perturb import uniforms_for
+from ldpbeam.pipelines.simulated.perturb import device_keys, uniforms_for
 from ldpbeam.pipelines.simulated.report_files import make_room
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
@@ -245,3 +246,11 @@ def test_reports_are_those_of_the_client_of_the_library(simulate: Callable[..., 
         assert payloads_in(table.column("payload").combine_chunks(), sent.payloads.dtype).tolist() == (
             sent.payloads.tolist()
         )
+
+
+def test_a_user_has_one_device_key_whatever_the_form_of_the_id() -> None:
+    one = uuid.UUID("0f9c1e5a-7b3d-4c2a-9e8f-6d5c4b3a2918")
+    forms = pa.array([str(one), one.hex, one.urn, f"{{{one}}}".upper(), "ann"])
+    keys = device_keys(bytes(16), forms)
+    assert len(set(keys[:4])) == 1 and keys[4] not in keys[:4]
+    assert device_keys(bytes(16), pa.array([one.bytes])) == keys[:1]

@@ -33,6 +33,7 @@ from support.sent_messages import (
     table,
 )
 
+from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.messages import decode as messages
 from ldpbeam.schemas.messages.decode import ARROW, JSON, KNOWN, LINES, Message
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
@@ -237,6 +238,19 @@ def test_a_report_may_be_written_on_several_lines(data: bytes) -> None:
     assert not found.bad
     assert [(row["user_id"], row["payload"], row["row"]) for row in found.rows] == [(b"ann", 0.5, 0)] * 3
     assert sorted(found.column("position")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("other", [b"", b'{"user_id": "bob", "payload": "0a"}'], ids=["alone", "by line"])
+def test_of_a_key_that_stands_twice_the_last_value_is_read_in_messages_lines_and_files(other: bytes) -> None:
+    twice = b'{"user_id": "bob", "payload": 0.1, "payload": 0.5, "user_id": "ann"}'
+    pretty = twice.replace(b", ", b",\n")
+    lines = b"\n".join([twice, other])
+    found = read(Message("1", twice, JSON), Message("2", pretty, JSON), Message("3", lines, LINES))
+    rows = [(row["user_id"], row["payload"]) for row in found.rows if row["payload"] == 0.5]
+    (file, *_) = decode_lines(0, lines, Columns())
+    assert rows == [(b"ann", 0.5)] * 3
+    assert isinstance(file, pa.RecordBatch)
+    assert (file.column("user_id")[0].as_py(), file.column("payload")[0].as_py()) == (b"ann", 0.5)
 
 
 NO_REPORT = {

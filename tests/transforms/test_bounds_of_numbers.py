@@ -152,7 +152,7 @@ OTHERS = (
     "row groups of Parquet",
     "reports of a user that come first together, which are looked at",
     "reports of a user that count, where several do",
-    "reports of a partition that are compared at once",
+    "reports of a shard that are compared at once",
 )
 
 
@@ -220,7 +220,7 @@ def test_no_more_reports_of_a_user_count() -> None:
 
 
 def test_a_partition_is_compared_in_parts() -> None:
-    assert number(TABLE["reports of a partition that are compared at once"][0]) == PART_REPORTS
+    assert number(TABLE["reports of a shard that are compared at once"][0]) == PART_REPORTS
 
 
 def test_the_table_names_what_is_tested() -> None:
