@@ -102,7 +102,7 @@ def test_an_example_of_every_family_runs_and_answers_all_its_study_asks(
 def test_a_day_of_clients_that_remember_is_joined_by_user_or_says_whose_intervals_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "ldpbeam/over_time/memoised/day.py", "--output", tmp_path, "--people", 400) == 0
+    assert run(monkeypatch, "memoised/day.py", "--output", tmp_path, "--people", 400) == 0
     assert "remember their noise" in capsys.readouterr().err
     (line,) = (tmp_path / "rolled-up" / "estimates.jsonl").read_text().splitlines()
     found = json.loads(line)
@@ -122,6 +122,6 @@ def test_a_device_that_keeps_a_key_alone_remembers_its_answer(
 ) -> None:
     # The permanent answer is in 95 of 168 reports, each other one in 18; standard errors are 6.4 and 4.1.
     # The draws are those of the system: 60 lies beyond 5.4 standard errors of both.
-    assert run(monkeypatch, "ldpbeam/over_time/memoised/device.py") == 0
+    assert run(monkeypatch, "memoised/device.py") == 0
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert int(first.split()[1]) > 60 > int(second.split()[1])

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ldpbeam.transforms.storage import beam_filesystems, is_local, literal
 
@@ -25,7 +25,7 @@ _EXPRESSIONS = {"**": f"(?:{_NO_DOT}.)*", "*": f"{_NO_DOT}[^/]*", "?": f"{_NO_DO
 
 
 class Entry(NamedTuple):
-    """A file, its size, and when it was written, in seconds since 1970."""
+    """A file as Beam describes those of other file systems; times are in seconds since 1970."""
 
     path: str
     size_in_bytes: int
@@ -48,23 +48,14 @@ def matching(pattern: str) -> list[Entry]:
         pattern += "*"
     if is_local(pattern):
         entries = _local_entries(pattern)
+    elif _is_name(pattern):
+        path, system = _LITERAL.sub(r"\1", pattern), beam_filesystems().get_filesystem(pattern)
+        entries = [system.metadata(path)] if system.exists(path) else []
     else:
-        entries = [
-            Entry(found.path, found.size_in_bytes, found.last_updated_in_seconds)
-            for found in _remote(pattern)
-        ]
+        everything, wanted = re.sub(r"[*?[].*", "**", pattern, flags=re.DOTALL), _expression(pattern)
+        listed = beam_filesystems().match([everything])[0].metadata_list
+        entries = [entry for entry in listed if wanted.fullmatch(entry.path)]
     return sorted(entries, key=lambda entry: entry.path)
-
-
-def _remote(pattern: str) -> list[Any]:
-    """Beam's metadata of the files of another file system that match a pattern."""
-    filesystems = beam_filesystems()
-    if _is_name(pattern):
-        path, system = _LITERAL.sub(r"\1", pattern), filesystems.get_filesystem(pattern)
-        return [system.metadata(path)] if system.exists(path) else []
-    everything, wanted = re.sub(r"[*?[].*", "**", pattern, flags=re.DOTALL), _expression(pattern)
-    listed = filesystems.match([everything])[0].metadata_list
-    return [found for found in listed if wanted.fullmatch(found.path)]
 
 
 def _is_name(pattern: str) -> bool:

@@ -13,26 +13,8 @@ import numpy as np
 from ldpbeam import words
 from ldpbeam.answers.truth import Truth
 from ldpbeam.charts.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.charts.panels import (
-    TRUTH,
-    chosen_subsets,
-    colour,
-    drawn,
-    has_legend,
-    keys_of,
-    ticks,
-    tips,
-)
-from ldpbeam.charts.subject import (
-    STATES,
-    Subject,
-    Subset,
-    banded,
-    level_of,
-    many,
-    mean_ends,
-    state_of,
-)
+from ldpbeam.charts.panels import TRUTH, chosen_subsets, colour, drawn, has_legend, keys_of, ticks, tips
+from ldpbeam.charts.subject import STATES, Subject, Subset, banded, level_of, many, mean_ends, state_of
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
 #: Neighbouring buckets are added up until at most this many are left; a screen shows no more.

@@ -12,16 +12,7 @@ from ldpbeam import words
 from ldpbeam.answers.truth import Truth
 from ldpbeam.charts.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.charts.panels import TRUTH, colour, drawn, has_legend, keys_of, most_frequent, tips
-from ldpbeam.charts.subject import (
-    STATES,
-    Subject,
-    Subset,
-    banded,
-    level_of,
-    many,
-    mean_ends,
-    state_of,
-)
+from ldpbeam.charts.subject import STATES, Subject, Subset, banded, level_of, many, mean_ends, state_of
 from ldpbeam.schemas.outputs.records import Numbers
 
 #: This many categories or keys have a line.

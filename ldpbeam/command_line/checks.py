@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.answers.people import People, PeopleColumns, read_people
+from ldpbeam.command_line.options import PEOPLE_COLUMNS
 from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.errors import StudyError, UserError
 from ldpbeam.printing import warn
@@ -107,10 +108,6 @@ def duration_of(option: str, text: str) -> int:
         raise UserError(f"{option} {text}: write a whole number and a unit, as in 90s or 1h") from None
 
 
-#: The options that name the columns of a file of people.
-_OF_PEOPLE = ("value_column", "key_column", "user_column", "time_column", "weight_column", "group_column")
-
-
 def check_people(options: argparse.Namespace, option: str, file: str | None) -> None:
     """Check that no option names a column of a file of people that is not given.
 
@@ -122,7 +119,7 @@ def check_people(options: argparse.Namespace, option: str, file: str | None) -> 
     Raises:
         UserError: if one does.
     """
-    given = [f"--{name.replace('_', '-')}" for name in _OF_PEOPLE if getattr(options, name) is not None]
+    given = [f"--{name}-column" for name in PEOPLE_COLUMNS if getattr(options, f"{name}_column") is not None]
     if given and not file:
         raise UserError(f"{', '.join(given)}: these are columns of a file that {option} names: add {option}")
 
@@ -151,7 +148,7 @@ def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns
         raise UserError(
             "a row with a --weight-column is several people, who share no user id: leave out --user-column"
         )
-    return PeopleColumns(*(getattr(options, name) for name in _OF_PEOPLE))
+    return PeopleColumns(*(getattr(options, f"{name}_column") for name in PEOPLE_COLUMNS))
 
 
 def output_folder(path: str) -> Path:

@@ -22,7 +22,8 @@ def add_processes_option(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-_PEOPLE = {
+#: The columns of a file of people, by the name of each option without its ``_column``.
+PEOPLE_COLUMNS = {
     "value": "the true values (not for a vector, whose columns have its coordinates' names)",
     "key": "the keys of the values, one row per key and user",
     "user": "the user ids (default: each row is another user)",
@@ -35,8 +36,8 @@ _PEOPLE = {
 def add_people_options(parser: Parser) -> None:
     """Add the options that name the columns of a file of people."""
     group = parser.add_argument_group("columns of the file of people")
-    for name, text in _PEOPLE.items():
-        group.add_argument(f"--{name}-column", metavar="COLUMN", help=text)
+    for name, column in PEOPLE_COLUMNS.items():
+        group.add_argument(f"--{name}-column", metavar="COLUMN", help=column)
 
 
 def add_prism_location(group: argparse._ArgumentGroup) -> None:

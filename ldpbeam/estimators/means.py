@@ -17,12 +17,7 @@ from ldpbeam.estimators.estimator import every, of_domains, of_mechanisms
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.question import Question
-from ldpbeam.estimators.ule import (
-    check_joined,
-    information_kept,
-    resolution_warnings,
-    shown_buckets,
-)
+from ldpbeam.estimators.ule import check_joined, information_kept, resolution_warnings, shown_buckets
 from ldpbeam.mechanisms import UnbiasedMechanism
 from ldpbeam.statistics import has_tail
 

@@ -75,11 +75,9 @@ def evaluate(parser: Parser) -> None:
         help="numbers of people (default: 10000)",
     )
     trials.add_argument(
-        "--estimators",
-        nargs="+",
-        metavar="ESTIMATOR",
+        "--estimators", nargs="+", metavar="ESTIMATOR",
         help="these estimators instead of the study's estimates",
-    )
+    )  # fmt: skip
     trials.add_argument(
         "--trials",
         type=within(int, 1, 100_000),

@@ -10,12 +10,7 @@ import apache_beam as beam
 from ldpbeam.answers.child import limit_blas
 from ldpbeam.fit import flagged
 from ldpbeam.fit.spending import Spending
-from ldpbeam.pipelines.estimates.fit import (
-    misfit_sentence,
-    tests_of_window,
-    untested,
-    write_tests,
-)
+from ldpbeam.pipelines.estimates.fit import misfit_sentence, tests_of_window, untested, write_tests
 from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.records import Fit, FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot

@@ -11,13 +11,7 @@ import apache_beam as beam
 
 from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.fit.spending import Spending
-from ldpbeam.folders.output import (
-    DEAD_LETTERS,
-    FIT_FOLDER,
-    LEDGER_FOLDER,
-    STATISTICS,
-    Output,
-)
+from ldpbeam.folders.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER, STATISTICS, Output
 from ldpbeam.folders.written import snapshots_in
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.runs.ledger_folder import keeping

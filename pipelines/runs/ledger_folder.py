@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import UserError, naming
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, RUNS, Output, files_in
@@ -33,7 +32,7 @@ from ldpbeam.schemas.outputs.ledger_format import (
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import span_name
 from ldpbeam.transforms.reports.ledger_rows import key_check, ledger_fingerprint
-from ldpbeam.transforms.storage import delete, make_folder, open_raw, replacing
+from ldpbeam.transforms.storage import delete, exists, join, make_folder, open_raw, replacing, split
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: At most about this many rows are in memory.
@@ -52,12 +51,12 @@ class ReceivedFile:
     @property
     def name(self) -> str:
         """The name of the file, without its folder."""
-        return str(FileSystems.split(self.path)[1])
+        return split(self.path)[1]
 
     @property
     def run_folder(self) -> str:
         """The folder that the file lies in: the ledger's, or that of the ledger of a stream's run."""
-        return str(FileSystems.split(self.path)[0])
+        return split(self.path)[0]
 
 
 def ledger_key(output: Output, key: bytes | None, *, shared: bool) -> bytes | None:
@@ -100,7 +99,7 @@ def keeping(output: Output, folder: str, key: bytes | None, span: Span = EVERYTH
 @contextmanager
 def unmoved(output: Output) -> Iterator[None]:
     """Let no scheduled run move its files: that deletes others, and replaces what all add up to."""
-    scheduled = FileSystems.exists(output.path(LEDGER_FOLDER, LEDGER_SUMS))
+    scheduled = exists(output.path(LEDGER_FOLDER, LEDGER_SUMS))
     with one_at_a_time(output) if scheduled else nullcontext():
         yield
 
@@ -248,7 +247,7 @@ def bring_streams_together(output: Output) -> None:
             small = np.flatnonzero(rows[1:] <= np.cumsum(rows)[:-1])
             if len(small):
                 some = files[: small[-1] + 2]
-                path = str(FileSystems.join(folder, f"{uuid.uuid4().hex}.arrow"))
+                path = join(folder, f"{uuid.uuid4().hex}.arrow")
                 _write_together(some, some[0].about, path)
                 delete([file.path for file in some])
 

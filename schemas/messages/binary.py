@@ -21,14 +21,7 @@ from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
 from ldpbeam.schemas.encodings.avro_schemas import measure
 from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.files.avro_headers import MAGIC
-from ldpbeam.schemas.reports.columns import (
-    Columns,
-    decoded,
-    is_nested,
-    text_of,
-    whole_of,
-    with_most_letters,
-)
+from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of, with_most_letters
 
 BAD_MESSAGE = "bad_message"
 UNKNOWN_SCHEMA = "unknown_schema"

@@ -26,12 +26,7 @@ from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import is_null, tagged
 from ldpbeam.transforms.reports.dead_letters import CODE, PLAIN, Disclosure
-from ldpbeam.transforms.reports.ledger_rows import (
-    payload_key,
-    received_rows,
-    report_marks,
-    window_starts,
-)
+from ldpbeam.transforms.reports.ledger_rows import payload_key, received_rows, report_marks, window_starts
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.refused import refused
 from ldpbeam.windows import EVERYTHING, FAR, Span

@@ -162,7 +162,8 @@ def test_no_module_of_streams_makes_the_name_of_a_runs_folder() -> None:
         str(path.relative_to(ROOT)) for path in modules() if re.search(r"\bRUNS\b", path.read_text("utf-8"))
     }
     # These know of the folders of scheduled runs, too.
-    of_all_runs = {"ldpbeam/folders/output.py", "ldpbeam/folders/read.py", "transforms/outputs/names.py"}
+    folders = (f"ldpbeam/folders/{name}.py" for name in ("output", "read", "written"))
+    of_all_runs = {*folders, "transforms/outputs/names.py"}
     of_all_runs |= {f"pipelines/runs/{name}.py" for name in ("ledger_folder", "ownership", "scheduled")}
     assert named == {"transforms/state/files.py"} | of_all_runs
 
