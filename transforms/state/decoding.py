@@ -13,10 +13,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.transforms.state.files import DECODING
-from ldpbeam.transforms.storage import literal
+from ldpbeam.transforms.storage import delete
 
 #: The reason of the dead letter of a message that crashed the process alone.
 DEFEATED = "defeated_decoder"
@@ -75,7 +73,7 @@ class Record:
             self._left[path] -= cleared
             if not self._left[path]:
                 del self._left[path]
-                FileSystems.delete([literal(path)])
+                delete([path])
 
     @contextmanager
     def of(self, messages: Sequence[str]) -> Iterator[None]:
@@ -84,5 +82,5 @@ class Record:
         try:
             yield
         finally:
-            FileSystems.delete([literal(DECODING.path(self._folder, self._name))])
+            delete([DECODING.path(self._folder, self._name)])
         self.clear(messages)

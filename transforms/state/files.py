@@ -14,20 +14,18 @@ from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, Generic, TypeVar
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.transforms.outputs import names
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.records import Claims, Incomplete, JournalRecord, Steps
-from ldpbeam.transforms.storage import literal, make_folder, read_json, replacing
+from ldpbeam.transforms.storage import delete, exists, join, literal, make_folder, read_json, replacing
 
 Value = TypeVar("Value")
 
 
 def run_folder(output: str, run: str) -> str:
     """The folder of a run in an output folder."""
-    return str(FileSystems.join(output, names.RUNS, run))
+    return join(output, names.RUNS, run)
 
 
 @dataclass(frozen=True)
@@ -57,11 +55,11 @@ class Kind(Generic[Value]):
         name = self.name
         for part in parts:
             name = name.replace("*", str(part), 1)
-        return str(FileSystems.join(folder, name))
+        return join(folder, name)
 
     def exists(self, folder: str) -> bool:
         """Whether the file is in a run's folder."""
-        return bool(FileSystems.exists(self.path(folder)))
+        return exists(self.path(folder))
 
     def write(self, folder: str, value: Value, *parts: object) -> None:
         """Write a file in a run's folder, which is made if it does not exist."""
@@ -75,7 +73,7 @@ class Kind(Generic[Value]):
             ValueError: if it is damaged; it names the file.
         """
         path = self.path(folder, *parts)
-        return self._read(path) if FileSystems.exists(path) else None
+        return self._read(path) if exists(path) else None
 
     def each(self, folder: str) -> dict[str, Value]:
         """What the files of this kind in a run's folder say, by their paths, which are sorted.
@@ -104,10 +102,10 @@ class Kind(Generic[Value]):
 
     def delete(self, folder: str) -> None:
         """Delete the files of this kind in a run's folder."""
-        FileSystems.delete(list(map(literal, self._paths(literal(folder)))))
+        delete(self._paths(literal(folder)))
 
     def _paths(self, folders: str) -> list[str]:
-        return [entry.path for entry in matching(FileSystems.join(folders, self.name))]
+        return [entry.path for entry in matching(join(folders, self.name))]
 
     def _read(self, path: str) -> Value:
         content = read_json(path)
@@ -123,7 +121,7 @@ class Kind(Generic[Value]):
 
 
 def _of_all(output: str) -> str:
-    return str(FileSystems.join(literal(output), names.RUNS, "*"))
+    return join(literal(output), names.RUNS, "*")
 
 
 _content = methodcaller("to_json")
