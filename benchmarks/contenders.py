@@ -29,6 +29,7 @@ from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.study import Study
+from ldpbeam.transforms.reports.validation import wanted_columns
 
 STUDY = """
 study: throughput
@@ -73,10 +74,10 @@ def digest(cells: Integers, counts: Integers) -> str:
 def run_ldpbeam(folder: Path, workers: int = 1) -> str:
     """The stream of ``ldpbeam estimate``, up to the snapshot, in so many worker processes."""
     study, _ = study_and_attribute()
-    files, _ = inputs.find_input([f"{folder}/*.avro"], "stop")
+    files = inputs.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
         engine = engines.Engine(direct.runner(), (), here=True, spill=spill)
-        job = batch.BatchJob(study, output, "benchmark", files)
+        job = batch.BatchJob(study, output, "benchmark", files, wanted_columns(study, None, None))
         several = ["--direct_running_mode=multi_processing", f"--direct_num_workers={workers}"]
         pipeline = graph.assemble(job, engine, several if workers > 1 else [])
         graph.run_pipeline(pipeline, Console(quiet=True), engine.here)

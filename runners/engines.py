@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
+from ldpbeam.command_line.arguments import filled
 from ldpbeam.errors import UserError
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.dataflow import is_dry_run as is_dry_run
@@ -79,12 +80,7 @@ def engine_request(options: argparse.Namespace) -> EngineRequest:
     paths = [("--input", path) for path in getattr(options, "input", None) or ()]
     if getattr(options, "output", None):
         paths.append(("--output", options.output))
-    given = {
-        field.name: getattr(options, field.name)
-        for field in fields(EngineRequest)
-        if field.name != "paths" and hasattr(options, field.name)
-    }
-    return EngineRequest(**given, paths=tuple(paths))
+    return filled(EngineRequest, options, paths=tuple(paths))
 
 
 @dataclass(frozen=True)

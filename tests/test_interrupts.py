@@ -16,6 +16,7 @@ from ldpbeam.pipelines.runs import stream_watch
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.sources.folder import FolderFeed
+from ldpbeam.transforms.sources.reading import ReadingOptions
 from ldpbeam.transforms.sources.replay import Replay
 
 
@@ -68,7 +69,7 @@ def test_a_second_request_says_a_loss_only_where_no_run_reads_again() -> None:
         "epsilon: 1}}}}\nwindows: {size: 1m}\n"
     )
     feed = FolderFeed(("in/*",), Columns(), "", ())
-    job = StreamJob(study=study, output="out", run="run-1", feed=feed, disorder=0, partitions=1)
+    job = StreamJob(study=study, output="out", run="run-1", feed=feed, reading=ReadingOptions(0), shards=1)
     assert "that were acknowledged are lost" in stream_watch._lost(job, here=True)
     again = stream_watch._lost(replace(job, replay=Replay()), here=True)
     assert "reads the messages of open windows again" in again

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting, table_of
 from ldpbeam.domains import digits_of
+from ldpbeam.printing import note
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import format_duration
 from ldpbeam.transforms.reports.counts import FATES
@@ -83,8 +84,7 @@ def summary_text(estimates: Sequence[EstimateRecord], counts: Mapping[str, Any])
         else:
             console.print(f"no estimates: {why_none(counts)}")
         console.print(accounting_line(counts), highlight=False)
-        if counts["dead_letters_by_reason"]:
-            print_reasons(console, counts)
+        print_reasons(console, counts)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
@@ -181,10 +181,20 @@ def damage_line(damaged_files: int) -> str:
     return f"{are} damaged: how many reports {'it' if damaged_files == 1 else 'they'} lost is not known"
 
 
-def print_reasons(console: Console, counts: Mapping[str, Any]) -> None:
-    """Print a table of the reasons of dead letters, with the number of reports for each."""
+def print_reasons(console: Console, counts: Mapping[str, Any], folder: str = "") -> None:
+    """Print a table of the reasons of dead letters, if there are any, with the number of reports for each.
+
+    Args:
+        console: where it is printed.
+        counts: the accounting of a run.
+        folder: the output folder in which they are; empty if they are in none.
+    """
+    if not counts["dead_letters_by_reason"]:
+        return
     rows = [
         {"dead letters": reason.replace("_", " "), "reports": f"{reports:,}"}
         for reason, reports in counts["dead_letters_by_reason"].items()
     ]
     console.print(table_of(("dead letters", "reports"), rows, left=("dead letters",)))
+    if folder:
+        note(f"what was wrong with them: ldpbeam dead-letters {folder}")

@@ -18,9 +18,8 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.reports.validation import columns_or_only
-from ldpbeam.transforms.sources import read
-from ldpbeam.transforms.sources.files import BadFile, ReportFile
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan, ReadSpan
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan
+from ldpbeam.transforms.sources.read import FileInput
 
 
 class ReportsRead(NamedTuple):
@@ -88,32 +87,24 @@ class ReadReports(beam.PTransform):
         )
         self.disclosure = Disclosure(keep_bad_records, user_id_key)
         hidden = user_id_key is not None
-        self.files: list[ReportFile] = []
-        self.bad_files: list[BadFile] = []
-        self.span: KafkaSpan | None = None
+        self.input: FileInput | KafkaSpan
         if not self.patterns:
             raise ValueError("patterns: there is none, so nothing would be read")
         try:
             if len(self.patterns) == 1 and self.patterns[0].startswith(SCHEME):
                 begin = offset_of("from_offset", from_offset, EARLIEST)
                 end = offset_of("to_offset", to_offset, LATEST)
-                self.span = span_of(topic_at("patterns", self.patterns[0], kafka_config), begin, end)
+                self.input = span_of(topic_at("patterns", self.patterns[0], kafka_config), begin, end)
                 return
-            good, bad = find_input(self.patterns, "skip" if skip_bad_files else "stop", hidden=hidden)
-            check_stamps(good, self.study, self.columns.attribute, self.columns.service, hidden=hidden)
+            self.input = find_input(self.patterns, "skip" if skip_bad_files else "stop", hidden=hidden)
+            check_stamps(self.input.files, self.study, self.columns, hidden=hidden)
         except UserError as error:
             text = str(error).replace("--on-bad-file skip", "skip_bad_files=True")
             raise ValueError(text.replace("--input", "patterns")) from None
-        self.files += good
-        self.bad_files += bad
 
     def expand(self, pipeline: beam.Pipeline) -> ReportsRead:
         """Split the input into ranges, spread them over the workers, and decode each range."""
-        outputs = pipeline | "Read" >> (
-            read.ReadReports(self.files, self.bad_files, self.columns, self.disclosure)
-            if self.span is None
-            else ReadSpan(self.span, self.columns, self.disclosure)
-        )
+        outputs = pipeline | "Read" >> self.input.read(self.columns, self.disclosure)
         return ReportsRead(outputs.decoded, outputs[DEAD], outputs[COUNTS])
 
     def display_data(self) -> dict[str, Any]:
@@ -121,6 +112,6 @@ class ReadReports(beam.PTransform):
         return {
             "study": self.study.name,
             "patterns": ", ".join(self.patterns),
-            "files": len(self.files),
-            "bytes": sum(file.size for file in self.files),
+            "files": len(self.input.files),
+            "bytes": self.input.size or 0,
         }

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import math
 import re
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from ldpbeam.errors import UserError
 from ldpbeam.nearest import nearest
 
+_Value = TypeVar("_Value")
+_Number = TypeVar("_Number", int, float)
 #: The program name of the parser of Beam's options. Its errors do not point to --help, which Beam lacks.
 _BEAM = "beam"
+#: Options that once had another name.
+_RENAMED = {"--partitions": "--shards"}
 #: How argparse says which options are missing.
 _REQUIRED = "the following arguments are required: "
 #: The message of argparse for an option whose value is not a number.
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
+#: The message of argparse for a number that :func:`within` refuses.
+_OUT_OF_RANGE = re.compile(r"^argument (\S+): (\S+: (from \S+ to|\S+ or above))")
+
+
+def within(kind: type[_Number], least: float, most: float = math.inf) -> Callable[[str], _Number]:
+    """The type of an option that is a number in a range."""
+
+    def read(text: str) -> _Number:
+        number = kind(text)
+        if not least <= number <= most:
+            allowed = f"{least:g} or above" if most == math.inf else f"from {least:g} to {most:,}"
+            raise argparse.ArgumentTypeError(f"{number}: {allowed}")
+        return number
+
+    # Argparse names it if the text is no number.
+    read.__name__ = kind.__name__
+    return read
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,6 +83,7 @@ class Parser(argparse.ArgumentParser):
             option, kind, given = number.groups()
             wanted = "a whole number in digits alone" if kind == "int" else "a number"
             message = f"{option} {given}: {wanted}, such as {'20000' if kind == 'int' else '0.5'}"
+        message = _OUT_OF_RANGE.sub(r"\1 \2", message)
         raise UserError(f"{message}\nSee {self.prog} --help" if self.prog != _BEAM else message)
 
     @property
@@ -140,6 +164,16 @@ class _Tolerant:
         return self
 
 
+def filled(kind: type[_Value], options: argparse.Namespace, **others: Any) -> _Value:
+    """A dataclass whose fields have the values of the options of the same name, and others that are given.
+
+    So an option that needs no more than its parser's check reaches whoever holds the value without a line
+    between.
+    """
+    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in vars(options).items() if name in names} | others)
+
+
 def _is_near(argument: str, missing: Sequence[str]) -> bool:
     name = argument.partition("=")[0]
     return name.startswith("--") and nearest(name, missing) is not None
@@ -156,6 +190,7 @@ def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
     name = unknown[0].partition("=")[0]
     if not name.startswith("-"):
         raise UserError(f"unexpected argument {name!r}")
-    near = nearest(name, known)
+    renamed = _RENAMED.get(name)
+    near = renamed if renamed in known else nearest(name, known)
     hint = "" if near is None else f"; did you mean {near}?"
     raise UserError(f"unknown option {name}{hint}")

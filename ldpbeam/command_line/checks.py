@@ -6,7 +6,6 @@ A function that checks something raises UserError if it is not so; the message n
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,10 +14,10 @@ from ldpbeam.answers.people import People, PeopleColumns, read_people
 from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.errors import StudyError, UserError
 from ldpbeam.printing import warn
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import LARGEST_NUMBER
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.storage import beam_filesystems, lacking, open_raw
 from ldpbeam.words import counted
@@ -57,23 +56,6 @@ def _text(path: str) -> str:
         raise StudyError(f"{path}: cannot be read: {error}") from None
 
 
-def check_number(option: str, given: float | None, least: float, most: float = math.inf) -> None:
-    """Check the number of an option; None is an option that is not given."""
-    if given is not None and not least <= given <= most:
-        allowed = f"{least:g} or above" if most == math.inf else f"from {least:g} to {most:,}"
-        raise UserError(f"{option} {given}: {allowed}")
-
-
-def check_partitions(partitions: int | None) -> None:
-    """Check ``--partitions``, as :func:`check_number` does."""
-    check_number("--partitions", partitions, 1, LARGEST_NUMBER)
-
-
-def check_processes(processes: int | None) -> None:
-    """Check ``--processes``, as :func:`check_number` does."""
-    check_number("--processes", processes, 1, 1024)
-
-
 def check_attribute(attribute: str | None, study: Study) -> None:
     """Check that the study has the attribute of ``--attribute``, if one is given."""
     if attribute is not None and attribute not in study.attributes:
@@ -87,12 +69,18 @@ def check_service(service: str | None, study: Study) -> None:
         raise UserError(f"--service {service}: the study has {', '.join(sorted(every))}")
 
 
-def renamed_of(options: argparse.Namespace, study: Study) -> dict[str, str]:
-    """The fields that ``--column`` names, by our names of columns.
+def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False) -> Columns:
+    """The columns that are read, for ``--attribute``, ``--service`` and ``--column``.
+
+    Args:
+        options: the options of the command.
+        study: the study.
+        whole: whether dead letters will hold whole records.
 
     Raises:
-        UserError: if one is not written as OURS=THEIRS, or they do not fit the study or each other.
+        UserError: if a column is not written as OURS=THEIRS, or they do not fit the study or each other.
     """
+    check_service(options.service, study)
     renamed: dict[str, str] = {}
     for text in options.column or ():
         name, equals, field = text.partition("=")
@@ -102,10 +90,9 @@ def renamed_of(options: argparse.Namespace, study: Study) -> dict[str, str]:
             raise UserError(f"--column {text}: {name!r} is given twice, as {renamed[name]!r} before")
         renamed[name] = field
     try:
-        wanted_columns(study, None, None, renamed=renamed)
+        return wanted_columns(study, options.attribute, options.service, whole=whole, renamed=renamed)
     except ValueError as error:
         raise UserError(f"--column: {error}") from None
-    return renamed
 
 
 def duration_of(option: str, text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.arguments import Parser, within
 
 
 def add_study_option(group: argparse._ArgumentGroup, note: str = "") -> None:
@@ -16,33 +16,27 @@ def add_study_option(group: argparse._ArgumentGroup, note: str = "") -> None:
 def add_processes_option(group: argparse._ArgumentGroup) -> None:
     """Add the option that says how many processes compute estimates."""
     group.add_argument(
-        "--processes",
-        type=int,
-        metavar="N",
+        "--processes", type=within(int, 1, 1024), metavar="N",
         help="how many processes compute estimates; results do not change (default: one per core; a small "
         "run starts none)",
-    )
+    )  # fmt: skip
+
+
+_PEOPLE = {
+    "value": "the true values (not for a vector, whose columns have its coordinates' names)",
+    "key": "the keys of the values, one row per key and user",
+    "user": "the user ids (default: each row is another user)",
+    "time": "the event times (RFC 3339 or epoch milliseconds)",
+    "weight": "how many people a row represents",
+    "group": "the group of each person",
+}
 
 
 def add_people_options(parser: Parser) -> None:
     """Add the options that name the columns of a file of people."""
     group = parser.add_argument_group("columns of the file of people")
-    group.add_argument(
-        "--value-column",
-        metavar="COLUMN",
-        help="the true values (not for a vector, whose columns have its coordinates' names)",
-    )
-    group.add_argument(
-        "--key-column", metavar="COLUMN", help="the keys of the values, one row per key and user"
-    )
-    group.add_argument(
-        "--user-column", metavar="COLUMN", help="the user ids (default: each row is another user)"
-    )
-    group.add_argument(
-        "--time-column", metavar="COLUMN", help="the event times (RFC 3339 or epoch milliseconds)"
-    )
-    group.add_argument("--weight-column", metavar="COLUMN", help="how many people a row represents")
-    group.add_argument("--group-column", metavar="COLUMN", help="the group of each person")
+    for name, text in _PEOPLE.items():
+        group.add_argument(f"--{name}-column", metavar="COLUMN", help=text)
 
 
 def add_prism_location(group: argparse._ArgumentGroup) -> None:

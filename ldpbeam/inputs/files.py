@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from ldpbeam.errors import UserError
 from ldpbeam.schemas.reports import stamps
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.untrusted import cut_short, shown
 
 #: With a user-id key these sentences replace the text of a problem, because that text may repeat user ids.
@@ -15,10 +17,8 @@ STAMP_NOT_SHOWN = "its stamp differs from the study, and is not shown, because a
 NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
 
 
-def find_input(
-    patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False
-) -> tuple[tuple[files.ReportFile, ...], tuple[files.BadFile, ...]]:
-    """Find the input files: (files of reports, malformed files).
+def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False) -> FileInput:
+    """Find the input files.
 
     Args:
         patterns: names or globs.
@@ -41,14 +41,13 @@ def find_input(
             f"{problems}{more}\nThese are no files of reports; leave them out of --input, or count each "
             "as a dead letter with --on-bad-file skip"
         )
-    return tuple(good), tuple(bad)
+    return FileInput(tuple(good), tuple(bad))
 
 
 def check_stamps(
     report_files: Iterable[files.ReportFile],
     study: Study,
-    attribute: str | None,
-    service: str | None,
+    columns: Columns,
     *,
     hidden: bool = False,
 ) -> None:
@@ -57,8 +56,7 @@ def check_stamps(
     Args:
         report_files: the files.
         study: the study.
-        attribute: the attribute of reports that do not name one.
-        service: the service of reports that do not name one.
+        columns: the columns that are read, which say what reports are of that name no attribute or service.
         hidden: whether user ids are hidden; what stamps say, which may be anything, is then not shown.
 
     Raises:
@@ -67,7 +65,7 @@ def check_stamps(
     problems = [
         f"{shown(file.path)}: {STAMP_NOT_SHOWN if hidden else cut_short(problem)}"
         for file in report_files
-        if (problem := stamps.problem(study, dict(file.metadata), attribute, service))
+        if (problem := stamps.problem(study, dict(file.metadata), columns.attribute, columns.service))
     ]
     if problems:
         more = f"\n... and {len(problems) - 10} more" if len(problems) > 10 else ""

@@ -15,9 +15,7 @@ from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.people import People, read_people
 from ldpbeam.command_line.checks import (
     check_attribute,
-    check_number,
     check_people,
-    check_processes,
     output_folder,
     people_columns,
     refuse_all_outside,
@@ -26,7 +24,6 @@ from ldpbeam.command_line.checks import (
 from ldpbeam.errors import DONE, UserError, check_charts
 from ldpbeam.estimators.solving import check
 from ldpbeam.planning.evaluation import evaluation, run, summarised, with_estimators
-from ldpbeam.planning.planned import MOST_SIMULATED
 from ldpbeam.planning.populations import names_for
 from ldpbeam.planning.trial import untried
 from ldpbeam.printing import document, progress_bar
@@ -49,8 +46,9 @@ def evaluate_command(options: argparse.Namespace) -> int:
                 raise UserError(f"--estimators {estimator}: {error}") from None
         text = with_estimators(text, name, options.estimators)
         study = parse_study(text)
-    _check_numbers(options.epsilon, options.users, options.trials, options.seed)
-    check_processes(options.processes)
+    for epsilon in options.epsilon:
+        if not 0.0 < epsilon < math.inf:
+            raise UserError(f"--epsilon {epsilon:g}: a number above 0")
     people = _people(options, study, name)
     populations = _populations(study, name, options.population, people)
     if not options.no_figures:
@@ -97,16 +95,6 @@ def _people(options: argparse.Namespace, study: Study, name: str) -> People | No
     refuse_all_outside(people, options.data, name)
     warn_of_rows(people)
     return people
-
-
-def _check_numbers(epsilons: Sequence[float], users: Sequence[int], trials: int, seed: int) -> None:
-    for epsilon in epsilons:
-        if not 0.0 < epsilon < math.inf:
-            raise UserError(f"--epsilon {epsilon:g}: a number above 0")
-    for count in users:
-        check_number("--users", count, 1, MOST_SIMULATED)
-    check_number("--trials", trials, 1, 100_000)
-    check_number("--seed", seed, 0)
 
 
 def _populations(study: Study, name: str, asked: list[str], people: People | None) -> list[str]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.arguments import Parser, within
 from ldpbeam.command_line.options import add_people_options, add_processes_option, add_study_option
+
+#: The largest number of people that is named as enough.
+MOST_USERS = 10**12
+#: Simulations of more people take minutes.
+MOST_SIMULATED = 10_000_000
 
 
 def plan(parser: Parser) -> None:
     """Add the options of ``ldpbeam plan``."""
     question = parser.add_argument_group("what is planned")
     add_study_option(question)
-    question.add_argument("--users", type=int, required=True, metavar="N", help="how many people will report")
+    question.add_argument(
+        "--users", type=within(int, 1, MOST_USERS), required=True, metavar="N",
+        help="how many people will report",
+    )  # fmt: skip
     question.add_argument(
         "--error", type=float, metavar="NUMBER",
         help="also say how many people an error of at most this needs, in the unit of the estimate",
@@ -26,10 +34,14 @@ def plan(parser: Parser) -> None:
         help="also simulate people of these named populations (default: all, for the greatest error)",
     )  # fmt: skip
     simulation.add_argument(
-        "--trials", type=int, default=5, metavar="N", help="simulations of each population (default: 5)"
+        "--trials",
+        type=within(int, 2, 10_000),
+        default=5,
+        metavar="N",
+        help="simulations of each population (default: 5)",
     )
     simulation.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the seed of simulations (default: 0)"
+        "--seed", type=within(int, 0), default=0, metavar="N", help="the seed of simulations (default: 0)"
     )
 
 
@@ -56,7 +68,11 @@ def evaluate(parser: Parser) -> None:
         "--epsilon", nargs="+", type=float, metavar="E", help="epsilons to try, each for all services"
     )
     trials.add_argument(
-        "--users", nargs="+", type=int, metavar="N", help="numbers of people (default: 10000)"
+        "--users",
+        nargs="+",
+        type=within(int, 1, MOST_SIMULATED),
+        metavar="N",
+        help="numbers of people (default: 10000)",
     )
     trials.add_argument(
         "--estimators",
@@ -65,7 +81,12 @@ def evaluate(parser: Parser) -> None:
         help="these estimators instead of the study's estimates",
     )
     trials.add_argument(
-        "--trials", type=int, metavar="N", help="how often each combination is repeated (default: 5)"
+        "--trials",
+        type=within(int, 1, 100_000),
+        metavar="N",
+        help="how often each combination is repeated (default: 5)",
     )
-    trials.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default: 0)")
+    trials.add_argument(
+        "--seed", type=within(int, 0), default=0, metavar="N", help="the first seed (default: 0)"
+    )
     add_processes_option(trials)

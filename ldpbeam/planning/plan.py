@@ -11,12 +11,12 @@ from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.readers import everybody, of_plan, plan_sentences
-from ldpbeam.command_line.checks import check_number, study_of
+from ldpbeam.command_line.checks import study_of
 from ldpbeam.errors import DONE, UserError
 from ldpbeam.planning.designs import MONTH, designs
-from ldpbeam.planning.planned import FIRST, LAST, MOST_SIMULATED, Planned, computed, simulated
+from ldpbeam.planning.options import MOST_SIMULATED, MOST_USERS
+from ldpbeam.planning.planned import FIRST, LAST, Planned, computed, simulated
 from ldpbeam.planning.populations import names_for
-from ldpbeam.planning.precision import MOST_USERS
 from ldpbeam.planning.trial import untried
 from ldpbeam.printing import document, progress_bar
 from ldpbeam.study import Study, attribute_of
@@ -30,11 +30,8 @@ def plan_command(options: argparse.Namespace) -> int:
         UserError: if an option or the study cannot be used.
     """
     study = study_of(options.study, options.attribute)
-    check_number("--users", options.users, 1, MOST_USERS)
     if options.error is not None and not 0.0 < options.error < math.inf:
         raise UserError(f"--error {options.error:g}: a number above 0")
-    check_number("--trials", options.trials, 2, 10_000)
-    check_number("--seed", options.seed, 0)
     if options.simulate is not None and options.users > MOST_SIMULATED:
         raise UserError(f"--users {options.users:,}: at most {MOST_SIMULATED:,} people are simulated")
     wanted = {options.attribute} if options.attribute else set(study.attributes)

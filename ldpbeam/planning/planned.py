@@ -11,13 +11,12 @@ import numpy as np
 
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.planning.influence import influence
+from ldpbeam.planning.options import MOST_SIMULATED
 from ldpbeam.planning.precision import precision
 from ldpbeam.planning.trial import of_population, trial
 from ldpbeam.schemas.outputs.records import CentralGuarantee
 from ldpbeam.study import Study, attribute_of
 
-#: Simulations of more people take minutes.
-MOST_SIMULATED = 10_000_000
 #: The search for a number of people starts here, and goes on in steps of this factor.
 FIRST, FACTOR = 1_000, 4
 #: The most people that the search simulates.

@@ -16,6 +16,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.channel_means import noise_at
 from ldpbeam.mechanisms import FrequencyMechanism, UnbiasedMechanism
+from ldpbeam.planning.options import MOST_USERS
 from ldpbeam.resolution import populations
 
 #: Matrices of Fisher information have at most this many rows, or as many as mechanisms have bins; more value
@@ -25,8 +26,6 @@ MOST_BUCKETS = 256
 MOST_BINS = 1024
 #: Reports tell nothing of a direction with less than this share of the greatest information.
 NOTHING = 1e-9
-#: The largest number of people that is named as enough.
-MOST_USERS = 10**12
 #: Estimators whose mean is the mean of unbiased reports.
 OF_UNBIASED_REPORTS = ("ivw", "ua", "uwa")
 

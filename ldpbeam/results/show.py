@@ -47,8 +47,7 @@ def show_command(options: argparse.Namespace) -> int:
     if results.counts:
         counts: dict[str, Any] = {"in": results.counts["in_"], **results.counts}
         print(tables.accounting_line(counts))
-        if results.dead_letters_by_reason:
-            tables.print_reasons(console, {"dead_letters_by_reason": results.dead_letters_by_reason})
+        tables.print_reasons(console, {"dead_letters_by_reason": results.dead_letters_by_reason})
     for sentence in _sentences(results):
         print(shown(sentence))
     return DONE

@@ -43,7 +43,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
+from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import delete, open_raw, write_json
 from ldpbeam.untrusted import shown
@@ -118,9 +118,7 @@ def _run(request: Request, folder: Path) -> int:
     print_fit(job.study, tests, impossible)
     print(tables.accounting_line(accounting))
     print(shown(_whereabouts(request)))
-    if accounting["dead_letters"]:
-        tables.print_reasons(console, accounting)
-        note(f"what was wrong with them: ldpbeam dead-letters {_folder(request)}")
+    tables.print_reasons(console, accounting, _folder(request))
     if errors and not any(errors):
         warn("--truth: nobody in the file is of the window and group of an estimate: nothing is compared")
     for sentence in (*without_groups(job.study, estimates), *cut_windows(job.study, job.span)):
@@ -149,7 +147,7 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     sweep([job.path(STATISTICS), job.path(DEAD_LETTERS)])
     sweep([job.path("")], ACCOUNTING)
     accounting = read_accounting(job)
-    if accounting["damaged_files"] and request.stop_for_damage:
+    if accounting["damaged_files"] and request.on_bad_file == "stop":
         stop_for_damage(job, accounting["damaged_files"])
     estimates, left = estimate_all(job, job.estimate_on, request.processes)
     if left:
@@ -175,9 +173,11 @@ def _errors(request: Request, estimates: list[EstimateRecord]) -> list[dict[str,
     """The errors of each estimate; empty for other attributes, and None without the truth."""
     if request.people is None:
         return None
+    study = request.job.study
+    compared = request.job.columns.attribute or next(iter(study.attributes))
     return [
-        errors_of(record, request.job.study, request.people, request.job.span)
-        if attribute_of(record.attribute) == request.compared
+        errors_of(record, study, request.people, request.job.span)
+        if attribute_of(record.attribute) == compared
         else {}
         for record in estimates
     ]
@@ -199,7 +199,7 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
         warn("the input has no report, so there is no estimate")
     elif not counts["used"]:
         warn(f"none of the {counts['in']:,} reports in the input is used, so there is no estimate")
-    return WITH_CARE if warnings or counts.get(WINDOWS_BEYOND) else DONE
+    return WITH_CARE if warnings or any(map(counts.get, NEED_CARE)) else DONE
 
 
 def _whereabouts(request: Request) -> str:
@@ -241,7 +241,7 @@ def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
 
 def _sentences(job: BatchJob) -> Iterator[str]:
     """One sentence for each damaged file with its first damage, ordered by path."""
-    formats = {file.path: file.format for file in job.files}
+    formats = {file.path: file.format for file in job.input.files}
     first: dict[str, tuple[int, str]] = {}
     for name in names_in(job.path(DEAD_LETTERS), "*.avro"):
         with open_raw(job.path(DEAD_LETTERS, name)) as stream:

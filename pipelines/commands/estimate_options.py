@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.people import People
+from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import (
-    check_number,
-    check_partitions,
-    check_processes,
     check_reachable,
-    check_service,
-    renamed_of,
+    columns_of,
     study_of,
     true_values,
 )
@@ -26,12 +23,14 @@ from ldpbeam.inputs.kafka import span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
-from ldpbeam.pipelines.commands.kafka_options import kafka_topic
 from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.options.sources import BOUNDED, named
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
+from ldpbeam.pipelines.sources.kafka import topic_in
 from ldpbeam.runners.engines import EngineRequest, engine_request
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
@@ -50,9 +49,8 @@ class Request:
         engine: the engine.
         beam_arguments: the options that only Beam knows.
         people: the people whose true values are compared; None for no comparison.
-        compared: the attribute that is compared with them.
         overwrite: whether the outputs of another run are replaced.
-        stop_for_damage: whether a damaged file ends the run.
+        on_bad_file: ``stop`` or ``skip``: whether a damaged file ends the run.
         max_bad_fraction: more bad input than this share changes the exit code.
         processes: how many processes compute estimates; None for one per core.
     """
@@ -63,9 +61,8 @@ class Request:
     engine: EngineRequest
     beam_arguments: tuple[str, ...]
     people: People | None
-    compared: str
     overwrite: bool
-    stop_for_damage: bool
+    on_bad_file: str
     max_bad_fraction: float
     processes: int | None
 
@@ -88,96 +85,79 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     engine = engine_request(options)
     # Scheduled runs may start in different folders.
     reached = files.absolute if _is_scheduled(options, study) else engine.reachable
-    source = _source_of(options, tuple(map(reached, options.input or ())), engine)
-    inputs = source if isinstance(source, tuple) else source.names
-    job, shared = _job_of(options, study, source, inputs, engine.reachable(options.output))
-    return Request(
+    topic = _topic_of(options, engine)
+    inputs = tuple(map(reached, options.input)) if topic is None else topic.names
+    job, shared = _job_of(options, study, topic, inputs, engine.reachable(options.output))
+    return filled(
+        Request,
+        options,
         job=job,
         shared=shared,
         inputs=inputs,
         engine=engine,
         beam_arguments=tuple(beam_arguments),
         people=people,
-        compared=options.attribute or next(iter(study.attributes)),
-        overwrite=options.overwrite,
-        stop_for_damage=options.on_bad_file == "stop",
-        max_bad_fraction=options.max_bad_fraction,
-        processes=options.processes,
     )
 
 
 def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[str]) -> None:
     """Check that the options are in range and fit the study."""
     check_reachable(*(options.input or ()), options.output)
-    check_partitions(options.partitions)
-    check_processes(options.processes)
     if options.processes is not None and options.estimate_on == "worker":
         raise UserError(
             "--processes: it is for --estimate-on driver; workers compute as the engine runs them"
         )
-    check_number("--max-bad-fraction", options.max_bad_fraction, 0, 1)
     try:
         if study.group_users:
             check_overlap(study.windows)
     except ValueError as error:
         raise UserError(f"{options.study}: {error}") from None
-    check_service(options.service, study)
     if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
         raise UserError(
             "--streaming: this command reads its input to an end: leave it out, or use ldpbeam stream"
         )
 
 
-def _source_of(
-    options: argparse.Namespace, patterns: tuple[str, ...], engine: EngineRequest
-) -> tuple[str, ...] | KafkaSpan:
-    """What is read: names and globs of files, or a span of a topic of Kafka.
+def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan | None:
+    """The span of a topic of Kafka that is read; None if files are.
 
     Raises:
-        UserError: if it is not one of them, an option of Kafka has files, or the topic cannot be reached.
+        UserError: if not one of them is named, an option of Kafka has files, or the topic cannot be reached.
     """
-    if bool(patterns) == (options.kafka is not None):
-        raise UserError("name one thing to read: --input FILE, or --kafka BROKERS --topic T")
-    topic = kafka_topic(options, engine, ("topic", "from_offset", "to_offset", "kafka_config"))
-    if topic is None:
-        return patterns
+    named(BOUNDED, options)
+    if options.input:
+        return None
+    topic = topic_in(options, engine)
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
-    end = offset_of("--to-offset", options.to_offset, LATEST)
-    return span_of(topic, begin, end)
+    return span_of(topic, begin, offset_of("--to-offset", options.to_offset, LATEST))
 
 
 def _job_of(
     options: argparse.Namespace,
     study: Study,
-    source: tuple[str, ...] | KafkaSpan,
+    topic: KafkaSpan | None,
     inputs: tuple[str, ...],
     folder: str,
 ) -> tuple[BatchJob, Scheduled | None]:
     """The run, and for a scheduled run the shared folder to which its files are moved."""
-    renamed = renamed_of(options, study)
+    columns = columns_of(options, study, whole=options.keep_bad_records)
     span = _span_of(options, study)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     hidden = disclosure.user_id_key is not None
-    good, bad = (
-        find_input(source, options.on_bad_file, hidden=hidden) if isinstance(source, tuple) else ((), ())
-    )
-    check_stamps(good, study, options.attribute, options.service, hidden=hidden)
-    output, shared = _place(options, study, folder, span, inputs, renamed)
-    job = BatchJob(
+    read = topic or find_input(inputs, options.on_bad_file, hidden=hidden)
+    check_stamps(read.files, study, columns, hidden=hidden)
+    output, shared = _place(options, study, folder, span, inputs, columns)
+    job = filled(
+        BatchJob,
+        options,
         study=study,
-        files=good,
-        bad_files=bad,
-        kafka=source if isinstance(source, KafkaSpan) else None,
+        input=read,
         output=output.output,
         run=output.run,
-        attribute=options.attribute,
-        service=options.service,
-        renamed=renamed,
+        columns=columns,
         span=span,
         disclosure=disclosure,
-        partitions=options.partitions,
         ledger_key=ledger_key(shared or output, disclosure.user_id_key, shared=shared is not None),
-        estimate_on=options.estimate_on,
     )
     return job, shared
 
@@ -210,10 +190,11 @@ def _place(
     folder: str,
     span: Span,
     inputs: tuple[str, ...],
-    renamed: Mapping[str, str],
+    columns: Columns,
 ) -> tuple[Output, Scheduled | None]:
     """Where the run writes, and for a scheduled run the shared folder to which its files are moved."""
-    named = options.attribute, options.service, *(f"{name}={renamed[name]}" for name in sorted(renamed))
+    renamed = (f"{name}={field}" for name, field in sorted(columns.renamed))
+    named = columns.attribute, columns.service, *renamed
     if not _is_scheduled(options, study):
         name = run_name(study, inputs, span.start, span.stop, *named)
         output = Output(study, folder, name)

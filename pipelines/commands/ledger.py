@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.answers import tables
-from ldpbeam.command_line.checks import check_reachable, check_service, renamed_of, study_of
+from ldpbeam.command_line.checks import check_reachable, columns_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.folders.read import read_study
@@ -79,18 +79,15 @@ def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodE
         UserError: if the reports cannot be used.
     """
     check_reachable(*options.input)
-    check_service(options.service, study)
-    good, _ = find_input(options.input, "stop")
-    check_stamps(good, study, options.attribute, options.service)
+    columns, files = columns_of(options, study), find_input(options.input, "stop")
+    check_stamps(files.files, study, columns)
     with folder_of_run() as folder:
         job = BatchJob(
             study=study,
-            files=good,
+            input=files,
             output=str(folder),
             run="ledger",
-            attribute=options.attribute,
-            service=options.service,
-            renamed=renamed_of(options, study),
+            columns=columns,
             ledger_key=ledger_key(Output(study, str(folder), "ledger"), None, shared=False),
         )
         assert job.keeping is not None

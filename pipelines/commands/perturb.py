@@ -39,8 +39,6 @@ def perturb_command(options: argparse.Namespace) -> int:
     study = study_of(options.study, options.attribute)
     attribute = study.attribute(options.attribute)
     columns = people_columns(options, attribute.domain)
-    if options.seed is not None and options.seed < 0:
-        raise UserError(f"--seed {options.seed}: from 0 up")
     services = list(dict.fromkeys(options.services or services_of_round(attribute, options.round)))
     for service in services:
         if service not in attribute.services:

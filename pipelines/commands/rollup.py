@@ -9,7 +9,7 @@ from rich.console import Console
 from ldpbeam.answers import tables
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.published import warnings_of
-from ldpbeam.command_line.checks import check_processes, duration_of, study_of
+from ldpbeam.command_line.checks import duration_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.folders.written import run_name
@@ -29,7 +29,6 @@ MOST_LISTED = 10
 
 def rollup_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam rollup`` and return its exit code."""
-    check_processes(options.processes)
     study = study_of(options.study)
     refuse_endless(study)
     window = None if options.window is None else duration_of("--window", options.window)

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from ldpbeam.answers import tables
 from ldpbeam.answers.misfits import tally
 from ldpbeam.answers.published import warnings_of
@@ -25,7 +27,6 @@ from ldpbeam.pipelines.estimates.ledger_files import print_periods
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.graphs.stream import StreamJob, build
 from ldpbeam.pipelines.runs.checkpoints import lost_run
-from ldpbeam.pipelines.runs.feed import open_feed
 from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import (
     earlier_runs,
@@ -36,13 +37,13 @@ from ldpbeam.pipelines.runs.stream_runs import (
     resume,
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
+from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.printing import document, note, warn
 from ldpbeam.runners.engines import Engine, engine_of, is_dry_run, template_of
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
-from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
+from ldpbeam.transforms.reports.counts import FATES, NEED_CARE, NOT_BEGUN
 from ldpbeam.transforms.state.journal import lost_before, positions_before
 from ldpbeam.untrusted import shown
 
@@ -68,7 +69,7 @@ def _run(request: Request, staged: Path) -> int:
         UserError: if the engine, the port of metrics, the feed or the output folder cannot be used.
     """
     master = request.engine.flink_master
-    lost = None if master is None or request.resume else lost_run(request.output, master)
+    lost = None if master is None or request.resume else lost_run(request.job.output, master)
     if lost is not None:
         run, checkpoint = lost
         note(f"the job of run {run} was lost: this one goes on with its checkpoint {checkpoint}")
@@ -118,39 +119,31 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
+    study, output = request.job.study, request.job.output
     left = _left(request, engine)
     continues, _ = left
-    name = request.resume or (
-        continues.run if continues is not None else new_run(request.output, datetime.now(UTC))
-    )
+    name = request.resume or (continues.run if continues is not None else new_run(output, datetime.now(UTC)))
     if request.resume:
-        resume(request.output, request.resume)
-    with open_feed(request.feed, request.columns, request.output, name, continues) as opened:
+        resume(output, request.resume)
+    with contextlib.ExitStack() as until_it_ends:
+        with named_in_errors(output):
+            run = Run(request.columns, output, name, continues)
+            opened = until_it_ends.enter_context(request.opening(run))
         if request.resume and opened.new:
             raise UserError(
                 f"--resume {name}: its savepoint has offsets of messages that the topic has lost; name "
                 "another folder"
             )
-        feed, lost = opened.feed, lost_to(continues, request.study, opened.removed, int(time.time() * 1000))
+        feed, lost = opened.feed, lost_to(continues, study, opened.removed, int(time.time() * 1000))
         goes_on = None if continues is None else continues.without(opened.new)
-        job = StreamJob(
-            study=request.study,
-            output=request.output,
+        job = replace(
+            request.job,
             run=name,
             feed=feed,
-            disorder=request.disorder,
-            partitions=request.partitions,
-            native=request.engine.detached,
-            stop_when_idle=request.stop_when_idle,
             readers=min(engine.readers, feed.partitions),
             stays=engine.ended_when_past,
-            disclosure=request.disclosure,
-            ledger_key=request.ledger_key,
-            publish_to=request.feed.publish_to,
-            incomplete=replace(
-                lost, windows=lost.windows | incomplete_windows(request.study, request.output, name)
-            ),
-            earlier_runs=earlier_runs(request.output, name),
+            incomplete=replace(lost, windows=lost.windows | incomplete_windows(study, output, name)),
+            earlier_runs=earlier_runs(output, name),
             replay=beginning(goes_on, opened.starts) if _reads_again(request, engine) else None,
         )
         pipeline = engine.pipeline(request.beam_arguments)
@@ -161,19 +154,17 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 f"a dry run: the job was made and not submitted; nothing was read, {job.output} is as it was"
             )
             return DONE
-        with owned_by_stream(job):
+        with owned_by_stream(job, at_once=not request.source.has_offsets):
             if job.incomplete.windows:
                 note(_about_incomplete(job))
             if _left(request, engine) != left:
                 raise UserError(f"--output {job.output}: a run that was there has just ended; start again")
-            forget(request.output, opened.new)
+            forget(output, opened.new)
             if job.replay is not None:
                 begin(job.folder, job.replay)
             if goes_on is not None:
-                resume(request.output, name)
+                resume(output, name)
                 note(_about_continued(goes_on))
-            server = emulator() if isinstance(feed, PubSubFeed) else None
-            where = f" at {server}" if server else ""
             if request.engine.detached:
                 print(shown(f"run {name}: reads {feed.name}, writes to {job.output}"))
                 submitted = submit(pipeline)
@@ -187,8 +178,9 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                 return DONE
             started = {"event": "started", "run": name, "reads": feed.name, "output": job.output}
             document(started)
+            where = f" at {opened.server}" if opened.server else ""
             print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
-            with named(_PAGE)(request.page, job.output), ledger_kept_current(job):
+            with named(_PAGE)(request.report, job.output), ledger_kept_current(job):
                 savepoint = run_until_stopped(pipeline, job, engine.here, watch)
             if savepoint is not None:
                 document({"event": "ended", "run": name, "output": job.output, "savepoint": savepoint})
@@ -202,7 +194,7 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
 
 def _reads_again(request: Request, engine: Engine) -> bool:
     """Whether the next process reads the feed again after a kill; on Flink the engine's state survives."""
-    return request.feed.kafka is not None and not engine.ended_when_past
+    return request.source.has_offsets and not engine.ended_when_past
 
 
 def _left(request: Request, engine: Engine) -> tuple[Continued | None, Mapping[int, int]]:
@@ -211,11 +203,12 @@ def _left(request: Request, engine: Engine) -> tuple[Continued | None, Mapping[i
     Raises:
         UserError: if a file is damaged.
     """
-    if request.feed.kafka is None:
+    if not request.source.has_offsets:
         return None, {}
-    goes_on = continued(request.study, request.output) if _reads_again(request, engine) else None
-    with named_in_errors(request.output):
-        return goes_on, positions_before(request.output)
+    study, output = request.job.study, request.job.output
+    goes_on = continued(study, output) if _reads_again(request, engine) else None
+    with named_in_errors(output):
+        return goes_on, positions_before(output)
 
 
 def _about_continued(run: Continued) -> str:
@@ -267,11 +260,7 @@ def _finished(job: StreamJob) -> int:
             f"{counts[NOT_BEGUN]:,} of the used reports are in windows that had not begun when the run "
             "ended; these windows are not published"
         )
-    if counts["dead_letters"]:
-        from rich.console import Console
-
-        tables.print_reasons(Console(), counts)
-        note(f"what was wrong with them: ldpbeam dead-letters {job.output}")
+    tables.print_reasons(Console(), counts, job.output)
     for sentence in warnings_of(job.study, counts):
         warn(sentence)
     if job.incomplete.lost or lost_before(job.output, job.run) is not None:
@@ -285,4 +274,4 @@ def _finished(job: StreamJob) -> int:
         line = tables.damage_line(counts["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
         return WITH_CARE
-    return WITH_CARE if counts.get(TOO_FAR) else DONE
+    return WITH_CARE if any(map(counts.get, NEED_CARE)) else DONE

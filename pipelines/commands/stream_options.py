@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import Any
 
 from ldpbeam.answers.costs import refuse_endless
+from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import (
-    check_partitions,
     check_reachable,
-    check_service,
+    columns_of,
     duration_of,
-    renamed_of,
     study_of,
 )
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
-from ldpbeam.inputs.kafka import SCHEME, KafkaRequest, topic_at
-from ldpbeam.inputs.kafka_brokers import EARLIEST
 from ldpbeam.inputs.key_files import disclosure_of
-from ldpbeam.inputs.times import offset_of
-from ldpbeam.pipelines.commands.kafka_options import kafka_config, kafka_topic
+from ldpbeam.pipelines.graphs.stream import StreamJob
+from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, Source, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
-from ldpbeam.pipelines.runs.feed import FeedRequest
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
+from ldpbeam.pipelines.sources.opening import Opening
 from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.study import Study
-from ldpbeam.transforms.reports.dead_letters import Disclosure
-from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.reading import ReadingOptions
 
 
 @dataclass(frozen=True)
@@ -38,35 +34,25 @@ class Request:
     """A run of ``ldpbeam stream``, whose options have been checked.
 
     Attributes:
-        study: the study, which has windows.
-        output: the output folder.
-        feed: what is read.
+        job: what the run reads, keeps and writes, as far as the options say: it has no name and no feed yet.
+        source: what kind of thing is read.
+        opening: what opens it.
         columns: the columns that are read.
         engine: the engine.
         beam_arguments: the options that only Beam knows.
-        disorder: how far apart in time reports may arrive, in milliseconds.
-        stop_when_idle: the milliseconds without a report after which the run ends; None to go on.
-        partitions: how many partitions users are divided into.
-        disclosure: what outputs may reveal about inputs.
-        ledger_key: the key of the ledger over periods; None if the study has none.
         resume: the run whose state a savepoint has; None for a new run.
-        page: the file of the page that is kept current; None for none.
+        report: the file of the page that is kept current; None for none.
         metrics: the interface and the port on which the run says how it is; None for none.
     """
 
-    study: Study
-    output: str
-    feed: FeedRequest
+    job: StreamJob
+    source: Source
+    opening: Opening
     columns: Columns
     engine: EngineRequest
     beam_arguments: tuple[str, ...]
-    disorder: int
-    stop_when_idle: int | None
-    partitions: int
-    disclosure: Disclosure
-    ledger_key: bytes | None = field(repr=False)
     resume: str | None
-    page: str | None
+    report: str | None
     metrics: tuple[str, int] | None
 
 
@@ -83,53 +69,51 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     if (options.resume is None) != (options.savepoint is None):
         raise UserError("--resume and --savepoint go together: --resume names the run, --savepoint its state")
     check_reachable(*(options.input or ()), options.output)
-    check_service(options.service, study)
-    check_partitions(options.partitions)
     engine = engine_request(options)
-    renamed = renamed_of(options, study)
+    columns = columns_of(options, study, whole=options.keep_bad_records)
     output = engine.reachable(options.output)
     disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
     idle = options.stop_when_idle
+    reading = filled(
+        ReadingOptions,
+        options,
+        max_disorder=duration_of("--max-disorder", options.max_disorder or DISORDER),
+        stop_when_idle=None if idle is None else duration_of("--stop-when-idle", idle),
+    )
+    topic = options.publish_to
+    publishes, of_publishing = next(
+        known for start, known in PUBLISHED.items() if (topic or "").startswith(start)
+    )
+    source, name = named(STREAMED, options, of_publishing)
     if engine.detached:
-        _check_detached(options)
-    return Request(
+        _check_detached(options, source, name)
+    job = filled(
+        StreamJob,
+        options,
         study=study,
         output=output,
-        feed=_feed_of(options, engine),
-        columns=wanted_columns(
-            study, options.attribute, options.service, whole=options.keep_bad_records, renamed=renamed
-        ),
-        engine=engine,
-        beam_arguments=tuple(beam_arguments),
-        disorder=duration_of("--max-disorder", options.max_disorder or DISORDER),
-        stop_when_idle=None if idle is None else duration_of("--stop-when-idle", idle),
-        partitions=options.partitions,
+        run="",
+        reading=reading,
+        native=engine.detached,
         disclosure=disclosure,
         ledger_key=ledger_key(Output(study, output, ""), disclosure.user_id_key, shared=True),
-        resume=options.resume,
-        page=options.report,
+        publish=None if topic is None else _module(publishes).publishing(options, engine),
+    )
+    return filled(
+        Request,
+        options,
+        job=job,
+        source=source,
+        opening=_module(source.module).opening(options, engine),
+        columns=columns,
+        engine=engine,
+        beam_arguments=tuple(beam_arguments),
         metrics=_metrics_of(options),
     )
 
 
-def _feed_of(options: argparse.Namespace, engine: EngineRequest) -> FeedRequest:
-    """What is read.
-
-    Raises:
-        UserError: if it is not one thing, or an option of Kafka has another feed.
-    """
-    patterns = tuple(map(engine.reachable, options.input or ()))
-    publish_to: str | KafkaTopic | None = options.publish_to
-    of_kafka = ["from_offset", "group", "kafka_config"]
-    if isinstance(publish_to, str) and publish_to.startswith(SCHEME):
-        publish_to = topic_at("--publish-to", publish_to, kafka_config(options, engine))
-        of_kafka.remove("kafka_config")
-    topic = kafka_topic(options, engine, of_kafka)
-    if topic is None:
-        return FeedRequest(options.subscription, options.topic, patterns, publish_to=publish_to)
-    begin = offset_of("--from-offset", options.from_offset, EARLIEST)
-    asked = KafkaRequest(topic, begin, options.group)
-    return FeedRequest(options.subscription, None, patterns, asked, publish_to)
+def _module(name: str) -> Any:
+    return import_module(f"ldpbeam.pipelines.sources.{name}")
 
 
 def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:
@@ -143,16 +127,20 @@ def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:
     return (METRICS_HOST if host is None else host), port
 
 
-def _check_detached(options: argparse.Namespace) -> None:
+def _check_detached(options: argparse.Namespace, source: Source, name: str) -> None:
     """Check that a job which outlives the command is not asked for what needs it, or our own source.
 
     Raises:
         UserError: for the first thing.
     """
-    for name in ("input", "kafka", "stop_when_idle", "max_disorder"):
-        if getattr(options, name) is not None:
-            dashed = name.replace("_", "-")
-            raise UserError(f"--{dashed} needs an engine that can run our own source: Prism or Flink")
+    ours = [] if source.detached else [name]
+    ours += [
+        f"--{field.name.replace('_', '-')}"
+        for field in fields(ReadingOptions)
+        if getattr(options, field.name) is not None
+    ]
+    if ours:
+        raise UserError(f"{ours[0]} needs an engine that can run our own source: Prism or Flink")
     if options.report:
         raise UserError(
             "--report: the job outlives this command; `ldpbeam report` makes a page of its output"

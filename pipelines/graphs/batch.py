@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import apache_beam as beam
@@ -32,18 +32,16 @@ from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
-from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources.files import BadFile, ReportFile
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan, ReadSpan
-from ldpbeam.transforms.sources.read import ReadReports
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan
+from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.transforms.statistics import BatchStatistics
 from ldpbeam.transforms.storage import write_bytes
 from ldpbeam.windows import EVERYTHING, Span
 
-#: A partition of users holds about this many bytes of input.
-PARTITION_BYTES = 24 * 2**20
-FEWEST_PARTITIONS, MOST_PARTITIONS = 8, 4096
-#: The number of partitions of users where the size of the input is not known.
+#: A shard of users holds about this many bytes of input.
+SHARD_BYTES = 24 * 2**20
+FEWEST_SHARDS, MOST_SHARDS = 8, 4096
+#: The number of shards of users where the size of the input is not known.
 OF_UNKNOWN_SIZE = 64
 
 
@@ -52,41 +50,32 @@ class BatchJob(Output):
     """What one batch run reads, keeps and writes.
 
     Attributes:
-        files: the input files.
-        bad_files: malformed files, if the user asked to skip them.
-        kafka: a span of a topic of Kafka that is read in place of files.
-        attribute: the attribute of reports that do not name one.
-        service: the service of reports that do not name one.
-        renamed: the field of the input that has a column, by the column's name, where they differ.
+        input: what is read.
+        columns: the columns that are read.
         span: the event times to estimate: reports outside are out of range, and only the windows inside are
             estimated.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
-        partitions: the number of partitions of users; None for as many as the input's size needs.
+        shards: the number of shards of users; None for as many as the input's size needs.
         ledger_key: the key of the ledger over periods; None if the study has none.
         estimate_on: ``driver`` or ``worker``: where estimates are computed from snapshots.
     """
 
-    files: tuple[ReportFile, ...] = ()
-    bad_files: tuple[BadFile, ...] = ()
-    kafka: KafkaSpan | None = None
-    attribute: str | None = None
-    service: str | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    input: FileInput | KafkaSpan
+    columns: Columns
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
-    partitions: int | None = None
+    shards: int | None = None
     ledger_key: bytes | None = field(default=None, repr=False)
     estimate_on: str = "driver"
 
     @property
-    def user_partitions(self) -> int:
-        """The number of partitions of users, by default 8 to 4,096; results do not depend on it."""
-        if self.partitions is not None:
-            return self.partitions
-        if self.kafka is not None:
+    def user_shards(self) -> int:
+        """The number of shards of users, by default 8 to 4,096; results do not depend on it."""
+        if self.shards is not None:
+            return self.shards
+        if self.input.size is None:
             return OF_UNKNOWN_SIZE
-        size = sum(file.size for file in self.files)
-        return max(FEWEST_PARTITIONS, min(MOST_PARTITIONS, -(-size // PARTITION_BYTES)))
+        return max(FEWEST_SHARDS, min(MOST_SHARDS, -(-self.input.size // SHARD_BYTES)))
 
     @property
     def keeping(self) -> Keeping | None:
@@ -104,12 +93,9 @@ def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> N
             shuffle.
     """
     study = job.study
-    columns = wanted_columns(
-        study, job.attribute, job.service, whole=job.disclosure.records, renamed=job.renamed
-    )
-    read = pipeline | "Read" >> _reading(job, columns)
+    read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
     counted = read.decoded | "Statistics" >> BatchStatistics(
-        study, job.user_partitions, job.span, job.disclosure, job.keeping, spill
+        study, job.user_shards, job.span, job.disclosure, job.keeping, spill
     )
     damaged = (
         read[COUNTS]
@@ -145,19 +131,12 @@ def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
         pipeline: the pipeline; it is not run here.
         job: what is read; it has the key of a ledger.
     """
-    columns = wanted_columns(job.study, job.attribute, job.service, renamed=job.renamed)
     assert job.keeping is not None
-    read = pipeline | "Read" >> _reading(job, columns)
+    read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
     validated = read.decoded | "Validate" >> ValidateReports(job.study, ledger_key=job.ledger_key)
     _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
     counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()
     _ = counts | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
-
-
-def _reading(job: BatchJob, columns: Columns) -> beam.PTransform:
-    if job.kafka is not None:
-        return ReadSpan(job.kafka, columns, job.disclosure)
-    return ReadReports(list(job.files), list(job.bad_files), columns, job.disclosure)
 
 
 def _judged(window: tuple[str, list[Snapshot]], damaged: int) -> tuple[str, list[Snapshot]]:

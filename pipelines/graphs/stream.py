@@ -26,16 +26,14 @@ from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
 from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
-from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import snapshot_name
-from ldpbeam.transforms.outputs.panes import Publish, WritePaneEstimates, WritePaneStatistics
+from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.native_pubsub import ReadNative
-from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.transforms.sources.source import ReadStream
 from ldpbeam.transforms.state.files import run_folder
@@ -52,31 +50,29 @@ class StreamJob(Output):
     """What one run of a stream reads, keeps and writes.
 
     Attributes:
-        feed: where the reports come from.
-        disorder: how much out of order reports arrive at most, in milliseconds of event time.
-        partitions: the number of partitions of users; results do not depend on it.
+        reading: what the options say of how reports are read.
+        shards: the number of shards of users; results do not depend on it.
+        feed: where the reports come from; None before it is opened.
         native: whether Beam's own Pub/Sub transform reads, as on Dataflow.
-        stop_when_idle: milliseconds without a report after which the run ends; None to run on.
         readers: how many readers pull, on engines with slots for several.
         stays: whether a finished reader stays open, for engines where this process ends the job.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
         ledger_key: the key of the ledger over periods; None if the study has none.
-        publish_to: the topic of Pub/Sub or Kafka to which estimates are published; None for no topic.
+        publish: publishes estimates; None if nobody wants it.
         incomplete: the windows that may lack reports.
         earlier_runs: the names of the runs of the stream before this one.
         replay: what an earlier process of this run left, if the next process can read the feed again.
     """
 
-    feed: Feed
-    disorder: int
-    partitions: int
+    reading: ReadingOptions
+    shards: int
+    feed: Feed | None = None
     native: bool = False
-    stop_when_idle: int | None = None
     readers: int = 1
     stays: bool = False
     disclosure: Disclosure = PLAIN
     ledger_key: bytes | None = field(default=None, repr=False)
-    publish_to: str | KafkaTopic | None = None
+    publish: beam.DoFn | None = None
     incomplete: Incomplete = field(default_factory=Incomplete)
     earlier_runs: tuple[str, ...] = ()
     replay: Replay | None = None
@@ -133,6 +129,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     """
     study = job.study
     assert study.windows is not None
+    assert job.feed is not None
     stop = None
     if job.native:
         read = pipeline | "Read" >> ReadNative(job.feed, job.disclosure)
@@ -143,8 +140,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
             windows=study.windows,
             output=job.output,
             run=job.run,
-            disorder=job.disorder,
-            stop_when_idle=job.stop_when_idle,
+            options=job.reading,
             readers=job.readers,
             stays=job.stays,
             replay=job.replay,
@@ -157,7 +153,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     again = job.replay is not None
     earlier = Earlier(partial(last_pane, study, job.output, job.run), job.incomplete) if again else None
     counted = read.decoded | "Statistics" >> StreamStatistics(
-        study, job.partitions, disclosure=job.disclosure, stop=stop, ledger=job.keeping, earlier=earlier
+        study, job.shards, disclosure=job.disclosure, stop=stop, ledger=job.keeping, earlier=earlier
     )
     written = counted.snapshots | "WriteStatistics" >> beam.ParDo(
         WritePaneStatistics(study, job.output, job.run, job.incomplete, again=again)
@@ -165,13 +161,8 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     _ = written.panes | "TestFit" >> beam.ParDo(PaneFit(study, job.of_run(FIT_FOLDER), job.spending))
     solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run), traced=again)
     estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(study, job.output, job.run))
-    if job.publish_to is not None:
-        publish: beam.DoFn = (
-            PublishToKafka(job.publish_to)
-            if isinstance(job.publish_to, KafkaTopic)
-            else Publish(job.publish_to)
-        )
-        estimates = estimates | "Publish" >> beam.ParDo(publish)
+    if job.publish is not None:
+        estimates = estimates | "Publish" >> beam.ParDo(job.publish)
     # These are no counts, but windows settle after they have been written and published.
     emitted = estimates | "Emitted" >> beam.FlatMap(lambda _: ()).with_output_types(tuple[str, int])
     letters = (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.arguments import Parser, within
 from ldpbeam.command_line.options import add_people_options, add_processes_option, add_study_option
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
-    add_kafka_options,
     add_output_option,
     add_privacy_options,
     add_unnamed_options,
 )
+from ldpbeam.pipelines.options.sources import BOUNDED, enumerated
+from ldpbeam.transforms.windows import MOST_SHARDS
 
 #: The default of --max-bad-fraction.
 MAX_BAD_FRACTION = 0.01
@@ -19,17 +20,11 @@ MAX_BAD_FRACTION = 0.01
 def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
     data = parser.add_argument_group(
-        "what is estimated, and where to", "One of --input, and --kafka with --topic."
+        "what is estimated, and where to", f"One of {enumerated(BOUNDED, 'and')}."
     )
     add_study_option(data)
-    data.add_argument("--input", nargs="+", metavar="FILE", help="files of reports, or globs")
-    data.add_argument("--topic", metavar="NAME", help="Kafka: the topic, whose messages are reports")
-    add_kafka_options(data, "where to begin in each partition")
-    data.add_argument(
-        "--to-offset", metavar="WHERE",
-        help="Kafka: where to end: earliest, latest or a time of the brokers (default: latest, as it is when "
-        "the run begins)",
-    )  # fmt: skip
+    for source in BOUNDED:
+        source.add_options(data)
     add_output_option(data)
     data.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
     add_unnamed_options(data)
@@ -48,7 +43,7 @@ def add_options(parser: Parser) -> None:
         help="whether a file that cannot be read stops the run, or is counted and skipped (default: stop)",
     )  # fmt: skip
     bad.add_argument(
-        "--max-bad-fraction", type=float, default=MAX_BAD_FRACTION, metavar="SHARE",
+        "--max-bad-fraction", type=within(float, 0, 1), default=MAX_BAD_FRACTION, metavar="SHARE",
         help=f"exit code 3 if more of the input than this is bad (default: {MAX_BAD_FRACTION})",
     )  # fmt: skip
     add_privacy_options(parser)
@@ -59,11 +54,9 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     add_processes_option(work)
     work.add_argument(
-        "--partitions",
-        type=int,
-        metavar="N",
-        help="how many partitions users are divided into; results do not change",
-    )
+        "--shards", type=within(int, 1, MOST_SHARDS), metavar="N",
+        help="how many shards users are divided into; results do not change",
+    )  # fmt: skip
     truth = parser.add_argument_group("comparison with the truth")
     truth.add_argument("--truth", metavar="FILE", help="CSV file of people: print errors against it")
     add_people_options(parser)

@@ -26,26 +26,6 @@ def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def add_kafka_options(group: argparse._ArgumentGroup, from_offset: str) -> None:
-    """Add the options that name a topic of Kafka, but for ``--topic``.
-
-    Args:
-        group: where they are added.
-        from_offset: what ``--from-offset`` decides.
-    """
-    group.add_argument(
-        "--kafka", metavar="BROKERS", help="HOST:PORT of a broker, or of several, with commas between"
-    )
-    group.add_argument(
-        "--from-offset", metavar="WHERE",
-        help=f"Kafka: {from_offset}: earliest, latest or a time of the brokers (default: earliest)",
-    )  # fmt: skip
-    group.add_argument(
-        "--kafka-config", metavar="FILE",
-        help="Kafka: settings of librdkafka, as name=value lines; ${NAME} is an environment variable",
-    )  # fmt: skip
-
-
 def add_privacy_options(parser: Parser) -> None:
     """Add what outputs may reveal about the input."""
     group = parser.add_argument_group("what the outputs reveal")
@@ -62,29 +42,25 @@ def add_engine_options(parser: Parser) -> None:
     """Add the options that choose an engine and say how to reach it."""
     engine = parser.add_argument_group("engine", "Options of Beam are passed to Beam as they are.")
     engine.add_argument(
-        "--runner",
-        metavar="ENGINE",
-        default=DIRECT,
+        "--runner", metavar="ENGINE", default=DIRECT,
         help="direct, prism, flink, dataflow, or one as Beam names it (default: direct; a stream's direct is "
         "Prism)",
-    )
+    )  # fmt: skip
     add_prism_location(engine)
     engine.add_argument(
-        "--allow-open-ports",
-        action="store_true",
+        "--allow-open-ports", action="store_true",
         help="continue although other machines can reach the engine's ports (docs/security.md)",
-    )
+    )  # fmt: skip
     cluster = parser.add_argument_group("Flink")
     cluster.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
     cluster.add_argument(
         "--parallelism", type=int, metavar="N", help="subtasks per stage; by default all slots"
     )
     cluster.add_argument(
-        "--workers",
-        choices=FLINK_WORKERS,
+        "--workers", choices=FLINK_WORKERS,
         help="process (each task manager starts ldpbeam-worker; the default), pool (a worker pool "
         "beside each task manager), docker, loopback (this process)",
-    )
+    )  # fmt: skip
     cluster.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")
     cluster.add_argument(
         "--savepoint", metavar="PATH", help="the savepoint that a stream continues from; with --resume"

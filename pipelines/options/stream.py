@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.arguments import Parser, within
 from ldpbeam.command_line.options import add_study_option
 from ldpbeam.log_lines import LOG_JSON
 from ldpbeam.pipelines.options.shared import (
     add_engine_options,
-    add_kafka_options,
     add_output_option,
     add_privacy_options,
     add_unnamed_options,
 )
-from ldpbeam.transforms.windows import PARTITIONS
+from ldpbeam.pipelines.options.sources import STREAMED, enumerated
+from ldpbeam.transforms.windows import MOST_SHARDS, SHARDS
 
 #: The default of --max-disorder.
 DISORDER = "1m"
@@ -24,25 +24,12 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
     data = parser.add_argument_group(
         "what is read, and where to",
-        "One of --subscription, --topic, --input, and --kafka with --topic. The Pub/Sub server is the one in "
-        "PUBSUB_EMULATOR_HOST, else Google's.",
+        f"One of {enumerated(STREAMED, 'and')}. The Pub/Sub server is the one in PUBSUB_EMULATOR_HOST, else "
+        "Google's.",
     )
     add_study_option(data, "it must have windows")
-    data.add_argument(
-        "--subscription", metavar="NAME", help="projects/P/subscriptions/S, whose messages are reports"
-    )
-    data.add_argument(
-        "--topic", metavar="NAME",
-        help="projects/P/topics/T: subscribe to it for this run alone; or, with --kafka, a topic of Kafka",
-    )  # fmt: skip
-    data.add_argument(
-        "--input", nargs="+", metavar="FILE", help="globs: files of reports, read as they appear"
-    )
-    add_kafka_options(data, "where the first run into the folder begins")
-    data.add_argument(
-        "--group", metavar="NAME",
-        help="Kafka: commit offsets for this group, for those who watch; nothing is read from it",
-    )  # fmt: skip
+    for source in STREAMED:
+        source.add_options(data)
     add_output_option(data)
     data.add_argument(
         "--publish-to", metavar="TOPIC",
@@ -64,8 +51,8 @@ def add_options(parser: Parser) -> None:
     add_privacy_options(parser)
     work = parser.add_argument_group("how it is computed")
     work.add_argument(
-        "--partitions", type=int, metavar="N", default=PARTITIONS,
-        help=f"partitions of users (default: {PARTITIONS})",
+        "--shards", type=within(int, 1, MOST_SHARDS), metavar="N", default=SHARDS,
+        help=f"shards of users (default: {SHARDS})",
     )  # fmt: skip
     work.add_argument(
         "--resume", metavar="RUN",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldpbeam.command_line.arguments import Parser
+from ldpbeam.command_line.arguments import Parser, within
 from ldpbeam.command_line.options import add_people_options, add_study_option
 
 
@@ -79,7 +79,7 @@ def perturb(parser: Parser) -> None:
         "--spread", default="1h", metavar="DURATION",
         help="event times lie within this of the first (default: 1h)",
     )  # fmt: skip
-    clients.add_argument("--seed", type=int, metavar="N", help="draw from a seed: for tests only")
+    clients.add_argument("--seed", type=within(int, 0), metavar="N", help="draw from a seed: for tests only")
     clients.add_argument(
         "--device-key-file", metavar="FILE",
         help="services with a lifetime_epsilon: the key, 16 bytes or more, from which the key of each "

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ldpbeam.errors import UserError
 from ldpbeam.folders.output import named_in_errors
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.replay import Replay
 from ldpbeam.transforms.state.counted import RunningAccounting
-from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, INCOMPLETE, JOURNAL, RUN, STEPS, run_folder
+from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, INCOMPLETE, JOURNAL, STEPS, run_folder
 from ldpbeam.transforms.state.journal import lowest, positions_before
 from ldpbeam.transforms.state.records import Incomplete, JournalRecord, OpenWindow
 from ldpbeam.windows import FAR, Bounds
@@ -51,32 +49,6 @@ class Continued:
 def _before(offsets: Mapping[int, int], new: Mapping[int, int]) -> dict[int, int]:
     """Offsets by partition, which are at most those from which messages are new."""
     return {partition: min(offset, new.get(partition, offset)) for partition, offset in offsets.items()}
-
-
-def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
-    """Check that runs into a folder have read no other topic of Kafka, on whatever engine.
-
-    Args:
-        output: the folder.
-        topic: the topic.
-        identity: what tells it from others of its name.
-
-    Raises:
-        UserError: if one has, or a file is damaged.
-    """
-    with named_in_errors(output):
-        for about in RUN.of_all_runs(output):
-            if about.get("topic", topic.name) != topic.name:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
-                    "offsets of one topic say nothing of another; name another folder"
-                )
-            if about.get("topic_identity", identity) != identity:
-                raise UserError(
-                    f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
-                    f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "
-                    "topic say nothing of another; name another folder"
-                )
 
 
 def continued(study: Study, output: str) -> Continued | None:

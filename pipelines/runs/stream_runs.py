@@ -15,7 +15,6 @@ from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.state.files import ACCOUNTING, CLAIMS, INCOMPLETE, JOURNAL, RUN, STOP, run_folder
 from ldpbeam.transforms.state.journal import ended_at, named_windows
 from ldpbeam.transforms.state.records import Incomplete, OpenWindow
@@ -26,11 +25,14 @@ MOST_CHARACTERS = 255
 
 
 @contextmanager
-def owned_by_stream(job: StreamJob) -> Iterator[None]:
+def owned_by_stream(job: StreamJob, *, at_once: bool = True) -> Iterator[None]:
     """Hold the output folder, shared with other streams of the study, while a run writes to it.
 
-    A stream of Kafka shares it with none that runs: where it begins is where the others have ended. The run's
-    own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
+    The run's own folder gets a ``run.json``, and the list of the windows that earlier runs left open.
+
+    Args:
+        job: the run.
+        at_once: whether others may run meanwhile. They may not if a run begins where others have ended.
 
     Raises:
         UserError: if this run may not use the folder, a run of another kind writes there, this run is running
@@ -42,13 +44,11 @@ def owned_by_stream(job: StreamJob) -> Iterator[None]:
             f"--output {job.output}: the names of its files would have {longest} characters, more than file "
             "systems take; give the study, its attributes or coordinates shorter names"
         )
-    of_kafka = isinstance(job.feed, KafkaFeed)
-    with owned(job, STREAMS, at_once=not of_kafka):
+    with owned(job, STREAMS, at_once=at_once):
         with named_in_errors(job.output):
-            about = {**STREAMS.mark_of(job), "run": job.run, "reads": job.feed.name}
-            if isinstance(job.feed, KafkaFeed):
-                about |= {"topic": job.feed.topic.name, "topic_identity": job.feed.identity}
-            RUN.write(job.folder, about)
+            assert job.feed is not None
+            about = {"run": job.run, "reads": job.feed.name, **job.feed.about}
+            RUN.write(job.folder, {**STREAMS.mark_of(job), **about})
             if job.incomplete != Incomplete():
                 INCOMPLETE.write(job.folder, job.incomplete)
         with held(job.folder, alone=True):

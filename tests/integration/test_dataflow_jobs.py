@@ -24,6 +24,7 @@ from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import dataflow, wheels
 from ldpbeam.runners.engines import engine_of, engine_request
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 if TYPE_CHECKING:
@@ -162,9 +163,13 @@ def jobs_proto(put_reports: Any, study: Path, tmp_path: Path) -> Any:
     put_reports(study.read_text())
     parser = Parser("estimate", "")
     add_engine_options(parser)
-    good, bad = inputs.find_input(["gs://bucket/reports/*"], "stop")
+    read = inputs.find_input(["gs://bucket/reports/*"], "stop")
     job = BatchJob(
-        study=parse_study(study.read_text()), files=good, bad_files=bad, output="gs://bucket/out", run="run"
+        study=parse_study(study.read_text()),
+        input=read,
+        columns=Columns(),
+        output="gs://bucket/out",
+        run="run",
     )
     engine = engine_of(engine_request(parser.parse(PLACE)), tmp_path)
     pipeline = run.assemble(job, engine, ["--dry_run=True"])

@@ -83,7 +83,7 @@ def test_another_reader_continues_at_the_positions_of_a_mark(kafka: Any, tmp_pat
     # Partition 2 is another reader's.
     share = Share(0, 2, {0: 20})
     with opened(kafka.address, topic, tmp_path, share) as reading:
-        assert set(reading.silences) == {0, 2}
+        assert set(reading.state.silences) == {0, 2}
         found = spans(take(reading, 10 + 30))
     assert found[0][0][0] == 20
     assert found[2][0][0] == 0
@@ -101,8 +101,8 @@ def test_a_partition_that_is_added_is_found_and_read_from_its_beginning(
         produce(kafka.address, topic, messages(20), chosen=lambda number, message: 1)
         found = spans(take(reading, 20))
         assert found[1][0][0] == 0
-        wait_until(lambda: all(silent is not None for silent in reading.silences.values()))
-    assert set(reading.silences) == {0, 1}
+        wait_until(lambda: all(silent is not None for silent in reading.state.silences.values()))
+    assert set(reading.state.silences) == {0, 1}
 
 
 def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
@@ -140,7 +140,7 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_read_twice(
     produce(broker.address, topic, messages(50))
     with opened(broker.address, topic, tmp_path) as reading:
         before = take(reading, 50)
-        silent = reading.silences[0]
+        silent = reading.state.silences[0]
         broker.kill()
         end = time.monotonic() + 2
         while time.monotonic() < end:
@@ -148,7 +148,7 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_read_twice(
         broker.start()
         produce(broker.address, topic, messages(30, seed=2))
         found = spans([*before, *take(reading, 30)])
-        wait_until(lambda: reading.silences[0] is not None and reading.silences[0] != silent)
+        wait_until(lambda: reading.state.silences[0] is not None and reading.state.silences[0] != silent)
     assert found[0][0][0] == 0
     assert found[0][-1][1] == 80
     assert [first for first, _ in found[0][1:]] == [after for _, after in found[0][:-1]]
@@ -162,7 +162,7 @@ def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path)
     assert (reached.starts, reached.removed, reached.ends) == ({0: 300}, {0: (100, 300)}, {0: 500})
     with opened(kafka.address, topic, tmp_path, starts=((0, 100),)) as reading:
         found = spans(take(reading, 200))
-        assert reading.lost is not None
+        assert reading.state.lost is not None
     # The counts of batches join over what is gone.
     assert (found[0][0][0], found[0][-1][1]) == (100, 500)
 

@@ -18,8 +18,10 @@ from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands.estimate import stop_for_damage
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.read import FileInput
 
 FILES, REPORTS, BLOCK = 7, 2_000, 10
 
@@ -82,7 +84,7 @@ def test_the_first_ten_damaged_files_are_named_with_their_first_damage(tmp_path:
     (tmp_path / "dead_letters").mkdir()
     with (tmp_path / "dead_letters" / "part.avro").open("wb") as stream:
         fastavro.writer(stream, avro.schema("dead_letter"), letters)
-    job = BatchJob(study=parse_study(SMALL), files=(), bad_files=(), output=str(tmp_path), run="run")
+    job = BatchJob(parse_study(SMALL), str(tmp_path), "run", FileInput(), Columns())
     with pytest.raises(UserError) as caught:
         stop_for_damage(job, 13)
     *named, more, advice = str(caught.value).splitlines()

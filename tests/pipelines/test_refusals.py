@@ -96,8 +96,9 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--keep-bad-record", "unknown option --keep-bad-record; did you mean --keep-bad-records?"),
         ("--zzzzzzz", "unknown option --zzzzzzz"),
         ("-x", "unknown option -x"),
-        ("--partitions 0", "--partitions 0: from 1 to 65,536"),
-        ("--partitions many", "--partitions many: a whole number"),
+        ("--partitions 8", "unknown option --partitions; did you mean --shards?"),
+        ("--shards 0", "--shards 0: from 1 to 65,536"),
+        ("--shards many", "--shards many: a whole number"),
         ("--processes 0", "--processes 0: from 1 to 1,024"),
         ("--processes 2 --estimate-on worker", "--processes: it is for --estimate-on driver"),
         ("--estimate-on moon", "argument --estimate-on: invalid choice: 'moon'"),
@@ -142,7 +143,8 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--input in/* --stop-when-idle 1.5h", "--stop-when-idle 1.5h: write a whole number and a unit"),
         ("--input in/* --service c", "--service c: the study has a, b"),
         ("--input in/* --attribute z", "--attribute z: the study has x"),
-        ("--input in/* --partitions 0", "--partitions 0: from 1 to 65,536"),
+        ("--input in/* --partitions=8", "unknown option --partitions; did you mean --shards?"),
+        ("--input in/* --shards 0", "--shards 0: from 1 to 65,536"),
         ("--input in/* --overwrite", "unknown option --overwrite"),
         ("--input in/* --resume run", "--resume and --savepoint go together"),
         ("--input in/* --user-id-key-file nothing.key", "--user-id-key-file nothing.key: No such file"),
@@ -177,7 +179,10 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--input in/* --metrics-host ::1", "--metrics-host ::1: name a port, as in --metrics-port 9464"),
         ("--input in/* --metrics-port 65536", "--metrics-port 65536: a port is a number from 1 to 65535"),
         ("--input in/* --metrics-port -1", "--metrics-port -1: a port is a number from 1 to 65535"),
-        ("--input in/* --runner dataflow", "--input needs an engine that can run our own source"),
+        *((f"{line} --runner dataflow", f"{option} needs an engine that can run our own source") for
+          option, line in (("--input", "--input in/*"), ("--kafka", "--kafka localhost:9092 --topic t"),
+                           ("--max-disorder", f"--subscription {SUBSCRIPTION} --max-disorder 1m"),
+                           ("--stop-when-idle", f"--subscription {SUBSCRIPTION} --stop-when-idle 1m"))),
         (f"--subscription {SUBSCRIPTION} --runner dataflow --metrics-port 0",
          "--metrics-port: the job outlives this command"),
         (f"--subscription {SUBSCRIPTION} --runner dataflow --report page.html",
@@ -192,7 +197,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--value-column value --start 1763628000", "--start 1763628000: looks like seconds"),
         ("--value-column value --spread 3", "--spread 3: write a whole number and a unit"),
         ("--value-column value --start 2199-12-31T23:59:00Z --spread 2h", "lie in 2200 or later"),
-        ("--value-column value --seed -1", "--seed -1: from 0 up"),
+        ("--value-column value --seed -1", "--seed -1: 0 or above"),
         ("--value-column value --services bb", "--services bb: did you mean 'b'? there are a, b"),
         ("--value-column value --services zzz", "--services zzz: there are a, b; spaces between them"),
         ("--value-column value --versions a=new", "--versions a: no field tells versions of this "),
@@ -330,8 +335,8 @@ def test_a_command_line_that_cannot_be_is_refused_with_a_sentence(line: str, sen
     [
         ("estimate --study wrong.yaml --input in.jsonl --output out",
          r"ldpbeam: wrong\.yaml:5: buckets of attribute x: .*\n"),
-        ("stream --study hours.yaml --input in/* --output out --partitions some",
-         r"ldpbeam: --partitions some: a whole number .*such as 20000\nSee ldpbeam stream --help\n"),
+        ("stream --study hours.yaml --input in/* --output out --shards some",
+         r"ldpbeam: --shards some: a whole number .*such as 20000\nSee ldpbeam stream --help\n"),
         (f"estimate --study small.yaml --input in.jsonl --output {'x' * 300}",
          r"ldpbeam: File name too long: 'x*.*'\n"),
         ("explain --json --study wrong.yaml", r"ldpbeam: wrong\.yaml:5: buckets of attribute x: .*\n"),
@@ -387,7 +392,7 @@ def test_pubsub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.Monke
     line = f"stream {GIVEN['stream']} --subscription {SUBSCRIPTION}"
     with monkeypatch.context() as patch:
         patch.setenv("PUBSUB_EMULATOR_HOST", "localhost:1")
-        patch.setattr("ldpbeam.pipelines.runs.feed.SERVER_SECONDS", 0.5)
+        patch.setattr("ldpbeam.pipelines.sources.pubsub.SERVER_SECONDS", 0.5)
         said = refused(line)
         assert said.startswith("the server at localhost:1 (PUBSUB_EMULATOR_HOST): failed to connect")
     monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)

@@ -10,15 +10,17 @@ import pytest
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.kafka import KafkaRequest, Reached
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs import feed
-from ldpbeam.pipelines.runs.feed import FeedRequest
-from ldpbeam.pipelines.runs.replays import begin, beginning, check_topic, continued, forget, lost_to
+from ldpbeam.pipelines.runs.replays import begin, beginning, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stream
+from ldpbeam.pipelines.sources import kafka
+from ldpbeam.pipelines.sources.kafka import check_topic
+from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.counts import IN, USED, accounting, of_window, with_origin
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.reading import ReadingOptions
 from ldpbeam.transforms.sources.replay import Arrivals
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, run_folder
@@ -176,10 +178,10 @@ def test_another_topic_needs_another_folder(tmp_path: Path, monkeypatch: pytest.
     check_topic(str(tmp_path), TOPIC, "id")
     with pytest.raises(UserError, match=r"--topic others: run 2 into .* reads reports at h:1, and"):
         check_topic(str(tmp_path), others, "id")
-    monkeypatch.setattr(feed, "reach", lambda *_: Reached({}, {}, {}, None, "another id"))
+    monkeypatch.setattr(kafka, "reach", lambda *_: Reached({}, {}, {}, None, "another id"))
     with (
         pytest.raises(UserError, match=r"--topic reports: run 2 into .* has read another topic of this name"),
-        feed.open_feed(FeedRequest(kafka=KafkaRequest(TOPIC)), Columns(), str(tmp_path), RUN),
+        kafka.open_topic(KafkaRequest(TOPIC), Run(Columns(), str(tmp_path), RUN)),
     ):
         pass
 
@@ -190,10 +192,10 @@ def test_a_log_that_ends_before_what_was_read_has_lost_its_end(
 ) -> None:
     killed(tmp_path)
     run = continued(STUDY, str(tmp_path))
-    monkeypatch.setattr(feed, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None, "id"))
-    asked = FeedRequest(kafka=KafkaRequest(KafkaTopic("localhost:1", "reports")))
+    monkeypatch.setattr(kafka, "reach", lambda *_: Reached({0: 10, 1: 4}, {}, ends, None, "id"))
+    asked = KafkaRequest(KafkaTopic("localhost:1", "reports"))
     for continues in (run, None):
-        with feed.open_feed(asked, Columns(), str(tmp_path), RUN, continues) as opened:
+        with kafka.open_topic(asked, Run(Columns(), str(tmp_path), RUN, continues)) as opened:
             assert opened.new == {0: last}
     assert run is not None
     lost = lost_to(run, STUDY, {0: (last, FAR)}, 99)
@@ -234,7 +236,9 @@ def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) ->
     run = continued(STUDY, str(tmp_path))
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
     feed = KafkaFeed(TOPIC, "id", Columns(), "", ())
-    job = StreamJob(STUDY, str(tmp_path), run=RUN, feed=feed, disorder=0, partitions=1, incomplete=lost)
+    job = StreamJob(
+        STUDY, str(tmp_path), run=RUN, feed=feed, reading=ReadingOptions(0), shards=1, incomplete=lost
+    )
     with owned_by_stream(job):
         # The file of what it lacks makes it no other run.
         assert continued(STUDY, str(tmp_path)) == run
@@ -251,16 +255,16 @@ def test_two_streams_of_a_topic_do_not_write_to_a_folder_at_once(tmp_path: Path)
     feed = KafkaFeed(TOPIC, "id", Columns(), "", ())
     # The second is of another name, as runs on Flink are, which are not continued.
     first, second = (
-        StreamJob(STUDY, str(tmp_path), run=f"{RUN}{number}", feed=feed, disorder=0, partitions=1)
+        StreamJob(STUDY, str(tmp_path), run=f"{RUN}{number}", feed=feed, reading=ReadingOptions(0), shards=1)
         for number in range(2)
     )
     with (
-        owned_by_stream(first),
+        owned_by_stream(first, at_once=False),
         pytest.raises(UserError, match="another run is writing there now"),
-        owned_by_stream(second),
+        owned_by_stream(second, at_once=False),
     ):
         pass
-    with owned_by_stream(second):
+    with owned_by_stream(second, at_once=False):
         pass
 
 

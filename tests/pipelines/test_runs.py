@@ -31,6 +31,7 @@ from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.folder import FolderFeed
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.reading import ReadingOptions
 from ldpbeam.transforms.state.journal import Journal, ask_to_stop, asked_to_stop
 from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 
@@ -55,7 +56,9 @@ STUDY = parse_study(TEXT)
 
 def job(output: Path | str, run: str = "run-1", study: Study = STUDY, **others: Any) -> StreamJob:
     feed = FolderFeed(("in/*",), Columns(), "", ())
-    return StreamJob(study=study, output=str(output), run=run, feed=feed, disorder=0, partitions=1, **others)
+    return StreamJob(
+        study=study, output=str(output), run=run, feed=feed, reading=ReadingOptions(0), shards=1, **others
+    )
 
 
 def claim_for_stream(own: StreamJob) -> None:

@@ -74,7 +74,7 @@ def metadata_of(path: Path) -> dict[str, str]:
 
 def check(text: str, paths: list[Path], **options: bool) -> None:
     good, _ = find_input(list(map(str, paths)), "stop")
-    check_stamps(good, parse_study(text), None, None, **options)
+    check_stamps(good, parse_study(text), Columns(), **options)
 
 
 @pytest.mark.parametrize("kind", ["avro", "parquet"])

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ldpbeam.command_line import checks as options
-from ldpbeam.errors import UserError
 from ldpbeam.pipelines.commands import stream as stream_command
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.feed import FeedRequest, open_feed
+from ldpbeam.pipelines.sources import pubsub
+from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.runners import engines
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources.reading import ReadingOptions
 
 SUBSCRIPTION, TOPIC = "projects/ldp-test/subscriptions/reports", "projects/ldp-test/topics/reports"
 NO_TOPIC = "projects/ldp-test/topics/elsewhere"
@@ -87,7 +88,7 @@ def test_files_start(streaming: Streaming) -> None:
     assert (ran.code, ran.err) == (0, "")
     (job,) = streaming.jobs
     assert job.feed.columns.renamed == (("user_id", "uid"), ("payload", "blob"))
-    assert (job.feed.name, job.stop_when_idle, job.disorder, job.native) == ("in/*", 5000, 30_000, False)
+    assert (job.feed.name, job.reading, job.native) == ("in/*", ReadingOptions(30_000, 5000), False)
     assert ran.out.startswith(f"run {job.run}: reading in/*; stop with Ctrl-C\n")
 
 
@@ -109,7 +110,7 @@ def test_a_topic_has_a_subscription_of_its_own_while_the_run_lasts(
 ) -> None:
     with (
         pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext(),
-        open_feed(FeedRequest(topic=TOPIC), Columns(), str(tmp_path), "run") as opened,
+        pubsub.open_topic(TOPIC, Run(Columns(), str(tmp_path), "run")) as opened,
     ):
         assert set(server._subscriptions) == {SUBSCRIPTION, opened.feed.name}
         if fails:
@@ -118,20 +119,19 @@ def test_a_topic_has_a_subscription_of_its_own_while_the_run_lasts(
 
 
 @pytest.mark.parametrize(
-    ("asked", "missing"),
+    ("given", "missing"),
     [
-        (FeedRequest(subscription=f"{SUBSCRIPTION}-2"), f"{SUBSCRIPTION}-2"),
-        (FeedRequest(topic=NO_TOPIC), NO_TOPIC),
-        (FeedRequest(patterns=("in/*",), publish_to=NO_TOPIC), NO_TOPIC),
+        (("--subscription", f"{SUBSCRIPTION}-2"), f"{SUBSCRIPTION}-2"),
+        (("--topic", NO_TOPIC), NO_TOPIC),
+        (("--input", "in/*", "--publish-to", NO_TOPIC), NO_TOPIC),
     ],
 )
 def test_what_is_not_on_the_server_is_named(
-    asked: FeedRequest, missing: str, server: Any, tmp_path: Path
+    given: Sequence[str], missing: str, streaming: Streaming, server: Any
 ) -> None:
-    with pytest.raises(UserError) as caught, open_feed(asked, Columns(), str(tmp_path), "run"):
-        pass
+    ran = streaming.run(*given)
     said = f"the server at {server.address} (PUBSUB_EMULATOR_HOST): {missing} does not exist"
-    assert str(caught.value) == said
+    assert (ran.code, ran.err) == (2, f"ldpbeam: {said}\n")
 
 
 @pytest.mark.parametrize("runner", ["direct", "prism"])

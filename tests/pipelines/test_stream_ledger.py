@@ -21,14 +21,15 @@ from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.transforms.outputs.ledger_parts import WriteReceived
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
+from ldpbeam.transforms.sources.reading import ReadingOptions
 
 KEY = b"k" * 32
 
 
 def stream_in(folder: Path) -> StreamJob:
-    feed = cast(Any, SimpleNamespace(name="files"))
+    feed = cast(Any, SimpleNamespace(name="files", about={}))
     run = "20261120T100000Z-00000000"
-    return StreamJob(STUDY, str(folder), run, feed=feed, disorder=0, partitions=1, ledger_key=KEY)
+    return StreamJob(STUDY, str(folder), run, feed=feed, reading=ReadingOptions(0), shards=1, ledger_key=KEY)
 
 
 def receive(job: StreamJob, hour: int) -> None:

@@ -20,6 +20,7 @@ from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.sources.folder import FolderFeed
+from ldpbeam.transforms.sources.reading import ReadingOptions
 from ldpbeam.untrusted import shown
 
 CLEAR = "\x1b[2J"
@@ -91,7 +92,14 @@ def test_a_stream_whose_files_would_have_too_long_names_does_not_start(tmp_path:
     )
     feed = FolderFeed(("in/*",), Columns(), "", ())
     name = "20261122T000000Z-0123abcd"
-    job = StreamJob(study=study, output=str(tmp_path / "out"), run=name, feed=feed, disorder=0, partitions=1)
+    job = StreamJob(
+        study=study,
+        output=str(tmp_path / "out"),
+        run=name,
+        feed=feed,
+        reading=ReadingOptions(0),
+        shards=1,
+    )
     with pytest.raises(UserError, match="shorter names"), owned_by_stream(job):
         pass
     assert not (tmp_path / "out").exists()

@@ -15,9 +15,9 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources import reader, shared_feed, source
-from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, OpenFeed
+from ldpbeam.transforms.sources.feeds import Feed, FeedBatch, FeedState, OpenFeed
 from ldpbeam.transforms.sources.lag import Lag
-from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.state.journal import named_windows, stopped_at
 from ldpbeam.transforms.state.records import OpenWindow
 from ldpbeam.windows import Windows
@@ -59,12 +59,9 @@ class Opened(OpenFeed):
         self.at: Mapping[int, int] = {}
 
     @property
-    def positions(self) -> Mapping[int, int]:
-        return self.at
-
-    @property
-    def lag(self) -> Lag | None:
-        return self.said
+    def state(self) -> FeedState:
+        silent = shared_feed.elapsed() if self.answers and not self.arrived else None
+        return FeedState({0: silent}, self.at, lag=self.said)
 
     def take(self) -> FeedBatch | None:
         assert not self.closed
@@ -73,10 +70,6 @@ class Opened(OpenFeed):
     def acknowledge(self, receipts: Sequence[str]) -> None:
         self.before_acknowledging(receipts)
         self.acknowledged += receipts
-
-    @property
-    def silent(self) -> int | None:
-        return shared_feed.elapsed() if self.answers and not self.arrived else None
 
     def close(self) -> None:
         assert not self.closed
@@ -119,8 +112,9 @@ class Driven:
         windows = given.pop("windows", Windows(10 * SECOND, period, 20 * SECOND, most_open=10**6))
         feed = Fake(starts=given.pop("starts", ()))
         own = {"feed": feed, "attributes": ("x", "y"), "windows": windows}
+        options = ReadingOptions(given.pop("disorder", DISORDER), given.pop("stop_when_idle", None))
         self.reading = Reading(
-            **{**own, "output": self.output, "run": feed.label, "disorder": DISORDER, **given}
+            **{**own, "output": self.output, "run": feed.label, "options": options, **given}
         )
         self._numbers = itertools.count()
         source_of_one = source.Source(self.reading, reader)

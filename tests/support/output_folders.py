@@ -25,6 +25,7 @@ from ldpbeam.statistics import Answers
 from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.sources.folder import FolderFeed
+from ldpbeam.transforms.sources.reading import ReadingOptions
 from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -133,7 +134,13 @@ def stream_folder(folder: Path) -> Path:
         left = Incomplete(frozenset({OpenWindow("x", *windows[1])} if run == "run-2" else ()))
         feed = FolderFeed(("in/*",), Columns(), "", ())
         job = StreamJob(
-            study=study, output=str(folder), run=run, feed=feed, disorder=0, partitions=1, incomplete=left
+            study=study,
+            output=str(folder),
+            run=run,
+            feed=feed,
+            reading=ReadingOptions(0),
+            shards=1,
+            incomplete=left,
         )
         with owned_by_stream(job):
             statistics, solver = WritePaneStatistics(study, job.output, job.run, left), SolveWindow(study)

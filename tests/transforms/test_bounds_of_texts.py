@@ -22,7 +22,7 @@ from ldpbeam.pipelines.runs.stream_watch import _panes_shown
 from ldpbeam.schemas.files.avro_headers import write_header
 from ldpbeam.schemas.files.json_lines import MOST_LINE_BYTES
 from ldpbeam.schemas.messages.decode import JSON, Message, decode_messages
-from ldpbeam.schemas.reports.columns import MECHANISM_KEY, NEEDED
+from ldpbeam.schemas.reports.columns import MECHANISM_KEY, NEEDED, Columns
 from ldpbeam.schemas.reports.near import LONGEST_NAME, MOST_NAMES
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_GROUPS
@@ -179,7 +179,7 @@ def of_stamp(tmp_path: Path) -> str:
     pq.write_table(pa.Table.from_pylist([GOOD]).replace_schema_metadata(stamp), path)
     good, _ = find_input([str(path)], "stop")
     with pytest.raises(UserError) as found:
-        check_stamps(good, STUDY, None, None)
+        check_stamps(good, STUDY, Columns())
     return str(found.value).partition("\nName the study")[0].removeprefix(f"{path}: ")
 
 

@@ -162,10 +162,10 @@ def test_it_is_silent_since_the_last_look_that_brought_no_file(
     opened = watching.open()
     for _ in range(2):
         assert opened.take() is not None
-        assert opened.silent is None
+        assert opened.state.silences[0] is None
     for look in (20, 30):
         assert opened.take() is None
-        assert opened.silent == look
+        assert opened.state.silences[0] == look
 
 
 def test_the_oldest_file_that_waits_is_known(watching: Watching) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -120,8 +121,8 @@ def test_a_partition_whose_last_offset_has_no_message_is_read_to_its_end(
     assert batch.offsets == (0, 0, 2)
     assert reading.take() is None
     reading._look(reading._partitions[0])
-    assert reading.silences[0] is not None
-    assert reading.lag.messages == 0
+    assert reading.state.silences[0] is not None
+    assert reading.state.lag.messages == 0
 
 
 def test_what_is_read_again_ends_though_the_last_messages_of_then_were_compacted(opened: Any) -> None:
@@ -129,10 +130,10 @@ def test_what_is_read_again_ends_though_the_last_messages_of_then_were_compacted
     reading = opened(Topic([[message(0), message(2), message(9), message(10, END)]], 10), cuts=(5, 9))
     arrivals = Arrivals(Replay({0: 0}, {0: 5}, {0: 9}), Windows(10, 10))
     assert reading.take().offsets == (0, 0, 3)
-    assert arrivals.reads_again(reading.positions)
+    assert arrivals.reads_again(reading.state.positions)
     # No message of a batch is on the other side of a cut.
     assert reading.take().offsets == (0, 3, 10)
-    assert not arrivals.reads_again(reading.positions)
+    assert not arrivals.reads_again(reading.state.positions)
 
 
 def test_what_is_read_again_ends_at_the_end_of_a_partition_without_messages(opened: Any) -> None:
@@ -140,7 +141,7 @@ def test_what_is_read_again_ends_at_the_end_of_a_partition_without_messages(open
     arrivals = Arrivals(Replay({0: 0}, {}, {0: 9}), Windows(10, 10))
     assert reading.take().offsets == (0, 0, 1)
     assert reading.take() is None
-    assert not arrivals.reads_again(reading.positions)
+    assert not arrivals.reads_again(reading.state.positions)
 
 
 def test_a_partition_of_which_messages_wait_is_not_at_its_end(
@@ -150,15 +151,15 @@ def test_a_partition_of_which_messages_wait_is_not_at_its_end(
     reading = opened(Topic([[message(0), message(1), message(3, END)]], 3))
     assert reading.take().offsets == (0, 0, 1)
     reading._look(reading._partitions[0])
-    assert reading.silences[0] is None
-    assert reading.lag.messages == 2
+    assert reading.state.silences[0] is None
+    assert reading.state.lag.messages == 2
 
 
 def test_a_partition_is_read_to_where_it_ended_though_more_has_come_since(
     opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 1)
-    looks = iter([100, 200, 300])
+    looks = itertools.chain([100, 200, 300], itertools.repeat(400))
     monkeypatch.setattr(feed_of_kafka, "elapsed", lambda: next(looks))
     topic = Topic([[message(0), message(1), message(2)]], 1)
     reading = opened(topic)  # at 100
@@ -167,7 +168,7 @@ def test_a_partition_is_read_to_where_it_ended_though_more_has_come_since(
     reading._look(reading._partitions[0])
     passed = []
     while reading.take() is not None:
-        passed.append(reading.silences[0])
+        passed.append(reading.state.silences[0])
     assert passed == [200, 300, 300]
 
 
@@ -176,7 +177,7 @@ def test_a_reader_continues_at_once_with_the_partitions_that_an_earlier_one_foun
     reading = opened(topic, Share(0, 2, {0: 5, 2: 7, 3: 9}))
     # Partition 3 is the other reader's. Without partition 2 the watermark would pass its messages.
     assert topic.assigned == {0: 5, 2: 7}
-    assert set(reading.silences) == {0, 2}
+    assert set(reading.state.silences) == {0, 2}
 
 
 def test_nothing_is_taken_once_another_topic_has_the_name(
@@ -210,7 +211,7 @@ def test_a_mark_before_what_retention_left_goes_on_with_the_first_message(code: 
     assert reading.take() is None
     reading._look(reading._partitions[0])
     assert topic.assigned == {0: 9}
-    assert reading.lost is not None
+    assert reading.state.lost is not None
     topic.calls = [[message(9)]]
     # The counts of batches join over what is gone.
     assert reading.take().offsets == (0, 5, 10)
@@ -265,7 +266,7 @@ def test_an_offset_past_the_end_of_a_partition_ends_the_run(opened: Any) -> None
     reading = opened(Topic([[message(5, kafka.KafkaError.OFFSET_OUT_OF_RANGE)]], 3), Share(0, 1, {0: 5}))
     reading.take()
     reading._look(reading._partitions[0])
-    assert reading.lost is None
+    assert reading.state.lost is None
     with pytest.raises(OSError, match="the message before offset 5 is not the one that was read"):
         reading.take()
 
@@ -304,8 +305,8 @@ def test_a_partition_without_a_leader_keeps_nobody_from_looking_at_others_and_fo
     monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: reading.feed.identity)
     topic.leaderless = {0}
     assert reading._look_at_all(True) is not None
-    assert reading.silences[0] is None
-    assert reading.silences[2] is not None
+    assert reading.state.silences[0] is None
+    assert reading.state.silences[2] is not None
     assert set(topic.assigned) == {0, 1, 2}
     topic.leaderless = set()
     assert reading._look_at_all(False) is None

@@ -74,6 +74,25 @@ class Share:
 WHOLE = Share()
 
 
+@dataclass(frozen=True)
+class FeedState:
+    """How far a feed that is being read has come.
+
+    Attributes:
+        silences: by partition, a time by which everything published had been taken, on the clock
+            :func:`elapsed`; None if none is known, as while messages wait to be taken. A feed without
+            partitions has one, 0.
+        positions: by partition, the offset before which all messages were taken; none without offsets.
+        lost: when it last found messages removed that it had not taken, in epoch milliseconds.
+        lag: how far it is behind its server; None if only publish times tell.
+    """
+
+    silences: Mapping[int, int | None]
+    positions: Mapping[int, int] = field(default_factory=dict)
+    lost: int | None = None
+    lag: Lag | None = None
+
+
 class OpenFeed(ABC):
     """A feed that is being read; its methods are called by one thread at a time."""
 
@@ -87,42 +106,15 @@ class OpenFeed(ABC):
 
     @property
     @abstractmethod
-    def silent(self) -> int | None:
-        """When the last pull began, if the server had no message for it, on the clock :func:`elapsed`.
-
-        None if the pull brought messages or failed, or if messages wait to be taken.
-        """
-
-    @property
-    def silences(self) -> Mapping[int, int | None]:
-        """By partition, a time by which everything published had been taken; None if the feed cannot know.
-
-        It is on the clock :func:`elapsed`. A feed without partitions has one, 0, with :attr:`silent`.
-        """
-        return {0: self.silent}
-
-    @property
-    def positions(self) -> Mapping[int, int]:
-        """By partition, the offset before which all messages were taken; none if the feed has no offsets."""
-        return {}
-
-    @property
-    def lost(self) -> int | None:
-        """When the feed last found messages removed that it had not taken, in epoch milliseconds."""
-        return None
-
-    @property
-    def lag(self) -> Lag | None:
-        """How far it is behind its server; None if only publish times tell. Any thread may ask."""
-        return None
-
-    @abstractmethod
-    def acknowledge(self, receipts: Sequence[str]) -> None:
-        """Acknowledge batches that the engine has committed, by their receipts; allowed after ``close``."""
+    def state(self) -> FeedState:
+        """How far it has come. Any thread may ask."""
 
     @abstractmethod
     def close(self) -> None:
         """Stop reading, and give back what was pulled and not taken."""
+
+    def acknowledge(self, receipts: Sequence[str]) -> None:  # noqa: B027 - a feed need not tell anybody
+        """Acknowledge batches that the engine has committed, by their receipts; allowed after ``close``."""
 
 
 class Feed(ABC):
@@ -132,6 +124,11 @@ class Feed(ABC):
     @abstractmethod
     def name(self) -> str:
         """The name that messages show and that dead letters have as their file."""
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """What the file of a run says of it besides its name."""
+        return {}
 
     @property
     def partitions(self) -> int:

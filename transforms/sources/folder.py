@@ -19,10 +19,18 @@ from apache_beam.io.filesystem import BeamIOError
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.feeds import DECODED_BYTES, WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.feeds import (
+    DECODED_BYTES,
+    WHOLE,
+    Feed,
+    FeedBatch,
+    FeedState,
+    OpenFeed,
+    Share,
+    elapsed,
+)
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, real, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
-from ldpbeam.transforms.sources.watermark import Pulls
 from ldpbeam.transforms.state.files import FILES
 from ldpbeam.transforms.storage import open_raw
 
@@ -79,7 +87,7 @@ class _Watched(OpenFeed):
         #: What is to be read, when it was written, and when the oldest was from it on, in milliseconds.
         self._waiting: deque[tuple[FileRange | BadFile, int, int]] = deque()
         self._looked = -LOOKING_SECONDS
-        self._pulls = Pulls()
+        self._silent: int | None = None
         #: The batches of the range that is being read.
         self._batches: Iterator[FeedBatch] = iter(())
 
@@ -88,9 +96,9 @@ class _Watched(OpenFeed):
         if batch is not None:
             return batch
         if not self._waiting and time.monotonic() - self._looked >= LOOKING_SECONDS:
-            self._pulls.begin(elapsed())
+            begun = elapsed()
             self._look()
-            self._pulls.answer(len(self._waiting))
+            self._silent = None if self._waiting else begun
             self._looked = time.monotonic()
         if not self._waiting:
             return None
@@ -157,8 +165,8 @@ class _Watched(OpenFeed):
         )
 
     @property
-    def silent(self) -> int | None:
-        return None if self._waiting else self._pulls.empty
+    def state(self) -> FeedState:
+        return FeedState({0: None if self._waiting else self._silent})
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if not receipts:

@@ -15,13 +15,13 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, FeedState, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.kafka_checksums import checksum_of
 from ldpbeam.transforms.sources.kafka_client import (
     NO_GROUP,
@@ -32,7 +32,7 @@ from ldpbeam.transforms.sources.kafka_client import (
     passes,
 )
 from ldpbeam.transforms.sources.kafka_partition import Partition
-from ldpbeam.transforms.sources.lag import Lag, worst
+from ldpbeam.transforms.sources.lag import worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.state.decoding import Record
 from ldpbeam.transforms.state.journal import thinned
@@ -86,6 +86,11 @@ class KafkaFeed(Feed):
     def name(self) -> str:
         """The topic and the brokers."""
         return str(self.topic)
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The topic, and what tells it from others."""
+        return {"topic": self.topic.name, "topic_identity": self.identity}
 
     @property
     def partitions(self) -> int:
@@ -303,32 +308,15 @@ class _Consumed(OpenFeed):
             self._assign(set(listed.partitions))
 
     @property
-    def silent(self) -> int | None:
-        silences = self.silences.values()
-        return min((silence for silence in silences if silence is not None), default=None)
-
-    @property
-    def silences(self) -> Mapping[int, int | None]:
+    def state(self) -> FeedState:
         # A partition counts even if it is not empty: else a client that fills one as fast as it is read would
         # hold up all others.
         with self._lock:
-            return {number: each.ends.passed(each.position) for number, each in self._partitions.items()}
-
-    @property
-    def positions(self) -> Mapping[int, int]:
-        with self._lock:
-            return {number: partition.position for number, partition in self._partitions.items()}
-
-    @property
-    def lost(self) -> int | None:
-        with self._lock:
-            return self._lost
-
-    @property
-    def lag(self) -> Lag | None:
-        with self._lock:
-            lags = [each.ends.lag(each.position, elapsed()) for each in self._partitions.values()]
-        return worst(lags)
+            each = self._partitions.items()
+            silences = {number: one.ends.passed(one.position) for number, one in each}
+            positions = {number: one.position for number, one in each}
+            lag = worst([one.ends.lag(one.position, elapsed()) for _, one in each])
+            return FeedState(silences, positions, self._lost, lag)
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         if self.feed.group is None:

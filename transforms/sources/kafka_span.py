@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import apache_beam as beam
 
@@ -13,10 +13,11 @@ from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, message_of
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
-from ldpbeam.transforms.sources.reader import Taken
+from ldpbeam.transforms.sources.reader import TakenBatch
 from ldpbeam.transforms.sources.source import Unpack
 from ldpbeam.transforms.state.records import Offsets
 
@@ -35,8 +36,15 @@ class KafkaSpan:
         offsets: those of each partition that has any.
     """
 
+    #: It is in no file, and brokers do not say how many bytes it has.
+    files: ClassVar[tuple[ReportFile, ...]] = ()
+    size: ClassVar[int | None] = None
     topic: KafkaTopic
     offsets: tuple[Offsets, ...]
+
+    def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
+        """Reads the span; the arguments are those of :class:`ReadSpan`."""
+        return ReadSpan(self, columns, disclosure)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,14 +88,14 @@ class ReadSpan(beam.PTransform):
         )
 
 
-def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[Taken]:
+def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[TakenBatch]:
     for taken in read_offsets(span, Offsets(*offsets), columns):
         # Each message is read once, so there are no deliveries to compare, as there are none of files.
         batches = [
             batch.drop_columns([DELIVERY]) if DELIVERY in batch.schema.names else batch
             for batch in taken.batches
         ]
-        yield Taken(taken._replace(batches=batches), None)
+        yield TakenBatch(taken._replace(batches=batches), None)
 
 
 def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterator[FeedBatch]:

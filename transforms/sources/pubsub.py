@@ -19,7 +19,7 @@ from typing import Any
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, OpenFeed, Share, elapsed
+from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, FeedState, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.watermark import Pulls
 from ldpbeam.transforms.state.decoding import Record
@@ -196,9 +196,9 @@ class _Pulled(OpenFeed):
         return batch
 
     @property
-    def silent(self) -> int | None:
+    def state(self) -> FeedState:
         with self._lock:
-            return None if self._waiting else self._pulls.empty
+            return FeedState({0: None if self._waiting else self._pulls.empty})
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         for some in _chunks(receipts):

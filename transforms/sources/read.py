@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
@@ -37,6 +37,27 @@ MOST_LETTERS, MOST_LETTER_BYTES = 1_000, 8 * 2**20
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
 
 
+class FileInput(NamedTuple):
+    """Files that are read to their end.
+
+    Attributes:
+        files: files of reports.
+        bad_files: malformed files, each of which becomes a dead letter.
+    """
+
+    files: tuple[ReportFile, ...] = ()
+    bad_files: tuple[BadFile, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many bytes of reports there are."""
+        return sum(file.size for file in self.files)
+
+    def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
+        """Reads the files; the arguments are those of :class:`ReadReports`."""
+        return ReadReports(self, columns, disclosure)
+
+
 @dataclass(eq=False)
 class ReadReports(beam.PTransform):
     """Read the reports in files.
@@ -48,20 +69,18 @@ class ReadReports(beam.PTransform):
     does not decode; and counts.
 
     Attributes:
-        files: the files to read.
-        bad_files: malformed files, each of which becomes a dead letter.
+        input: the files.
         columns: the columns of reports that the study needs.
         disclosure: what dead letters may reveal about their inputs.
     """
 
-    files: list[ReportFile]
-    bad_files: list[BadFile]
+    input: FileInput
     columns: Columns
     disclosure: Disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
         """Split each file into ranges, spread them over the workers, and decode each range."""
-        entries = [*self.files, *self.bad_files]
+        entries = [*self.input.files, *self.input.bad_files]
         return (
             pipeline
             | "Files" >> beam.Create(entries, reshuffle=False)

@@ -10,6 +10,21 @@ from ldpbeam.windows import Windows
 
 
 @dataclass(frozen=True)
+class ReadingOptions:
+    """What the options of ``ldpbeam stream`` say of how reports are read.
+
+    Each has the name of its option. Where the engine's own source reads, as on Dataflow, none may be given.
+
+    Attributes:
+        max_disorder: how many milliseconds out of order reports arrive at most.
+        stop_when_idle: milliseconds without a report after which the run finishes; None to run on.
+    """
+
+    max_disorder: int
+    stop_when_idle: int | None = None
+
+
+@dataclass(frozen=True)
 class Reading:
     """The settings of a stream's source.
 
@@ -19,8 +34,7 @@ class Reading:
         windows: the windows of the study.
         output: the output folder, which holds the journal.
         run: the run's name.
-        disorder: how many milliseconds out of order reports arrive at most.
-        stop_when_idle: milliseconds without a report after which the run finishes; None to run on.
+        options: what the options say of how they are read.
         readers: how many places read at once, on engines with slots for several.
         stays: whether a finished reader keeps its job running, with a watermark past every window, until the
             process that waits for the job ends it. Flink needs this: it clears the state of a global window
@@ -34,8 +48,7 @@ class Reading:
     windows: Windows
     output: str
     run: str
-    disorder: int
-    stop_when_idle: int | None = None
+    options: ReadingOptions
     readers: int = 1
     stays: bool = False
     replay: Replay | None = None

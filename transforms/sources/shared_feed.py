@@ -83,7 +83,7 @@ class SharedFeed:
         self.positions = dict(positions)
         share = Share(number, reading.readers, self.positions, self.journal.last_read)
         self.feed: OpenFeed = reading.feed.open(share)
-        self.journal.begin(self.feed.positions)
+        self.journal.begin(self.feed.state.positions)
         self.feed_name = reading.feed.name
         #: The name of the reader that reads now.
         self.current: str | None = None
@@ -92,13 +92,12 @@ class SharedFeed:
         self.pending: deque[Pending] = deque()
         replay = reading.replay or Replay()
         before = [time for time in (replay.watermark, replay.settled) if time is not None]
-        self._watermarks = Watermarks(reading.disorder, elapsed(), max(before, default=None))
+        disorder = reading.options.max_disorder
+        self._watermarks = Watermarks(disorder, elapsed(), max(before, default=None))
         # Other readers hold back the watermark until their first claims are read.
         self._watermarks.hear([Claims()] * (reading.readers - 1))
         #: How batches came; None if no other process reads the feed again.
-        self._arrivals = (
-            None if reading.replay is None else Arrivals(replay, reading.windows, reading.disorder)
-        )
+        self._arrivals = None if reading.replay is None else Arrivals(replay, reading.windows, disorder)
         self._reading = reading
         self._looked = time.monotonic()
         self._hears_at = 0.0
@@ -146,7 +145,7 @@ class SharedFeed:
             self._watermarks.take(partition, elapsed(), times, batch.oldest, batch.published)
             anchors = self._watermarks.anchors(partition)
             if self._arrivals is None or batch.offsets is None:
-                near = (*windows.near(anchors, self._reading.disorder), *windows.crowded(times))
+                near = (*windows.near(anchors, self._reading.options.max_disorder), *windows.crowded(times))
                 return reached, Arrival("", now(), pairs_of_times(near))
             steps = self._arrivals.steps.setdefault(batch.partition, [])
             before = len(steps)
@@ -160,7 +159,7 @@ class SharedFeed:
     def reads_again(self) -> bool:
         """Whether it reads what an earlier process had read, so that open windows are not whole yet."""
         return self._arrivals is not None and self._arrivals.reads_again(
-            {**self.positions, **self.feed.positions}
+            {**self.positions, **self.feed.state.positions}
         )
 
     def forget(self) -> None:
@@ -179,7 +178,7 @@ class SharedFeed:
 
     def look(self) -> None:
         """Learn since when the partitions of the feed have been silent, and what other readers say."""
-        silences = self.feed.silences
+        silences = self.feed.state.silences
         with self._lock:
             self._watermarks.look(elapsed(), silences, self._uncommitted())
         if self._reading.readers > 1 and time.monotonic() >= self._hears_at:
@@ -243,7 +242,7 @@ class SharedFeed:
     @property
     def lag(self) -> Lag | None:
         """How far it is behind the server; None before any pull."""
-        lag = self.feed.lag
+        lag = self.feed.state.lag
         if lag is not None:
             return lag
         with self._lock:

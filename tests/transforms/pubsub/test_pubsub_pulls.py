@@ -126,24 +126,24 @@ def test_it_is_silent_when_the_server_has_said_that_nothing_is_there(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running.reading() as opened:
-        wait_until(lambda: opened.silent is not None)
-        asked = opened.silent
+        wait_until(lambda: opened.state.silences[0] is not None)
+        asked = opened.state.silences[0]
         running.publish("ann")
         wait_until(lambda: len(opened._waiting) == 1)
-        assert opened.silent is None
+        assert opened.state.silences[0] is None
         # There is nothing more, but this has not been taken.
         wait_until(lambda: opened._pulls.empty is not None)
-        assert opened.silent is None
+        assert opened.state.silences[0] is None
         (ann,) = take(opened, 1)
-        assert opened.silent > asked
+        assert opened.state.silences[0] > asked
         # With no room it does not ask, and more may be there.
         monkeypatch.setattr(pubsub, "MOST_MESSAGES", 2)
         running.publish("bob")
         (bob,) = take(opened, 1)
         time.sleep(SETTLED)
-        assert opened.silent is None
+        assert opened.state.silences[0] is None
         opened.acknowledge([*ann.receipts, *bob.receipts])
-        wait_until(lambda: opened.silent is not None)
+        wait_until(lambda: opened.state.silences[0] is not None)
 
 
 def test_a_pull_that_has_no_answer_says_nothing_until_the_lease_of_what_it_was_sent_has_ended(
@@ -170,13 +170,13 @@ def test_a_pull_that_has_no_answer_says_nothing_until_the_lease_of_what_it_was_s
     running.feed = replace(running.feed, lease_seconds=10)
     with running.reading() as opened:
         wait_until(lambda: len(asked) > 3)
-        assert opened.silent is None
+        assert opened.state.silences[0] is None
         clock[0] = 10_999
         so_far = len(asked)
         wait_until(lambda: len(asked) > so_far + 2)
-        assert opened.silent is None
+        assert opened.state.silences[0] is None
         clock[0] = 11_000
-        wait_until(lambda: opened.silent == 11_000)
+        wait_until(lambda: opened.state.silences[0] == 11_000)
     assert all(request.get("return_immediately") for request in asked[1:])
 
 
@@ -199,12 +199,12 @@ def test_it_is_not_silent_while_the_server_is_away(
         raise error
 
     with running.reading() as opened:
-        wait_until(lambda: opened.silent is not None)
+        wait_until(lambda: opened.state.silences[0] is not None)
         with monkeypatch.context() as patch:
             patch.setattr(opened._pulling, "pull", pull)
             wait_until(lambda: len(tried) >= 2)
-            assert opened.silent is None
-        wait_until(lambda: opened.silent is not None)
+            assert opened.state.silences[0] is None
+        wait_until(lambda: opened.state.silences[0] is not None)
 
 
 @pytest.mark.parametrize(

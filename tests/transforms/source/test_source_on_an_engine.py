@@ -17,8 +17,8 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.sources import source
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.reader import Taken
-from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.reader import TakenBatch
+from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.sources.source import ReadStream, Unpack
 from ldpbeam.transforms.state.journal import named_windows
 from ldpbeam.windows import Windows
@@ -27,7 +27,7 @@ from ldpbeam.windows import Windows
 def test_a_parcel_is_unpacked_to_batches_dead_letters_and_counts() -> None:
     own = batch(at(1), at(2)).replace_schema_metadata({"file": "feed"})
     feed_batch = FeedBatch([own, batch(at(3))], [LETTER], ["r"], NOW, ["in/a.avro"])
-    given = list(Unpack(Disclosure(records=True)).process(Taken(feed_batch, 0)))
+    given = list(Unpack(Disclosure(records=True)).process(TakenBatch(feed_batch, 0)))
     tagged = [(one.tag, one.value) for one in given if isinstance(one, beam.pvalue.TaggedOutput)]
     assert [value for tag, value in tagged if tag == COUNTS] == [
         ("in", 6),
@@ -42,7 +42,11 @@ def test_a_parcel_is_unpacked_to_batches_dead_letters_and_counts() -> None:
     assert batches[0].schema.metadata == {b"file": b"feed", WATERMARK: b"0"}
     assert batches[1].schema.metadata == {WATERMARK: b"0"}
     plain = next(
-        iter(one for one in Unpack(Disclosure()).process(Taken(feed_batch, None)) if hasattr(one, "schema"))
+        iter(
+            one
+            for one in Unpack(Disclosure()).process(TakenBatch(feed_batch, None))
+            if hasattr(one, "schema")
+        )
     )
     assert plain.schema.metadata == {b"file": b"feed"}
 
@@ -75,7 +79,7 @@ def test_on_an_engine_one_reader_reads_a_run_to_its_end(
     )
     # The clock of an engine cannot be set.
     windows = Windows(10 * SECOND, 10 * SECOND, max_age=2**42)
-    reading = Reading(feed, ("x",), windows, str(tmp_path), feed.name, DISORDER, stop_when_idle=200)
+    reading = Reading(feed, ("x",), windows, str(tmp_path), feed.name, ReadingOptions(DISORDER, 200))
     GIVEN[feed.name] = [], Counter()
     with beam.Pipeline(runner=direct.runner()) as pipeline:
         read = pipeline | ReadStream(reading, Disclosure())

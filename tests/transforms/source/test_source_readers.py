@@ -28,7 +28,7 @@ from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress, progress
-from ldpbeam.transforms.sources.reading import Reading
+from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.sources.watermark import FINISHED
 from ldpbeam.transforms.state.files import CLAIMS
 from ldpbeam.transforms.state.journal import positions_before
@@ -158,7 +158,7 @@ def test_a_reader_in_anothers_place_goes_on_with_its_feed_and_its_watermark(
 ) -> None:
     set_clocks(monkeypatch, lambda: NOW)
     windows = Windows(10 * SECOND, 10 * SECOND)
-    reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", DISORDER)
+    reading = Reading(Fake(), ("x",), windows, str(tmp_path), "taken over", ReadingOptions(DISORDER))
     made = source.Source(reading)
     first = made.create_reader(None, None)
     (feed,) = OPENED[reading.feed.label]

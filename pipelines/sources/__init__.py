@@ -1,0 +1,1 @@
+"""What a stream reads: a module for each source. ``ldpbeam.pipelines.options.sources`` lists them."""

@@ -1,0 +1,159 @@
+"""Pub/Sub, as a source of streams and as the place to which estimates are published."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from ldpbeam.errors import UserError
+from ldpbeam.pipelines.runs.ownership import held
+from ldpbeam.pipelines.runs.stream_runs import runs_in
+from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
+from ldpbeam.printing import note
+from ldpbeam.runners.engines import EngineRequest
+from ldpbeam.transforms.outputs.panes import Publish
+from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
+from ldpbeam.transforms.state.files import run_folder
+from ldpbeam.transforms.state.journal import ended_at
+
+_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
+#: The characters of Google's shortest project ids.
+SHORTEST_PROJECT = 6
+#: Seconds to wait for a Pub/Sub server that does not answer.
+SERVER_SECONDS = 10.0
+#: The acknowledgement deadline of a subscription that a run creates.
+OWN_LEASE_SECONDS = 60
+#: Without a reader, the server deletes it after the seven days for which it keeps messages.
+EXPIRATION = timedelta(days=7)
+
+
+def opening(options: argparse.Namespace, _: EngineRequest) -> Opening:
+    """What opens the subscription or the topic that the options name.
+
+    Raises:
+        UserError: if its name is malformed.
+    """
+    if options.subscription is not None:
+        check_name("--subscription", options.subscription, "subscriptions")
+        return partial(open_subscription, options.subscription)
+    check_name("--topic", options.topic, "topics")
+    return partial(open_topic, options.topic)
+
+
+def publishing(options: argparse.Namespace, _: EngineRequest) -> Publish:
+    """What publishes estimates to the topic that the options name.
+
+    Raises:
+        UserError: if its name is malformed, or it cannot be reached.
+    """
+    check_name("--publish-to", options.publish_to, "topics")
+    with _server() as (_, patience):
+        from google.cloud.pubsub_v1 import PublisherClient
+
+        PublisherClient().get_topic(topic=options.publish_to, **patience)
+    return Publish(options.publish_to)
+
+
+@contextmanager
+def open_subscription(name: str, run: Run) -> Iterator[Opened]:
+    """The feed of a subscription.
+
+    Raises:
+        UserError: if the server does not answer or refuses.
+    """
+    with _server() as (client, patience):
+        lease = client.get_subscription(subscription=name, **patience).ack_deadline_seconds
+        yield _opened(name, run, lease)
+
+
+@contextmanager
+def open_topic(topic: str, run: Run) -> Iterator[Opened]:
+    """The feed of a topic, which gets a subscription for the run.
+
+    It is that of an earlier run which could not delete it, or one that is created. It is deleted when the
+    block ends, unless the run has begun and not ended: then the next run goes on with it.
+
+    Raises:
+        UserError: if the server does not answer or refuses.
+    """
+    with _server() as (client, patience):
+        from google.api_core.exceptions import NotFound
+
+        name = f"projects/{topic.split('/')[1]}/subscriptions/ldpbeam-"
+        for earlier in runs_in(run.output):
+            with (
+                contextlib.suppress(UserError, NotFound),
+                held(run_folder(run.output, earlier), alone=True),
+            ):
+                if client.get_subscription(subscription=name + earlier, **patience).topic == topic:
+                    name += earlier
+                    note(f"run {earlier} left its subscription: this run reads what waits there")
+                    break
+        else:
+            name += run.name
+            request = {"name": name, "topic": topic, "ack_deadline_seconds": OWN_LEASE_SECONDS}
+            request["expiration_policy"] = {"ttl": EXPIRATION}
+            client.create_subscription(request=request, **patience)
+        try:
+            yield _opened(name, run, OWN_LEASE_SECONDS)
+        finally:
+            if run.name not in runs_in(run.output) or ended_at(run.output, run.name) is not None:
+                client.delete_subscription(subscription=name, **patience)
+
+
+def _opened(name: str, run: Run, lease: int) -> Opened:
+    return Opened(PubSubFeed(name, run.columns, run.folder, run.suspects, lease), server=emulator())
+
+
+@contextmanager
+def _server() -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(a client of the server, how long it waits for an answer).
+
+    Raises:
+        UserError: if the server does not answer or refuses.
+    """
+    try:
+        from google.api_core import exceptions
+        from google.api_core.retry import Retry
+        from google.auth.exceptions import GoogleAuthError
+        from google.cloud import pubsub_v1
+    except ImportError:
+        raise UserError("Pub/Sub needs google-cloud-pubsub: pip install 'ldpbeam[pubsub]'") from None
+    patience: dict[str, Any] = {"retry": Retry(timeout=SERVER_SECONDS), "timeout": SERVER_SECONDS}
+    try:
+        with pubsub_v1.SubscriberClient() as client:
+            yield client, patience
+    except (exceptions.GoogleAPICallError, exceptions.RetryError, GoogleAuthError) as error:
+        server = emulator()
+        where = f"the server at {server} (PUBSUB_EMULATOR_HOST)" if server else "Google Pub/Sub"
+        cause = getattr(error, "cause", error)
+        message = getattr(cause, "message", None) or str(cause)
+        raise UserError(f"{where}: {message}") from None
+
+
+def check_name(option: str, given: str, kind: str) -> None:
+    """Check the full name of a subscription or topic of Pub/Sub.
+
+    Raises:
+        UserError: if it has another form, is of the other kind, or a part of it is no name.
+    """
+    match = _PLACE.fullmatch(given)
+    if match is None or match[2] != kind:
+        raise UserError(f"{option} {given}: write it as projects/PROJECT/{kind}/NAME")
+    if len(match[1]) < SHORTEST_PROJECT:
+        raise UserError(
+            f"{option} {given}: {match[1]!r} is not a project id, which has {SHORTEST_PROJECT} characters or "
+            "more"
+        )
+    if not _NAME.fullmatch(match[3]):
+        raise UserError(
+            f"{option} {given}: {match[3]!r} is not a name of Pub/Sub, which starts with a letter and has 3 "
+            "to 255 letters, digits and . _ ~ + % -"
+        )
