@@ -161,11 +161,10 @@ def test_no_module_of_streams_makes_the_name_of_a_runs_folder() -> None:
     named = {
         str(path.relative_to(ROOT)) for path in modules() if re.search(r"\bRUNS\b", path.read_text("utf-8"))
     }
-    # These know of the folders of scheduled runs, too.
-    folders = (f"ldpbeam/folders/{name}.py" for name in ("output", "read", "written"))
-    of_all_runs = {*folders, "transforms/outputs/names.py"}
-    of_all_runs |= {f"pipelines/runs/{name}.py" for name in ("ledger_folder", "ownership", "scheduled")}
-    assert named == {"transforms/state/files.py"} | of_all_runs
+    # Output folders have folders of scheduled runs, too.
+    of_all_runs = {f"pipelines/runs/{name}.py" for name in ("ledger_folder", "ownership", "scheduled")}
+    of_all_runs |= {"transforms/outputs/names.py", "transforms/state/files.py"}
+    assert {name for name in named if not name.startswith("ldpbeam/folders/")} == of_all_runs
 
 
 def test_no_other_module_names_a_file_of_the_state() -> None:
