@@ -19,6 +19,8 @@ from ldpbeam.windows import EVERYTHING, FAR, Span, Windows
 FEWEST_USERS = 2
 #: The default of ``publish.windows``: a year of hours and more.
 MOST_WINDOWS = 10_000
+#: The default of ``most_reports``: with as many of epsilon 0.1, a user has spent 100 in a window.
+MOST_REPORTS = 1_000
 
 
 def attribute_of(name: str) -> str:
@@ -117,7 +119,7 @@ class StudyAttribute:
     summary: Summary = Summary()
 
 
-#: Where the users of one partition and window have more groups, those with the fewest reports are merged
+#: Where the users of one shard and window have more groups, those with the fewest reports are merged
 #: before they are counted: each group takes memory, and a client can send another one with each report.
 MOST_GROUPS = 5_000
 
@@ -182,6 +184,7 @@ class Study:
         panel: which of the windows of a period a user answers; None if users may answer every window.
         duplicates: ``drop``, or ``keep``: no report is compared with another, and users are not grouped.
         repeats: whether only a user's ``first`` report in a window counts, or ``all``.
+        most_reports: with ``all``, how many reports of a user count to each service in a step of the windows.
         epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
         ledger: the periods over which the ledger adds up; None for windows alone.
         text: the study file, in JSON (which is YAML); empty for a study that was not read from one.
@@ -197,6 +200,7 @@ class Study:
     panel: Panel | None = None
     duplicates: Literal["drop", "keep"] = "drop"
     repeats: Literal["first", "all"] = "first"
+    most_reports: int = MOST_REPORTS
     epsilon_cap: float | None = None
     ledger: LedgerPeriod | None = None
     text: str = field(default="", repr=False)

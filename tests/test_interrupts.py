@@ -69,9 +69,7 @@ def test_a_second_request_says_a_loss_only_where_no_run_reads_again() -> None:
         "epsilon: 1}}}}\nwindows: {size: 1m}\n"
     )
     feed = FolderFeed(("in/*",), Columns(), "", ())
-    job = StreamJob(
-        study=study, output="out", run="run-1", feed=feed, reading=ReadingOptions(0), partitions=1
-    )
+    job = StreamJob(study=study, output="out", run="run-1", feed=feed, reading=ReadingOptions(0), shards=1)
     assert "that were acknowledged are lost" in stream_watch._lost(job, here=True)
     again = stream_watch._lost(replace(job, replay=Replay()), here=True)
     assert "reads the messages of open windows again" in again

@@ -64,13 +64,13 @@ def test_prices_are_those_that_beam_publishes() -> None:
     )
 
 
-@pytest.mark.parametrize("partitions", [50, 3000])
-def test_as_many_pieces_are_foretold_as_are_cut(partitions: int) -> None:
+@pytest.mark.parametrize("shards", [50, 3000])
+def test_as_many_pieces_are_foretold_as_are_cut(shards: int) -> None:
     one_service = channel_batches(study_of(2), 20_000, 10_000)[:1]
-    cut = outputs(Split(Pieces(None, partitions)), one_service)
+    cut = outputs(Split(Pieces(None, shards)), one_service)
     # The empty ones are about a Poisson number where they are few, and less spread else.
-    spread = math.sqrt(partitions * math.exp(-10_000 / partitions))
-    assert len(cut) == pytest.approx(filled(partitions, 10_000), abs=5 * spread)
+    spread = math.sqrt(shards * math.exp(-10_000 / shards))
+    assert len(cut) == pytest.approx(filled(shards, 10_000), abs=5 * spread)
 
 
 @pytest.mark.parametrize("ids", [False, True])
@@ -100,13 +100,13 @@ def test_the_measured_reports_are_valid(tmp_path: Path) -> None:
     assert sum(reports.num_rows for reports in valid if isinstance(reports, pa.RecordBatch)) == 200
 
 
-def test_partitions_grow_with_the_input_until_there_are_no_more() -> None:
+def test_shards_grow_with_the_input_until_there_are_no_more() -> None:
     runs = [batch_run(MEASURED, users) for users in (1e6, 1e9, 1e10, 1e11)]
-    assert [run.partitions for run in runs] == [
-        batch.FEWEST_PARTITIONS,
-        math.ceil(2e9 * MEASURED.avro / batch.PARTITION_BYTES),
-        batch.MOST_PARTITIONS,
-        batch.MOST_PARTITIONS,
+    assert [run.shards for run in runs] == [
+        batch.FEWEST_SHARDS,
+        math.ceil(2e9 * MEASURED.avro / batch.SHARD_BYTES),
+        batch.MOST_SHARDS,
+        batch.MOST_SHARDS,
     ]
     assert runs[3].memory == pytest.approx(10 * runs[2].memory)
     assert runs[3].rows == pytest.approx(runs[2].rows)

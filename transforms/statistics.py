@@ -48,7 +48,7 @@ class BatchStatistics(beam.PTransform):
 
     Attributes:
         study: the study.
-        partitions: the number of partitions of users; results do not depend on it.
+        shards: the number of shards of users; results do not depend on it.
         span: reports outside are out of range, and only the windows inside are counted.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
         ledger: where the rows of the ledger over periods go; None for nowhere.
@@ -56,7 +56,7 @@ class BatchStatistics(beam.PTransform):
     """
 
     study: Study
-    partitions: int
+    shards: int
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
     ledger: Keeping | None = None
@@ -73,7 +73,7 @@ class BatchStatistics(beam.PTransform):
         reports: tuple[beam.PCollection[pa.RecordBatch], ...] = (validated.reports,)
         if study.duplicates == "drop":
             plain, first, repeats = validated.reports | "DropDuplicateIds" >> DropDuplicateIds(
-                study, self.partitions, self.spill
+                study, self.shards, self.spill
             )
             counts.append(repeats)
             # Drop reports outside the span after duplicates: one outside can make one inside a duplicate.
@@ -82,7 +82,7 @@ class BatchStatistics(beam.PTransform):
                 first, outside = first | "InSpan" >> LeaveOutside(span)
                 counts.append(outside)
             reports = plain, first
-        statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.partitions, span, self.spill)
+        statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.shards, span, self.spill)
         counts.append(folded)
         snapshots = statistics | "Aggregate" >> Aggregate(study)
         return Counted(snapshots, validated[DEAD], tuple(counts) | "Counts" >> beam.Flatten())
@@ -94,7 +94,7 @@ class StreamStatistics(beam.PTransform):
 
     Attributes:
         study: the study; it has windows.
-        partitions: the number of partitions of users; results do not depend on it.
+        shards: the number of shards of users; results do not depend on it.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
         stop: the stop that the engine's state does not outlive; None if it does.
         ledger: where the rows of the ledger over periods go; None for nowhere.
@@ -103,7 +103,7 @@ class StreamStatistics(beam.PTransform):
     """
 
     study: Study
-    partitions: int
+    shards: int
     disclosure: Disclosure = PLAIN
     stop: Stop | None = None
     ledger: Keeping | None = None
@@ -116,7 +116,7 @@ class StreamStatistics(beam.PTransform):
         )
         _keep(validated, self.ledger)
         gains, folded = validated.reports | "GroupUsers" >> FoldStream(
-            self.study, self.partitions, self.stop, traced=self.earlier is not None
+            self.study, self.shards, self.stop, traced=self.earlier is not None
         )
         panes = gains | "Panes" >> Panes(self.study, self.stop, self.earlier)
         counts = (validated[COUNTS], folded) | "Counts" >> beam.Flatten()

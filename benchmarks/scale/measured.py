@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 class Measured:
     """What was measured: microseconds of one core and bytes, a report where nothing else is said.
 
-    A slice is the rows of a batch that go to one partition and window; a piece is what a bundle hands on to
+    A slice is the rows of a batch that go to one shard and window; a piece is what a bundle hands on to
     one, gathered from its slices. ``_slice`` and ``_piece`` are what one more of them costs.
 
     Attributes:
@@ -26,12 +26,12 @@ class Measured:
         first: compare report ids.
         batches_after_first: batches that come out of that for each that goes in.
         whole: a whole run, less what a small one takes.
-        checked: seconds of a whole run of two million reports in many partitions, likewise.
+        checked: seconds of a whole run of two million reports in many shards, likewise.
         letter: make a dead letter.
         letter_bytes: of one in memory.
         bytes_plain: in a shuffle; ``bytes_ids`` with a report id.
         process: bytes of a process that has imported everything.
-        memory: bytes at the worst moment between a partition's shuffle and its statistic.
+        memory: bytes at the worst moment between a shard's shuffle and its statistic.
         merge: a statistic in the combiner.
         merge_memory: what merging 400 statistics takes, in their own bytes.
         gain: a statistic that a pane adds up.

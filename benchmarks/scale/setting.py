@@ -1,4 +1,4 @@
-"""What is measured and computed alike: the study, its partitions, the sizes of keys and messages."""
+"""What is measured and computed alike: the study, its shards, the sizes of keys and messages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SERVICES = ("square_wave, epsilon: 1.0", "piecewise, epsilon: 0.5", "square_wave
 KEY_WIDTH = 16
 #: Reports in a message that has many.
 MESSAGE_REPORTS = 1_000
-#: Partitions of the run that the computed times are held against.
-CHECKED_PARTITIONS = 1_000
+#: Shards of the run that the computed times are held against.
+CHECKED_SHARDS = 1_000
 
 
 def study_of(services: int, buckets: int = 256, window: str = "1d") -> Study:
@@ -28,9 +28,9 @@ def study_of(services: int, buckets: int = 256, window: str = "1d") -> Study:
     )
 
 
-def partition_reports(avro: float) -> int:
-    """The reports of a partition of the size that bounded runs intend."""
-    return int(batch.PARTITION_BYTES / avro)
+def shard_reports(avro: float) -> int:
+    """The reports of a shard of the size that bounded runs intend."""
+    return int(batch.SHARD_BYTES / avro)
 
 
 def filled(slots: float, rows: float) -> float:

@@ -15,6 +15,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import (
+    BEYOND_MOST,
     ENDED_WINDOWS,
     NOT_ESTIMATED,
     REPORTS_NOT_ESTIMATED,
@@ -114,6 +115,11 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         yield (
             f"{counted(counts[TOO_FAR], 'report')} out of range: dated so many windows away from the others "
             "that a stream does not keep these windows open; if they are honest, raise windows.most_open"
+        )
+    if counts.get(BEYOND_MOST):
+        yield (
+            f"{counted(counts[BEYOND_MOST], 'report')} dropped, of users who sent more than "
+            f"{study.most_reports:,} to a service in a window; if they are honest, raise most_reports"
         )
     if not counts.get(NOT_ESTIMATED):
         return

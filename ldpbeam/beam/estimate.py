@@ -21,14 +21,14 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
-from ldpbeam.transforms.windows import MOST_PARTITIONS
-from ldpbeam.transforms.windows import PARTITIONS as STREAM_PARTITIONS
+from ldpbeam.transforms.windows import MOST_SHARDS
+from ldpbeam.transforms.windows import SHARDS as STREAM_SHARDS
 from ldpbeam.transforms.windows.cut import check_overlap, explain
 from ldpbeam.transforms.windows.panes import EARLY
 
 EVENT_TIME = "event_time"
-#: The default number of partitions of users of a bounded collection.
-BATCH_PARTITIONS = 64
+#: The default number of shards of users of a bounded collection.
+BATCH_SHARDS = 64
 
 
 class Estimated(NamedTuple):
@@ -102,7 +102,7 @@ class _OfReports(beam.PTransform):
         service: str | None = None,
         columns: Mapping[str, str] | None = None,
         event_time: str | None = EVENT_TIME,
-        partitions: int | None = None,
+        shards: int | None = None,
         user_id_key: bytes | None = None,
         keep_bad_records: bool = False,
     ) -> None:
@@ -112,9 +112,9 @@ class _OfReports(beam.PTransform):
             self.study, attribute, service, whole=keep_bad_records, renamed=_renamed(columns, event_time)
         )
         self.event_time = event_time
-        self.partitions = partitions
-        if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
-            raise ValueError(f"partitions={partitions}: from 1 to {MOST_PARTITIONS}")
+        self.shards = shards
+        if shards is not None and not 1 <= shards <= MOST_SHARDS:
+            raise ValueError(f"shards={shards}: from 1 to {MOST_SHARDS}")
         self.disclosure = Disclosure(keep_bad_records, user_id_key)
         for sentence in endless_parts(self.study):
             raise ValueError(sentence)
@@ -142,13 +142,13 @@ class _OfReports(beam.PTransform):
         if bounded:
             if study.group_users:
                 check_overlap(study.windows)
-            return BatchStatistics(study, self.partitions or BATCH_PARTITIONS, disclosure=self.disclosure)
+            return BatchStatistics(study, self.shards or BATCH_SHARDS, disclosure=self.disclosure)
         if study.windows is None:
             raise ValueError(
                 f"study {study.name!r} has no windows, and the reports are unbounded: a stream needs "
                 "windows, as in windows: {size: 1h}"
             )
-        return StreamStatistics(study, self.partitions or STREAM_PARTITIONS, disclosure=self.disclosure)
+        return StreamStatistics(study, self.shards or STREAM_SHARDS, disclosure=self.disclosure)
 
     def _about(self, counted: Counted) -> dict[str, beam.PCollection[Any]]:
         """The rows of statistics, dead letters and counts."""
@@ -179,7 +179,7 @@ class _OfReports(beam.PTransform):
             "event_time": "the timestamp of the element"
             if self.event_time is None
             else self.columns.fields[EVENT_TIME],
-            "partitions": self.partitions or "default",
+            "shards": self.shards or "default",
             "user_ids_hidden": self.disclosure.user_id_key is not None,
         }
 
@@ -200,8 +200,8 @@ class Estimate(_OfReports):
             ``{"user_id": "uid"}``. What :class:`ReadReports` gives has our names.
         event_time: the field with the event time, which ``columns`` may name instead; None to take each
             element's timestamp.
-        partitions: how many partitions of users are brought together; results do not depend on it. By
-            default 64, of a stream 8. A partition's reports must fit into a worker's memory.
+        shards: how many shards of users are brought together; results do not depend on it. By
+            default 64, of a stream 8. A shard's reports must fit into a worker's memory.
         user_id_key: replaces user ids by their HMAC with this key, of 16 bytes or more.
         keep_bad_records: whether dead letters have the whole record.
 

@@ -16,6 +16,8 @@ _Value = TypeVar("_Value")
 _Number = TypeVar("_Number", int, float)
 #: The program name of the parser of Beam's options. Its errors do not point to --help, which Beam lacks.
 _BEAM = "beam"
+#: Options that once had another name.
+_RENAMED = {"--partitions": "--shards"}
 #: How argparse says which options are missing.
 _REQUIRED = "the following arguments are required: "
 #: The message of argparse for an option whose value is not a number.
@@ -188,6 +190,7 @@ def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
     name = unknown[0].partition("=")[0]
     if not name.startswith("-"):
         raise UserError(f"unexpected argument {name!r}")
-    near = nearest(name, known)
+    renamed = _RENAMED.get(name)
+    near = renamed if renamed in known else nearest(name, known)
     hint = "" if near is None else f"; did you mean {near}?"
     raise UserError(f"unknown option {name}{hint}")

@@ -13,9 +13,9 @@ from ldpbeam.over_time.received import Received
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import in_parts
-from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
+from ldpbeam.transforms.joining.report_ids import first_of_ids
 from ldpbeam.transforms.reports.batches import attribute_name
-from ldpbeam.transforms.reports.counts import DUPLICATES, IN, OUT_OF_RANGE, accounting
+from ldpbeam.transforms.reports.counts import IN, OUT_OF_RANGE, accounting
 from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, counts_of, disclosed
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap
@@ -24,8 +24,8 @@ from ldpbeam.transforms.windows.groups import Accumulator, added_up, by_window, 
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.windows import EVERYTHING, Span
 
-#: A partition of users has about this many reports, so that their keys fit into one Arrow array.
-PARTITION_REPORTS = 2**21
+#: A shard of users has about this many reports, so that their keys fit into one Arrow array.
+SHARD_REPORTS = 2**21
 
 
 @dataclass
@@ -99,9 +99,8 @@ def _without_duplicates(
     for batch in reports:
         by_attribute.setdefault(attribute_name(batch), []).append(batch)
     for name, batches in by_attribute.items():
-        for part, left_out in in_parts(batches, IDENTIFIED):
-            first, duplicates = without_duplicate_ids(study.attribute(name), part)
-            tally.counts.append((DUPLICATES, left_out + duplicates))
+        for first, counts in first_of_ids(study, study.attribute(name), batches):
+            tally.counts += counts
             for batch in first:
                 outside = span.outside(batch.column("event_time").to_numpy())
                 tally.counts.append((OUT_OF_RANGE, int(outside.sum())))
@@ -109,11 +108,11 @@ def _without_duplicates(
 
 
 def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tally) -> Iterator[Snapshot]:
-    """Cut reports by partition of users, fold the partitions, and add up by window and group."""
+    """Cut reports by shard of users, fold the shards, and add up by window and group."""
     fold, pieces = Fold(study, span), Pieces(study.windows, 1, span=span)
     if fold.compares:
         check_overlap(study.windows)
-        many = max(1, -(-sum(batch.num_rows for batch in reports) // PARTITION_REPORTS))
+        many = max(1, -(-sum(batch.num_rows for batch in reports) // SHARD_REPORTS))
         pieces = Pieces(None, many)
     folds = [fold, JoinedFold(study, span)] if study.windows_joined > 1 else [fold]
     for batch in reports:
@@ -126,7 +125,7 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
     for key, batches in by_key.items():
         compared = in_parts(batches, fold.alike) if fold.compares else iter([(batches, 0)])
         for part, left_out in compared:
-            tally.counts.append((DUPLICATES, left_out))
+            tally.counts += fold.alike.counts(left_out)
             for own_fold in folds:
                 for window, folded in own_fold.fold(key, part):
                     tally.counts += folded.counts(study)

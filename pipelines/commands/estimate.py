@@ -43,7 +43,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
+from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import delete, open_raw, write_json
 from ldpbeam.untrusted import shown
@@ -199,7 +199,7 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
         warn("the input has no report, so there is no estimate")
     elif not counts["used"]:
         warn(f"none of the {counts['in']:,} reports in the input is used, so there is no estimate")
-    return WITH_CARE if warnings or counts.get(WINDOWS_BEYOND) else DONE
+    return WITH_CARE if warnings or any(map(counts.get, NEED_CARE)) else DONE
 
 
 def _whereabouts(request: Request) -> str:

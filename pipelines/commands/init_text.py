@@ -56,6 +56,7 @@ class Draft:
         lines = [
             f"# yaml-language-server: $schema={schema}",
             "# `ldpbeam explain` says in sentences what this study will do, `ldpbeam plan` how precisely.",
+            "format: 1",
             f"study: {_inline(self.name)}",
             "attributes:",
             f"  {_inline(self.attribute)}:",

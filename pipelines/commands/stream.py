@@ -43,7 +43,7 @@ from ldpbeam.runners.engines import Engine, engine_of, is_dry_run, template_of
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import FATES, NOT_BEGUN, TOO_FAR
+from ldpbeam.transforms.reports.counts import FATES, NEED_CARE, NOT_BEGUN
 from ldpbeam.transforms.state.journal import lost_before, positions_before
 from ldpbeam.untrusted import shown
 
@@ -274,4 +274,4 @@ def _finished(job: StreamJob) -> int:
         line = tables.damage_line(counts["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
         return WITH_CARE
-    return WITH_CARE if counts.get(TOO_FAR) else DONE
+    return WITH_CARE if any(map(counts.get, NEED_CARE)) else DONE

@@ -38,10 +38,10 @@ from ldpbeam.transforms.statistics import BatchStatistics
 from ldpbeam.transforms.storage import write_bytes
 from ldpbeam.windows import EVERYTHING, Span
 
-#: A partition of users holds about this many bytes of input.
-PARTITION_BYTES = 24 * 2**20
-FEWEST_PARTITIONS, MOST_PARTITIONS = 8, 4096
-#: The number of partitions of users where the size of the input is not known.
+#: A shard of users holds about this many bytes of input.
+SHARD_BYTES = 24 * 2**20
+FEWEST_SHARDS, MOST_SHARDS = 8, 4096
+#: The number of shards of users where the size of the input is not known.
 OF_UNKNOWN_SIZE = 64
 
 
@@ -55,7 +55,7 @@ class BatchJob(Output):
         span: the event times to estimate: reports outside are out of range, and only the windows inside are
             estimated.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
-        partitions: the number of partitions of users; None for as many as the input's size needs.
+        shards: the number of shards of users; None for as many as the input's size needs.
         ledger_key: the key of the ledger over periods; None if the study has none.
         estimate_on: ``driver`` or ``worker``: where estimates are computed from snapshots.
     """
@@ -64,18 +64,18 @@ class BatchJob(Output):
     columns: Columns
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
-    partitions: int | None = None
+    shards: int | None = None
     ledger_key: bytes | None = field(default=None, repr=False)
     estimate_on: str = "driver"
 
     @property
-    def user_partitions(self) -> int:
-        """The number of partitions of users, by default 8 to 4,096; results do not depend on it."""
-        if self.partitions is not None:
-            return self.partitions
+    def user_shards(self) -> int:
+        """The number of shards of users, by default 8 to 4,096; results do not depend on it."""
+        if self.shards is not None:
+            return self.shards
         if self.input.size is None:
             return OF_UNKNOWN_SIZE
-        return max(FEWEST_PARTITIONS, min(MOST_PARTITIONS, -(-self.input.size // PARTITION_BYTES)))
+        return max(FEWEST_SHARDS, min(MOST_SHARDS, -(-self.input.size // SHARD_BYTES)))
 
     @property
     def keeping(self) -> Keeping | None:
@@ -95,7 +95,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> N
     study = job.study
     read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
     counted = read.decoded | "Statistics" >> BatchStatistics(
-        study, job.user_partitions, job.span, job.disclosure, job.keeping, spill
+        study, job.user_shards, job.span, job.disclosure, job.keeping, spill
     )
     damaged = (
         read[COUNTS]

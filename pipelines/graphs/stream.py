@@ -51,7 +51,7 @@ class StreamJob(Output):
 
     Attributes:
         reading: what the options say of how reports are read.
-        partitions: the number of partitions of users; results do not depend on it.
+        shards: the number of shards of users; results do not depend on it.
         feed: where the reports come from; None before it is opened.
         native: whether Beam's own Pub/Sub transform reads, as on Dataflow.
         readers: how many readers pull, on engines with slots for several.
@@ -65,7 +65,7 @@ class StreamJob(Output):
     """
 
     reading: ReadingOptions
-    partitions: int
+    shards: int
     feed: Feed | None = None
     native: bool = False
     readers: int = 1
@@ -153,7 +153,7 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     again = job.replay is not None
     earlier = Earlier(partial(last_pane, study, job.output, job.run), job.incomplete) if again else None
     counted = read.decoded | "Statistics" >> StreamStatistics(
-        study, job.partitions, disclosure=job.disclosure, stop=stop, ledger=job.keeping, earlier=earlier
+        study, job.shards, disclosure=job.disclosure, stop=stop, ledger=job.keeping, earlier=earlier
     )
     written = counted.snapshots | "WriteStatistics" >> beam.ParDo(
         WritePaneStatistics(study, job.output, job.run, job.incomplete, again=again)

@@ -11,7 +11,7 @@ from ldpbeam.pipelines.options.shared import (
     add_unnamed_options,
 )
 from ldpbeam.pipelines.options.sources import BOUNDED, enumerated
-from ldpbeam.transforms.windows import MOST_PARTITIONS
+from ldpbeam.transforms.windows import MOST_SHARDS
 
 #: The default of --max-bad-fraction.
 MAX_BAD_FRACTION = 0.01
@@ -54,8 +54,8 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     add_processes_option(work)
     work.add_argument(
-        "--partitions", type=within(int, 1, MOST_PARTITIONS), metavar="N",
-        help="how many partitions users are divided into; results do not change",
+        "--shards", type=within(int, 1, MOST_SHARDS), metavar="N",
+        help="how many shards users are divided into; results do not change",
     )  # fmt: skip
     truth = parser.add_argument_group("comparison with the truth")
     truth.add_argument("--truth", metavar="FILE", help="CSV file of people: print errors against it")

@@ -12,7 +12,7 @@ from ldpbeam.pipelines.options.shared import (
     add_unnamed_options,
 )
 from ldpbeam.pipelines.options.sources import STREAMED, enumerated
-from ldpbeam.transforms.windows import MOST_PARTITIONS, PARTITIONS
+from ldpbeam.transforms.windows import MOST_SHARDS, SHARDS
 
 #: The default of --max-disorder.
 DISORDER = "1m"
@@ -51,8 +51,8 @@ def add_options(parser: Parser) -> None:
     add_privacy_options(parser)
     work = parser.add_argument_group("how it is computed")
     work.add_argument(
-        "--partitions", type=within(int, 1, MOST_PARTITIONS), metavar="N", default=PARTITIONS,
-        help=f"partitions of users (default: {PARTITIONS})",
+        "--shards", type=within(int, 1, MOST_SHARDS), metavar="N", default=SHARDS,
+        help=f"shards of users (default: {SHARDS})",
     )  # fmt: skip
     work.add_argument(
         "--resume", metavar="RUN",

@@ -39,7 +39,7 @@ JAVA = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED.split()),
 )
-#: Megabytes through which data for Python workers passes, one partition of users at a time.
+#: Megabytes through which data for Python workers passes, one shard of users at a time.
 _OFF_HEAP = 768
 # Flink's start scripts compute these from one number. Without them a task manager does not start.
 _MEMORY = {

@@ -81,7 +81,7 @@ def _warnings(answer: Estimate, other_groups: int) -> tuple[str, ...]:
         return answer.warnings
     warning = (
         f"about {other_groups:,} groups are estimated together: so many are probably ids or free text, see "
-        f"what clients send as group. Of a partition of users with more than {MOST_GROUPS:,} groups, those "
+        f"what clients send as group. Of a shard of users with more than {MOST_GROUPS:,} groups, those "
         "with the fewest reports are merged, though they may be among the largest of all users"
     )
     return (*answer.warnings, warning)

@@ -213,6 +213,7 @@ class Accounting:
     used_in_windows: Count | None = None
     late_in_windows: Count | None = None
     too_far: Count | None = None
+    beyond_most_reports: Count | None = None
     not_begun: Count | None = None
     not_estimated: Count | None = None
     reports_not_estimated: Count | None = None

@@ -26,6 +26,7 @@ from ldpbeam.schemas.study.models import (
 )
 from ldpbeam.study import (
     FEWEST_USERS,
+    MOST_REPORTS,
     Groups,
     LedgerPeriod,
     Publish,
@@ -54,6 +55,8 @@ def compile_study(model: StudyModel) -> Study:
             begins with the place in the file.
     """
     group_users = model.duplicates == "drop" and model.repeats == "first"
+    if model.most_reports and (model.duplicates == "keep" or group_users):
+        raise ValueError("most_reports: it needs duplicates: drop and repeats: all")
     study = Study(
         name=model.study,
         attributes={
@@ -71,6 +74,7 @@ def compile_study(model: StudyModel) -> Study:
         panel=_panel(model),
         duplicates=model.duplicates,
         repeats=model.repeats,
+        most_reports=model.most_reports or MOST_REPORTS,
         epsilon_cap=model.epsilon_cap,
         ledger=_ledger(model),
         text=model.model_dump_json(exclude_unset=True),

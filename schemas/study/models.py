@@ -20,9 +20,11 @@ from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, OURS, RECORD
 from ldpbeam.schemas.study.times import Duration, Time
-from ldpbeam.study import MOST_WINDOWS
+from ldpbeam.study import MOST_REPORTS, MOST_WINDOWS
 from ldpbeam.windows import FAR, Span, Windows
 
+#: The format of study files.
+FORMAT: Literal[1] = 1
 #: The names of studies, attributes, services, versions and estimates.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
@@ -371,11 +373,20 @@ class LedgerModel(Model):
     cap: Number | None = Field(None, gt=0, description="users who spent more in a period are counted")
 
 
+def _known_format(given: object) -> object:
+    if type(given) is int and given == FORMAT:
+        return given
+    raise ValueError(f"this must be {FORMAT}; a later version of ldpbeam reads later formats: update ldpbeam")
+
+
 class StudyModel(Model):
     """What is being estimated and how."""
 
     model_config = ConfigDict(title="Study")
 
+    format: Annotated[Literal[1], BeforeValidator(_known_format)] = Field(
+        FORMAT, exclude=True, description="the format of the study file"
+    )
     study: Name
     attributes: dict[Name, AttributeModel] = Field(min_length=1)
     windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
@@ -388,6 +399,10 @@ class StudyModel(Model):
     repeats: Literal["first", "all"] = Field(
         "first", description="whether a user's later reports in a window count too"
     )
+    most_reports: Later[int] = Field(
+        None, ge=1, le=1_000_000,
+        description=f"with repeats: all, how many of a user count per service and window ({MOST_REPORTS:,})",
+    )  # fmt: skip
     intervals: Annotated[IntervalsModel | None, BeforeValidator(_false_for_none)] = Field(
         IntervalsModel(level=0.95, simultaneous=False),
         description="confidence intervals of every estimate; false for none",

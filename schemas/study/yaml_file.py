@@ -113,6 +113,8 @@ def _study(data: Any, node: yaml.Node, name: str) -> Study:
         model = StudyModel.model_validate(data)
     except ValidationError as error:
         problems = error.errors()
+        # What a later format has is no mistake in this one.
+        problems = [problem for problem in problems if problem["loc"] == ("format",)] or problems
         said = [_message(problem, node, name) for problem in _one_a_place(problems[:MOST_PROBLEMS], node)]
         if len(problems) > MOST_PROBLEMS:
             said.append(f"{name}: and more: it has {len(problems):,} problems")

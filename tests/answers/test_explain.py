@@ -131,7 +131,8 @@ def test_studies_without_windows_lateness_or_joins_say_so(commute_text: str) -> 
     ("line", "words"),
     [
         ("duplicates: keep", "Every report counts"),
-        ("repeats: all", "A user may count more than once per window"),
+        ("repeats: all", "Up to 1,000 reports of a user count per service and window"),
+        ("repeats: all\nmost_reports: 5", "Up to 5 reports of a user count per service and window"),
     ],
 )
 def test_reports_that_are_not_compared_or_joined_are_said_to_count(

@@ -88,7 +88,7 @@ ELEMENTS: dict[str, Callable[[beam.Pipeline], Any]] = {
 }
 COUNTED: dict[str, Callable[[beam.Pipeline], Any]] = {
     "rows": lambda pipeline: (
-        pipeline | beam.Create(RECORDS) | beam.Map(as_row) | ldp.beam.Statistics(STUDY, partitions=3)
+        pipeline | beam.Create(RECORDS) | beam.Map(as_row) | ldp.beam.Statistics(STUDY, shards=3)
     ),
     "files": lambda pipeline: (
         pipeline
@@ -254,7 +254,7 @@ def test_mistakes_are_told_when_the_pipeline_is_built(small_text: str) -> None:
         ({"columns": {"user": "uid"}}, "columns: 'user' is no column .* did you mean 'user_id'"),
         ({"columns": {"event_time": "ts"}, "event_time": "at"}, "'ts' there; leave out event_time='at'"),
         ({"columns": {"event_time": "ts"}, "event_time": None}, "'ts' there; leave out event_time=None"),
-        ({"partitions": 0}, "partitions=0: from 1 to 65536"),
+        ({"shards": 0}, "shards=0: from 1 to 65536"),
         ({"user_id_key": b"short"}, "user_id_key has 5 bytes: 16 or more are needed"),
         ({"user_id_key": "sixteen letters or more"}, "user_id_key is of type str: give bytes"),
     ):

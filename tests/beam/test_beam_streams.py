@@ -100,7 +100,7 @@ def test_the_last_panes_are_the_estimates_of_the_command(
 
     _given.clear()
     with streaming() as pipeline:
-        found = pipeline | arriving() | ldp.beam.Estimate(STUDY, partitions=2)
+        found = pipeline | arriving() | ldp.beam.Estimate(STUDY, shards=2)
         for name in found._fields:
             _ = getattr(found, name) | name >> beam.Map(_give)
     check([row for row in _given if isinstance(row, ldp.beam.EstimateRow)])
@@ -123,7 +123,7 @@ def test_early_panes_are_not_complete_and_others_are_a_millisecond_after_the_win
     source.advance_watermark_to_infinity()
     _given.clear()
     with streaming() as pipeline:
-        found = pipeline | source | ldp.beam.Estimate(study, partitions=1)
+        found = pipeline | source | ldp.beam.Estimate(study, shards=1)
         for name in ("estimates", "shares", "statistics"):
             _ = getattr(found, name) | name >> beam.Map(_give_place)
     for kind in (ldp.beam.EstimateRow, ldp.beam.ShareRow, ldp.beam.StatisticRow):

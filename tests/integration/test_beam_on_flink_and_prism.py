@@ -107,7 +107,7 @@ def test_a_stream_on_prism_writes_files_as_the_page_does(
     names: dict[str, Any] = {"beam": beam, "json": json}
     exec(block, names)
     with on_prism(True) as pipeline:
-        found = pipeline | source | ldp.beam.Estimate(STUDY, partitions=2)
+        found = pipeline | source | ldp.beam.Estimate(STUDY, shards=2)
         names["write_estimates"](found, str(tmp_path / "files"))
     lines = [line for path in (tmp_path / "files").glob("*.jsonl") for line in path.read_text().splitlines()]
     panes = [(row["window_start"], row["pane_timing"], row["reports"]) for row in map(json.loads, lines)]

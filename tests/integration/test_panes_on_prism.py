@@ -23,7 +23,7 @@ def on_prism(prism: str) -> Callable[[], beam.Pipeline]:
 
 
 #: By hand all studies (test_panes) and scenarios (test_panes_in_time); here one of each kind of key.
-ON_PRISM = ("a vector", "sliding windows", "joined windows of categories")
+ON_PRISM = ("a vector", "sliding windows", "joined windows of categories", "two repeats count")
 #: Those in which the engine's watermark and timers decide.
 TIMED = (
     *("late, within what is allowed", "too late", "a late report takes the place of one that stood"),
@@ -56,7 +56,7 @@ def test_what_a_stream_says_on_prism_as_time_passes(name: str, on_prism: Callabl
 
 
 def test_early_panes_on_prism_where_the_stream_ends_at_once(on_prism: Callable[[], beam.Pipeline]) -> None:
-    """Prism holds the watermark for timers: what waits in partitions is said before the pane on time."""
+    """Prism holds the watermark for timers: what waits in shards is said before the pane on time."""
     scenario = SCENARIOS["early panes"]
     streamed = run_scenario(scenario._replace(script=scenario.script[:2]), on_prism)
     assert told(streamed) == {0: [("early", 2), ("on_time", 3)]}

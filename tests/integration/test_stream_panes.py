@@ -66,7 +66,7 @@ def test_panes_come_early_on_time_and_late(
 
     options = ["--topic", names.topic, "--publish-to", told.topic, "--max-disorder", "10s"]
     # Longer than a busy machine takes from one step to the next.
-    options += ["--stop-when-idle", "20s", "--partitions", "2"]
+    options += ["--stop-when-idle", "20s", "--shards", "2"]
     with streaming(tmp_path, EARLY, prism, *options) as stream:
         stream.wait_until_said("^run .* reading ")
         own = re.findall(r"reading (projects/ldp-test/subscriptions/ldpbeam-[\w-]+) at ", stream.said)

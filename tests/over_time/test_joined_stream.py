@@ -40,7 +40,7 @@ def test_a_report_opens_its_window_and_the_longer_one() -> None:
 
 
 def test_a_longer_window_has_no_early_panes() -> None:
-    """Its partitions speak when it ends, so an early pane would have a part of them."""
+    """Its shards speak when it ends, so an early pane would have a part of them."""
     services, estimates = "{maps: {mechanism: square_wave, epsilon: 1.0}}", "{all: {}}"
     study = parse_study(study_text(services, estimates, windows="size: 10s, joined: 30s, early_reports: 1"))
     window = (0, 30_000)

@@ -128,7 +128,10 @@ def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., 
     first = text.splitlines()[0]
     assert first == "# yaml-language-server: $schema=study.schema.json"
     schema = json.loads((tmp_path / first.partition("=")[2]).read_text())
-    assert list(Draft202012Validator(schema).iter_errors(yaml.safe_load(text))) == []
+    study = yaml.safe_load(text)
+    assert list(Draft202012Validator(schema).iter_errors(study)) == []
+    assert study["format"] == 1
+    assert list(Draft202012Validator(schema).iter_errors(study | {"format": 2})) != []
 
 
 def test_parquet_is_read_too(init: Callable[..., Any], tmp_path: Path) -> None:

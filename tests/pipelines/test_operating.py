@@ -196,7 +196,7 @@ def test_a_window_is_open_until_its_lateness_has_passed(watched: Watched, tmp_pa
 def test_windows_that_wait_for_the_engine_are_told_and_are_no_reason_to_start_again(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A window of two partitions is one; a window that has not ended does not wait."""
+    """A window of two shards is one; a window that has not ended does not wait."""
     clock = [100.0]
     monkeypatch.setattr(timers.time, "monotonic", lambda: clock[0])
     stop = timers.Stop("", "r")

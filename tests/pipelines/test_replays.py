@@ -237,7 +237,7 @@ def test_what_is_lost_stays_lost_when_the_run_is_killed_again(tmp_path: Path) ->
     lost = lost_to(run, STUDY, {0: (10, 25)}, 99)
     feed = KafkaFeed(TOPIC, "id", Columns(), "", ())
     job = StreamJob(
-        STUDY, str(tmp_path), run=RUN, feed=feed, reading=ReadingOptions(0), partitions=1, incomplete=lost
+        STUDY, str(tmp_path), run=RUN, feed=feed, reading=ReadingOptions(0), shards=1, incomplete=lost
     )
     with owned_by_stream(job):
         # The file of what it lacks makes it no other run.
@@ -255,9 +255,7 @@ def test_two_streams_of_a_topic_do_not_write_to_a_folder_at_once(tmp_path: Path)
     feed = KafkaFeed(TOPIC, "id", Columns(), "", ())
     # The second is of another name, as runs on Flink are, which are not continued.
     first, second = (
-        StreamJob(
-            STUDY, str(tmp_path), run=f"{RUN}{number}", feed=feed, reading=ReadingOptions(0), partitions=1
-        )
+        StreamJob(STUDY, str(tmp_path), run=f"{RUN}{number}", feed=feed, reading=ReadingOptions(0), shards=1)
         for number in range(2)
     )
     with (

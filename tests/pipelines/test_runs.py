@@ -57,7 +57,7 @@ STUDY = parse_study(TEXT)
 def job(output: Path | str, run: str = "run-1", study: Study = STUDY, **others: Any) -> StreamJob:
     feed = FolderFeed(("in/*",), Columns(), "", ())
     return StreamJob(
-        study=study, output=str(output), run=run, feed=feed, reading=ReadingOptions(0), partitions=1, **others
+        study=study, output=str(output), run=run, feed=feed, reading=ReadingOptions(0), shards=1, **others
     )
 
 

@@ -29,9 +29,7 @@ KEY = b"k" * 32
 def stream_in(folder: Path) -> StreamJob:
     feed = cast(Any, SimpleNamespace(name="files", about={}))
     run = "20261120T100000Z-00000000"
-    return StreamJob(
-        STUDY, str(folder), run, feed=feed, reading=ReadingOptions(0), partitions=1, ledger_key=KEY
-    )
+    return StreamJob(STUDY, str(folder), run, feed=feed, reading=ReadingOptions(0), shards=1, ledger_key=KEY)
 
 
 def receive(job: StreamJob, hour: int) -> None:

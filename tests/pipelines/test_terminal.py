@@ -98,7 +98,7 @@ def test_a_stream_whose_files_would_have_too_long_names_does_not_start(tmp_path:
         run=name,
         feed=feed,
         reading=ReadingOptions(0),
-        partitions=1,
+        shards=1,
     )
     with pytest.raises(UserError, match="shorter names"), owned_by_stream(job):
         pass

@@ -140,6 +140,10 @@ def test_a_comment_changes_no_fingerprint_and_an_estimates_name_only_the_studys(
     assert re.fullmatch("[0-9a-f]{32}", plain.fingerprint)
 
 
+def test_a_study_that_says_its_format_is_the_same_study(commute_text: str) -> None:
+    assert parse_study(f"format: 1\n{commute_text}") == parse_study(commute_text)
+
+
 @pytest.mark.parametrize("versions", [TAXI, BY_FIELD, BY_TIME], ids=["plain", "by field", "by time"])
 def test_a_study_survives_pickling_and_its_models_survive_json(commute_text: str, versions: str) -> None:
     text = commute_text.replace(TAXI, versions)

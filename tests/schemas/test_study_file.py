@@ -53,6 +53,10 @@ BY_APP = "version_field: app, "
 
 #: What is changed in a good study, where that stands, and what is said of it.
 MISTAKES = [
+    # the format, before all that a later one may have
+    ("study: commute", "study: commute\nformat: 2\nqqqqq: 1", "2: format", "this must be 1; a later version"),
+    ("study: commute", "study: commute\nformat: '1'", "2: format", "update ldpbeam, found '1'"),
+    ("study: commute", "study: commute\nformat: true", "2: format", "this must be 1"),
     # keys
     ("buckets:", "bucket:", "5: attributes.minutes.bucket", "unknown key; did you mean 'buckets'?"),
     ("windows:", "window:", "14: window", "unknown key; did you mean 'windows'?"),
@@ -115,6 +119,7 @@ MISTAKES = [
     ("study: commute", "study: commute\nledger: {period: 1d, cap: .inf}", "2: ledger.cap", "finite number"),
     ("study: commute", "study: commute\nepsilon_cap: 0", "2: epsilon_cap", "greater than 0, found 0"),
     ("study: commute", "study: commute\nrepeats: never", "2: repeats", "'first' or 'all', found 'never'"),
+    ("study: commute", "study: commute\nmost_reports: 0", "2: most_reports", "greater than or equal to 1"),
     ("study: commute", "study: commute\ngroups: region", "2: groups", "write {field: region}, found"),
     ("study: commute", "study: commute\nintervals: 0.9", "2: intervals", "write {level: 0.9}, found"),
     ("study: commute", "study: commute\npublish: 50", "2: publish", "write {at_least: 50}, found 50"),

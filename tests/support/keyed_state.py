@@ -173,15 +173,15 @@ class StreamByHand:
 
     Args:
         study: the study.
-        partitions: of users.
+        shards: of users.
         order: in which keys and stages take turns, where an engine may choose.
         stop: the stop at its end; None if the stream ends by itself.
     """
 
-    def __init__(self, study: Study, partitions: int, order: random.Random, stop: Stop | None = None) -> None:
+    def __init__(self, study: Study, shards: int, order: random.Random, stop: Stop | None = None) -> None:
         assert study.windows is not None
         self.order = order
-        stages = FoldStream(study, partitions, stop)
+        stages = FoldStream(study, shards, stop)
         self.branches = [(Split(stages.cut.pieces, clock=True), stages.function)]
         if stages.longer is not None:
             self.branches.append((Split(stages.cut_longer.pieces, clock=True), stages.longer))

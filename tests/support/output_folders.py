@@ -139,7 +139,7 @@ def stream_folder(folder: Path) -> Path:
             run=run,
             feed=feed,
             reading=ReadingOptions(0),
-            partitions=1,
+            shards=1,
             incomplete=left,
         )
         with owned_by_stream(job):

@@ -69,6 +69,7 @@ STUDIES = {
     ),
     "sliding windows": study_text(windows="size: 10s, period: 4s, allowed_lateness: 20s"),
     "repeats count": study_text(estimates=NOT_TO_JOIN, more="repeats: all"),
+    "two repeats count": study_text(estimates=NOT_TO_JOIN, more="repeats: all\nmost_reports: 2"),
     "duplicates are kept": study_text(estimates=NOT_TO_JOIN, more="duplicates: keep"),
     "versions of a service": study_text(_OLD_AND_NEW),
     "joined windows of numbers": study_text(

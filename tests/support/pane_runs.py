@@ -26,6 +26,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
+from ldpbeam.transforms.joining.kept import at_most, users_alike
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name
@@ -89,7 +90,7 @@ def _taken(run: int) -> Streamed:
 def stream(
     study: Study,
     script: Iterable[Step],
-    partitions: int,
+    shards: int,
     engine: Callable[[], beam.Pipeline],
     marked: bool = True,
 ) -> Streamed:
@@ -98,7 +99,7 @@ def stream(
     Args:
         study: the study.
         script: the source.
-        partitions: of users.
+        shards: of users.
         engine: makes the pipeline.
         marked: whether batches carry the watermark of their source.
     """
@@ -113,7 +114,7 @@ def stream(
     source.advance_watermark_to_infinity()
     assert study.windows is not None
     with engine() as pipeline:
-        gains, counts = pipeline | source | FoldStream(study, partitions)
+        gains, counts = pipeline | source | FoldStream(study, shards)
         _ = gains | Panes(study) | "GivePanes" >> beam.Map(_give, run, "panes")
         _ = counts | "GiveCounts" >> beam.Map(_give, run, "counts")
     return _taken(run)
@@ -129,7 +130,7 @@ def _at_its_earliest(batch: pa.RecordBatch, mark: dict[bytes, bytes]) -> Timesta
 
 
 def in_batch(
-    study: Study, batches: Sequence[pa.RecordBatch], partitions: int = 4, spill: str | None = None
+    study: Study, batches: Sequence[pa.RecordBatch], shards: int = 4, spill: str | None = None
 ) -> Streamed:
     """What the stages of a batch run make of reports, wired as in ``BatchStatistics``."""
     run = next(_runs)
@@ -137,10 +138,10 @@ def in_batch(
         reports = (pipeline | beam.Create(list(batches)),)
         counts = []
         if study.duplicates == "drop":
-            plain, first, repeats = reports[0] | DropDuplicateIds(study, partitions, spill)
+            plain, first, repeats = reports[0] | DropDuplicateIds(study, shards, spill)
             reports = plain, first
             counts.append(repeats)
-        statistics, folded = reports | FoldBatch(study, partitions, spill=spill)
+        statistics, folded = reports | FoldBatch(study, shards, spill=spill)
         _ = statistics | Aggregate(study) | "GivePanes" >> beam.Map(_give, run, "panes")
         _ = (*counts, folded) | beam.Flatten() | "GiveCounts" >> beam.Map(_give, run, "counts")
     return _taken(run)
@@ -187,7 +188,8 @@ def _rows_of_users(
     study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], size: int | None
 ) -> Iterable[UserReports]:
     if study.duplicates == "drop" and size is None:
-        batches, _ = without_duplicate_ids(attribute, batches)
+        few = at_most(batches, users_alike(study), attribute)
+        batches, _ = without_duplicate_ids(attribute, few)
     if study.group_users:
         return join(attribute, batches, size=size)[0]
     return [users for batch in batches for users in without_join(batch, attribute)]
@@ -226,4 +228,4 @@ def without_pane(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_scenario(scenario: Scenario, engine: Callable[[], beam.Pipeline]) -> Streamed:
     """What a stream says as a scenario's script runs on an engine."""
-    return stream(scenario.study, scenario.script, scenario.partitions, engine, scenario.marked)
+    return stream(scenario.study, scenario.script, scenario.shards, engine, scenario.marked)

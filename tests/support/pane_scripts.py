@@ -89,7 +89,7 @@ class Scenario(NamedTuple):
         panes: the reports of each pane of each window, by the window's first second.
         counts: reports by what became of them.
         windows: of the study.
-        partitions: of users.
+        shards: of users.
         marked: whether batches carry the watermark of their source.
     """
 
@@ -97,7 +97,7 @@ class Scenario(NamedTuple):
     panes: dict[int, list[tuple[str, int]]]
     counts: dict[str, int]
     windows: str = "size: 10s, allowed_lateness: 20s"
-    partitions: int = 3
+    shards: int = 3
     marked: bool = True
 
     @property
@@ -175,7 +175,7 @@ SCENARIOS = {
         {0: [("early", 2), ("early", 5), ("on_time", 5), ("late", 6)]},
         {"used": 6, "duplicates": 1},
         windows="size: 10s, allowed_lateness: 20s, early_reports: 2",
-        partitions=1,
+        shards=1,
     ),
     "only the engine knows what is late": Scenario(
         [

@@ -17,13 +17,16 @@ import pyarrow.parquet as pq
 import pytest
 from support.security_page import rows_of, section
 
+import ldpbeam as ldp
 from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.encodings.parquet_pages import FEW_GROUPS, GROUP_BYTES
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, write_block, write_header
 from ldpbeam.schemas.messages import binary
 from ldpbeam.schemas.messages.decode import ARROW, BadMessage, Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import MOST_REPORTS
 from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept
+from ldpbeam.transforms.reports.counts import BEYOND_MOST
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all
@@ -148,6 +151,7 @@ OTHERS = (
     "dead letters of reports that decode",
     "row groups of Parquet",
     "reports of a user that come first together, which are looked at",
+    "reports of a user that count, where several do",
     "reports of a partition that are compared at once",
 )
 
@@ -202,6 +206,17 @@ def test_a_user_has_no_more_reports_that_are_looked_at() -> None:
         "payload": pa.array(np.arange(rows) % 2),
     }
     assert can_be_kept(pa.RecordBatch.from_pydict(columns), Alike()).num_rows == MOST_TIED
+
+
+def test_no_more_reports_of_a_user_count() -> None:
+    at_most, beyond, _ = TABLE["reports of a user that count, where several do"]
+    study = parse_study(f"{STUDY.text[:-1]}, repeats: all}}")
+    reports = [{"user_id": "u", "report_id": row, "payload": 0} for row in range(MOST_REPORTS + 5)]
+    with pytest.warns(UserWarning, match="raise most_reports"):
+        counts = ldp.estimate(study, pa.Table.from_pylist(reports)).counts
+    assert number(at_most) == counts["used"] == MOST_REPORTS
+    assert counts["duplicates"] == counts[BEYOND_MOST] == 5
+    assert f"`{BEYOND_MOST}`" in beyond
 
 
 def test_a_partition_is_compared_in_parts() -> None:

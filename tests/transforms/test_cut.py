@@ -1,4 +1,4 @@
-"""Batches cut by window and partition: every report comes to each of its windows once, or is counted late."""
+"""Batches cut by window and shard: every report comes to each of its windows once, or is counted late."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apache_beam.transforms.window import GlobalWindow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.transforms.reports.batches import attribute_name, partition, tagged, version_index
+from ldpbeam.transforms.reports.batches import attribute_name, shard_of, tagged, version_index
 from ldpbeam.transforms.windows import cut as stage
 from ldpbeam.transforms.windows import split as split_stage
 from ldpbeam.transforms.windows.cut import Pieces, Runs, each_window, together, windows_in
@@ -93,9 +93,9 @@ class Piece(NamedTuple):
     time: int
 
 
-def streamed(model: Windows, partitions: int) -> Split:
+def streamed(model: Windows, shards: int) -> Split:
     """As a stream cuts."""
-    return Split(Pieces(model, partitions, each_window), clock=True)
+    return Split(Pieces(model, shards, each_window), clock=True)
 
 
 def split(
@@ -140,7 +140,7 @@ def test_a_report_goes_to_each_window_that_is_open_or_is_counted_late(
     counted: Counter[str] = Counter()
     for some, watermark in bundle:
         for report in some:
-            (part,) = partition(pa.array([report.user], pa.binary()), 3)
+            (part,) = shard_of(pa.array([report.user], pa.binary()), 3)
             bounds = brute_windows(model, report.time)
             still = [
                 own for own in bounds if watermark is None or own[1] + model.allowed_lateness > watermark
@@ -246,10 +246,10 @@ def test_a_report_comes_to_each_of_its_windows_inside_the_span_once(
     assert Counter(pair for piece in last for pair in windowed(RUNS[name], model, span, piece)) == expected
     assert counts == {}
     for piece in last:
-        assert set(partition(piece.batch.column("user"), 3)) == {piece.key.partition}
+        assert set(shard_of(piece.batch.column("user"), 3)) == {piece.key.shard}
 
 
-def test_by_partition_alone_there_is_no_run_and_event_times_may_be_anything() -> None:
+def test_by_shard_alone_there_is_no_run_and_event_times_may_be_anything() -> None:
     reports = [Sent(b"u1", -(2**63)), Sent(b"u2", 2**63 - 1)]
     _, (piece,), _ = split(Split(Pieces(None, 1)), [batch_of(reports)])
     assert piece.key == PieceKey("minutes", 0, None)
@@ -261,7 +261,7 @@ def test_the_key_can_be_another_column() -> None:
     _, last, _ = split(Split(Pieces(None, 8, column="report_id")), [batch_of(reports)])
     assert len(last) > 1
     for piece in last:
-        assert set(partition(piece.batch.column("report_id"), 8)) == {piece.key.partition}
+        assert set(shard_of(piece.batch.column("report_id"), 8)) == {piece.key.shard}
 
 
 def test_windows_that_overlap_sixty_times_are_the_most() -> None:

@@ -56,6 +56,7 @@ KINDS = (
     "groups, two at most",
     "sliding windows",
     "repeats count",
+    "two repeats count",
     "duplicates are kept",
 )
 

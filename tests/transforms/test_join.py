@@ -17,7 +17,7 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
-from ldpbeam.transforms.reports.batches import partition, tagged
+from ldpbeam.transforms.reports.batches import shard_of, tagged
 
 STUDY = parse_study(
     """
@@ -274,9 +274,9 @@ def test_of_tied_payloads_of_any_kind_the_same_stand_however_they_arrive(name: s
     for size in (1, 7, 300):
         shuffled = whole.take(pa.array(rng.permutation(len(keys))))
         assert stand(name, [shuffled.slice(start, size) for start in range(0, 300, size)]) == expected
-        for partitions in (2, 5):
-            places = partition(shuffled.column("user"), partitions)
-            parts = [shuffled.filter(pa.array(places == place)) for place in range(partitions)]
+        for shards in (2, 5):
+            places = shard_of(shuffled.column("user"), shards)
+            parts = [shuffled.filter(pa.array(places == place)) for place in range(shards)]
             found = [one for part in parts if len(part) for one in stand(name, [part])]
             assert sorted(found) == expected
 

@@ -62,9 +62,9 @@ def batches_of(records: Sequence[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         yield decoded(columns_of(chosen, COLUMNS.fields), COLUMNS, {}, nowhere, nowhere)
 
 
-def streamed(messages: Sequence[Message], partitions: int = 8, study: Study = STUDY) -> Counter[str]:
+def streamed(messages: Sequence[Message], shards: int = 8, study: Study = STUDY) -> Counter[str]:
     """What a stream counts of messages: they are decoded, checked, cut by window and user, and folded."""
-    pieces = Pieces(study.windows, partitions, each_window)
+    pieces = Pieces(study.windows, shards, each_window)
     counts: Counter[str] = Counter()
     for batch in decode_messages(messages, COLUMNS):
         assert isinstance(batch, pa.RecordBatch)
@@ -91,7 +91,7 @@ def _deliveries() -> None:
         for n in range(HONEST)
         for user in range(n % 40, n % 40 + 2)
     ]
-    assert streamed([Message("6999", lines(forged), LINES), *honest], partitions=1) == {
+    assert streamed([Message("6999", lines(forged), LINES), *honest], shards=1) == {
         "used": HONEST + 40 + 1,
         "duplicates": len(forged) - 41,
     }, "an invented user counts once, and every honest one does"
@@ -103,7 +103,7 @@ def _report_ids() -> None:
     batch = _tally([*forged, *honest])
     assert (batch.accounting["used"], batch.accounting["duplicates"]) == (2 * HONEST, 0)
     sent = [Message("1", lines(forged), LINES), Message("2", lines(honest), LINES)]
-    assert streamed(sent, partitions=1) == {"used": 2 * HONEST}
+    assert streamed(sent, shards=1) == {"used": 2 * HONEST}
     # The same user's report with the same id is still the same one, whatever else differs.
     again = _tally([*honest, *(one | {"payload": 0.1, "event_time": START + 3_600_000} for one in honest)])
     assert (again.accounting["used"], again.accounting["duplicates"]) == (HONEST, HONEST)

@@ -60,7 +60,7 @@ class Driven:
         return self._panes(self.key.come(statistics(self.study, *reports)))
 
     def change(self, before: tuple[Report, ...], after: tuple[Report, ...]) -> list[list[Snapshot]]:
-        """The panes that fire when a partition's reports are others than they were."""
+        """The panes that fire when a shard's reports are others than they were."""
         gain = gains(self.study, statistics(self.study, *after), statistics(self.study, *before))
         return self._panes(self.key.come(gain))
 
@@ -86,10 +86,10 @@ def told(panes: list[list[Snapshot]]) -> list[tuple[int, str, int]]:
 ANN, BOB, CHO, DEE = (Report(user, 1000 * at) for at, user in enumerate(["ann", "bob", "cho", "dee"], 2))
 
 
-def test_a_pane_fires_after_the_windows_end_when_all_partitions_have_spoken() -> None:
+def test_a_pane_fires_after_the_windows_end_when_all_shards_have_spoken() -> None:
     window = Driven()
     assert window.gain(ANN) == window.advance(9_999) == []
-    # Partitions speak when the watermark is at the end, and what they say holds it there.
+    # Shards speak when the watermark is at the end, and what they say holds it there.
     assert window.advance(10_000) == window.gain(BOB) == window.gain(CHO) == window.advance(10_000) == []
     assert told(window.advance(10_001)) == [(0, "on_time", 3)]
     assert window.advance(10_002) == []
@@ -160,7 +160,7 @@ def test_a_window_is_kept_until_no_report_can_be_on_its_way() -> None:
     window.gain(ANN)
     window.advance(12_000)
     assert window.key.kept == {"statistics", "fired", "due"}
-    # Partitions speak once more when no report is waited for, and forget a millisecond before this does.
+    # Shards speak once more when no report is waited for, and forget a millisecond before this does.
     last = 30_000 + REMEMBERED_WINDOWS * 10_000
     assert told(window.gain(BOB) + window.advance(last)) == [(1, "late", 2)]
     window.advance(last + 1)
@@ -231,7 +231,7 @@ def test_any_schedule_ends_with_what_came_in_time(
     schedule: list[tuple[int, list[int]]],
     lateness: str,
     early: str,
-    partitions: int,
+    shards: int,
     stops: bool,
     order: random.Random,
 ) -> None:
@@ -239,7 +239,7 @@ def test_any_schedule_ends_with_what_came_in_time(
     study = parse_study(text)
     script = script_of(reports_of_few(name), schedule)
     stop = SeenStop(script[-1].watermark, order) if stops else None
-    stream = StreamByHand(study, partitions, order, stop)
+    stream = StreamByHand(study, shards, order, stop)
     found = stream.run(script)
     check_last_panes(found, in_windows(study, script))
     check_order(found)

@@ -10,9 +10,9 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.kept import in_parts
-from ldpbeam.transforms.joining.report_ids import IDENTIFIED, by_report_id, without_duplicate_ids
-from ldpbeam.transforms.reports.counts import COUNTS, DUPLICATES
+from ldpbeam.transforms.joining.kept import Alike
+from ldpbeam.transforms.joining.report_ids import by_report_id, compared, first_of_ids
+from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.piece_keys import PieceKey
@@ -25,18 +25,19 @@ _IDENTIFIED = "identified"
 class DropDuplicateIds(beam.PTransform):
     """Drop a user's duplicates by report id from batches of a channel, over all windows.
 
-    Reports without an id are not shuffled. Reports with one are shuffled by partition of their ids.
+    Reports without an id are not shuffled. Reports with one are shuffled by shard of their ids. Where
+    several reports of a user count, all are shuffled by shard of users; others are dropped.
 
     Gives batches of the reports without an id, batches of those with one, and counts of the duplicates.
 
     Attributes:
         study: the study.
-        partitions: the number of partitions of report ids.
+        shards: the number of shards of report ids, or of users.
         spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study
-    partitions: int
+    shards: int
     spill: str | None = None
 
     def expand(
@@ -47,10 +48,12 @@ class DropDuplicateIds(beam.PTransform):
         beam.PCollection[tuple[str, int]],
     ]:
         """Part reports with and without an id, and bring equal ids together to keep one of each."""
-        parted = reports | "ByReportId" >> beam.FlatMap(_by_having_an_id).with_outputs(
+        alike = compared(self.study)
+        parted = reports | "ByReportId" >> beam.FlatMap(_by_comparison, alike).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
-        by_id = Pieces(None, self.partitions, column="report_id", alike=IDENTIFIED)
+        column = "report_id" if alike.most is None else "user"
+        by_id = Pieces(None, self.shards, column=column, alike=alike)
         grouped, counts = (parted[_IDENTIFIED],) | "GroupReportIds" >> GroupPieces(by_id, self.spill)
         first = grouped | "FirstOfReportIds" >> beam.FlatMap(_first_of_report_ids, self.study).with_outputs(
             COUNTS, main="first"
@@ -58,9 +61,9 @@ class DropDuplicateIds(beam.PTransform):
         return parted.plain, first.first, [*counts, first[COUNTS]] | "Counts" >> beam.Flatten()
 
 
-def _by_having_an_id(batch: pa.RecordBatch) -> Iterable[Any]:
-    """Emit the reports with an id to the output ``identified``, and the others to the main output."""
-    identified, plain = by_report_id(batch)
+def _by_comparison(batch: pa.RecordBatch, alike: Alike) -> Iterable[Any]:
+    """Emit the reports that are compared to the output ``identified``, and the others to the main output."""
+    identified, plain = by_report_id(batch) if alike.most is None else (batch, batch.slice(0, 0))
     if identified.num_rows:
         yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
     if plain.num_rows:
@@ -69,8 +72,6 @@ def _by_having_an_id(batch: pa.RecordBatch) -> Iterable[Any]:
 
 def _first_of_report_ids(element: tuple[PieceKey, Iterable[pa.RecordBatch]], study: Study) -> Iterable[Any]:
     key, pieces = element
-    for batches, left_out in in_parts(pieces, IDENTIFIED):
-        first, duplicates = without_duplicate_ids(study.attribute(key.attribute), batches)
+    for first, counts in first_of_ids(study, study.attribute(key.attribute), pieces):
         yield from first
-        if left_out + duplicates:
-            yield count(DUPLICATES, left_out + duplicates)
+        yield from (count(*dropped) for dropped in counts)

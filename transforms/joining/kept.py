@@ -1,4 +1,8 @@
-"""Which of several duplicates is kept: the first in a fixed order. Pure functions over batches."""
+"""Which of several duplicates is kept: the first in a fixed order. Pure functions over batches.
+
+Where several reports of a user count (``repeats: all``), a number of them is compared: also the first in a
+fixed order.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,8 @@ from ldpbeam.schemas.reports.casts import binary_of_width
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.reports.payloads import payloads_in
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import mixed, version_index
+from ldpbeam.transforms.reports.batches import is_null, mixed, version_index
+from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES
 
 
 def explain(study: Study) -> str:
@@ -25,8 +30,9 @@ def explain(study: Study) -> str:
         return "Every report counts: no report is compared with another, and users are not counted."
     if study.repeats == "all":
         return (
-            "A report id counts once per user and service: the earliest of its reports is kept. A user may "
-            "count more than once per window, so users are not counted."
+            "A report id counts once per user and service: the earliest of its reports is kept. Up to "
+            f"{study.most_reports:,} reports of a user count per service and window, those with the smallest "
+            "hashes of their report ids; users are not counted."
         )
     return (
         "A user counts once per service and window, and a report id once per user and service: the report "
@@ -153,18 +159,35 @@ def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
 MOST_TIED = 1_024
 #: Batches of fewer reports are left as they are, and so many reports of another are looked at.
 _FEW, _SAMPLE = 4_096, 512
+#: So many reports of a batch are compared first, since comparing takes eight times their memory.
+_AT_ONCE = 2**17
 
 
 class Alike(NamedTuple):
-    """Of which reports of a channel one is kept, at most.
+    """Of which reports of a channel one is kept, at most, or some.
 
     Attributes:
         columns: they have equal values here, all of which are binary.
         step: they lie in the same step of this many milliseconds; None for any times.
+        most: of how many of them the ids are compared; None if one is kept.
     """
 
     columns: tuple[str, ...] = ("user",)
     step: int | None = None
+    most: int | None = None
+
+    def counts(self, left_out: int) -> Iterator[tuple[str, int]]:
+        """The counts of reports that were left out because others are alike."""
+        if left_out:
+            yield DUPLICATES, left_out
+            if self.most is not None:
+                yield BEYOND_MOST, left_out
+
+
+def users_alike(study: Study) -> Alike:
+    """Of which reports of a user one is kept, or some, whatever the window."""
+    step = None if study.windows is None else study.windows.step
+    return Alike(step=step, most=study.most_reports if study.repeats == "all" else None)
 
 
 def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
@@ -179,39 +202,100 @@ def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
     if rows < _FEW:
         return batch
     some = batch.take(pa.array(np.random.default_rng().integers(0, rows, _SAMPLE)))
-    if _codes_of_alike(some, alike).max() > _SAMPLE // 2:
+    if _codes_of_alike([some], alike).max() > _SAMPLE // 2:
         return batch
-    same = _codes_of_alike(batch, alike)
-    every = np.arange(rows)
-    columns = {name: column_or_nulls([batch], name, pa.binary()) for name in ("report_id", DELIVERY, "group")}
-    ids = pc.rank(_bytes(columns["report_id"], every), tiebreaker="dense").to_numpy().astype(np.int64)
-    times = batch.column("event_time").to_numpy()
+    parts = [_can_be_kept(batch.slice(start, _AT_ONCE), alike) for start in range(0, rows, _AT_ONCE)]
+    few = _can_be_kept(pa.concat_batches(parts), alike)
+    return few if few.num_rows < rows else batch
+
+
+def _can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
+    if alike.most is not None:
+        return at_most([batch], alike)[0]
+    same = _codes_of_alike([batch], alike)
+    every = np.arange(batch.num_rows)
+    report_ids = column_or_nulls([batch], "report_id", pa.binary())
+    ids = pc.rank(_bytes(report_ids, every), tiebreaker="dense").to_numpy().astype(np.int64)
+    times, numbers, _ = _order_of(batch)
+    order = np.lexsort((numbers, ids, times, same))
+    places = _occurrences(same[order])
+    first = order[every - places]
+    tied = (times[order] == times[first]) & (ids[order] == ids[first]) & (places < MOST_TIED)
+    return batch.take(pa.array(np.sort(order[tied])))
+
+
+def _order_of(batch: pa.RecordBatch) -> tuple[NDArray[Any], ...]:
+    """(times of a channel's reports, hashes of their contents, hashes of their ids, shape (n,) each).
+
+    The hash of an id has the user in it. Without an id it is one of the time and the contents, and not of how
+    a message was delivered.
+    """
     payload = batch.column("payload")
     if not pa.types.is_fixed_size_binary(payload.type):
-        payload = binary_of_width(np.ascontiguousarray(payload.to_numpy()).view(np.uint8).reshape(rows, -1))
-    numbers = _hashes((batch.column("user"), payload, columns["group"], columns[DELIVERY]))
-    order = np.lexsort((numbers, ids, times, same))
-    begins = np.concatenate(([True], np.diff(same[order]) != 0))
-    starts = np.maximum.accumulate(np.where(begins, every, 0))
-    first = order[starts]
-    tied = (times[order] == times[first]) & (ids[order] == ids[first]) & (every - starts < MOST_TIED)
-    chosen = np.zeros(rows, dtype=np.bool_)
-    chosen[order[tied]] = True
-    return batch.filter(pa.array(chosen))
+        values = np.ascontiguousarray(payload.to_numpy()).view(np.uint8)
+        payload = binary_of_width(values.reshape(batch.num_rows, -1))
+    group, delivery, ids = (
+        column_or_nulls([batch], name, pa.binary()) for name in ("group", DELIVERY, "report_id")
+    )
+    times = batch.column("event_time").to_numpy().astype(np.int64)
+    contents = _hashes((batch.column("user"), payload, group))
+    dated = _mixed_in(contents, times.view(np.uint64))
+    of_ids = np.where(is_null(ids), dated, _hashes((batch.column("user"), ids)))
+    return times, _mixed_in(contents, mixed(_bytes(delivery, np.arange(batch.num_rows)))), of_ids
 
 
-#: A partition with more reports than this is compared in parts.
+def at_most(
+    batches: Sequence[pa.RecordBatch], alike: Alike, attribute: Attribute | None = None
+) -> list[pa.RecordBatch]:
+    """The reports without those that are alike, of one service, and beyond the most.
+
+    The first report of each id comes before the second ones, and so on; among these the order is by a hash of
+    user and id, or without an id of the whole report. So the result depends neither on the order of reports,
+    nor on how they are divided into batches, nor on what was left out of these before.
+
+    Args:
+        batches: reports of one channel; of several channels, all reports of some users.
+        alike: which reports are compared.
+        attribute: the attribute of the channels; None for one channel.
+    """
+    if alike.most is None or not batches:
+        return list(batches)
+    batches = sorted(batches, key=version_index)
+    services = [attribute.versions[version_index(batch)].service if attribute else "" for batch in batches]
+    sizes = [batch.num_rows for batch in batches]
+    of_service = np.repeat(np.unique(services, return_inverse=True)[1], sizes)
+    same = pairs_of(_codes_of_alike(batches, alike), of_service)
+    beyond = np.bincount(same)[same] > alike.most
+    if not beyond.any():
+        return list(batches)
+    keys = map(_order_of, filtered(batches, beyond))
+    times, numbers, ids = map(np.concatenate, zip(*keys, strict=True))
+    rows, same = np.flatnonzero(beyond), same[beyond]
+    order = np.lexsort((numbers, times))
+    copies = _occurrences(pairs_of(same, codes_of(pa.array(ids))[0])[order])
+    order = order[np.lexsort((ids[order], copies, same[order]))]
+    beyond[rows[order]] = _occurrences(same[order]) >= alike.most
+    return filtered(batches, ~beyond)
+
+
+def filtered(batches: Sequence[pa.RecordBatch], rows: NDArray[np.bool_]) -> list[pa.RecordBatch]:
+    """The chosen rows of batches, of all rows one after the other; a batch without any is left out."""
+    parts = np.split(rows, np.cumsum([batch.num_rows for batch in batches])[:-1])
+    return [batch.filter(pa.array(part)) for batch, part in zip(batches, parts, strict=True) if part.any()]
+
+
+#: A shard with more reports than this is compared in parts.
 PART_REPORTS = 2**21
 
 
 def in_parts(pieces: Iterable[pa.RecordBatch], alike: Alike) -> Iterator[tuple[list[pa.RecordBatch], int]]:
     """(some of the reports, how many were left out as :func:`can_be_kept` does) until there are no more.
 
-    Reports with equal values in the columns of ``alike`` are in one part. So the memory of a partition grows
+    Reports with equal values in the columns of ``alike`` are in one part. So the memory of a shard grows
     neither with its reports nor with those of one user.
 
     Args:
-        pieces: the reports of a partition; they are read once for each part.
+        pieces: the reports of a shard; they are read once for each part.
         alike: which reports are compared.
     """
     pieces = pieces if hasattr(pieces, "reports") else list(pieces)
@@ -244,7 +328,7 @@ def _reports_in(pieces: Iterable[pa.RecordBatch]) -> int:
 def concatenated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Concatenate the batches that have the same channel and schema.
 
-    The batches are pieces, one per bundle and partition. Cut further as they are, each would fall apart into
+    The batches are pieces, one per bundle and shard. Cut further as they are, each would fall apart into
     single reports.
     """
     alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}
@@ -259,11 +343,12 @@ def _hashes(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
     return functools.reduce(_mixed_in, [mixed(_bytes(column, every)) for column in columns])
 
 
-def _codes_of_alike(batch: pa.RecordBatch, alike: Alike) -> NDArray[np.int64]:
+def _codes_of_alike(batches: Sequence[pa.RecordBatch], alike: Alike) -> NDArray[np.int64]:
     """A number for each report, shape (n,), equal for reports that are alike."""
-    codes = [codes_of(column_or_nulls([batch], name, pa.binary()))[0] for name in alike.columns]
+    codes = [codes_of(column_or_nulls(batches, name, pa.binary()))[0] for name in alike.columns]
     if alike.step is not None:
-        codes.append(codes_of(pa.array(batch.column("event_time").to_numpy() // alike.step))[0])
+        steps = [batch.column("event_time").to_numpy() // alike.step for batch in batches]
+        codes.append(codes_of(pa.array(np.concatenate(steps)))[0])
     return functools.reduce(pairs_of, codes)
 
 
@@ -282,16 +367,15 @@ def _tie_breaks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]
         numbers = _mixed_in(numbers, mixed(_bytes(column, rows)))
     for values in (reports.versions, reports.times):
         numbers = _mixed_in(numbers, values[rows].astype(np.int64).view(np.uint64))
-    return _mixed_in(numbers, _occurrences(numbers))
+    return _mixed_in(numbers, _occurrences(numbers).view(np.uint64))
 
 
-def _occurrences(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _occurrences(numbers: NDArray[Any]) -> NDArray[np.int64]:
     """How many earlier rows have the same number, for each row."""
     order = np.argsort(numbers, kind="stable")
-    starts = np.flatnonzero(np.concatenate(([True], np.diff(numbers[order]) != 0)))
-    sizes = np.diff(np.append(starts, len(numbers)))
-    occurrences = np.zeros(len(numbers), dtype=np.uint64)
-    occurrences[order] = np.arange(len(numbers)) - np.repeat(starts, sizes)
+    ordered = numbers[order]
+    occurrences = np.empty(len(numbers), dtype=np.int64)
+    occurrences[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
     return occurrences
 
 

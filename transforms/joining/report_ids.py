@@ -2,34 +2,61 @@
 
 A user's report never makes another user's a duplicate. Report ids, which clients write, and deliveries, which
 they do not, are never compared with each other. A batch run compares the ids of all reports, whatever their
-windows (:mod:`ldpbeam.transforms.joining.drop_report_ids`). A stream compares the ids within one partition of
-users and one window, when it folds the partition. Pure functions over batches.
+windows (:mod:`ldpbeam.transforms.joining.drop_report_ids`). A stream compares the ids within one shard of
+users and one window, when it folds the shard. Pure functions over batches.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports.columns import DELIVERY
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import (
     Alike,
+    at_most,
     codes_of,
     concatenated,
+    filtered,
     gathered,
+    in_parts,
     kept,
     pairs_of,
     per_service,
+    users_alike,
 )
 from ldpbeam.transforms.reports.batches import version_index
 
 #: Of the reports of a user with the same id one is kept.
 IDENTIFIED = Alike(("user", "report_id", DELIVERY))
+
+
+def compared(study: Study) -> Alike:
+    """Which reports are brought together to compare their ids."""
+    return IDENTIFIED if study.repeats == "first" else users_alike(study)
+
+
+def first_of_ids(
+    study: Study, attribute: Attribute, pieces: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[list[pa.RecordBatch], list[tuple[str, int]]]]:
+    """(some of the reports, without duplicates by report id; counts of the others) until there are no more.
+
+    Args:
+        study: the study.
+        attribute: their attribute.
+        pieces: all reports that are brought together, as of :func:`in_parts`.
+    """
+    alike = compared(study)
+    for batches, left_out in in_parts(pieces, alike):
+        few = at_most(batches, alike, attribute)
+        left_out += sum(batch.num_rows for batch in batches) - sum(batch.num_rows for batch in few)
+        first, duplicates = without_duplicate_ids(attribute, few)
+        yield first, [*alike.counts(left_out), *IDENTIFIED.counts(duplicates)]
 
 
 def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -60,10 +87,4 @@ def without_duplicate_ids(
     reports = gathered(attribute, identified)
     codes = [codes_of(column)[0] for column in (reports.users, reports.report_ids, reports.deliveries)]
     chosen = kept(reports, per_service(attribute, reports, functools.reduce(pairs_of, codes)))
-    ends = np.cumsum([batch.num_rows for batch in identified])[:-1]
-    first = [
-        batch.filter(pa.array(rows))
-        for batch, rows in zip(identified, np.split(chosen, ends), strict=True)
-        if rows.any()
-    ]
-    return [*concatenated(first), *plain], int(len(chosen) - chosen.sum())
+    return [*concatenated(filtered(identified, chosen)), *plain], int(len(chosen) - chosen.sum())

@@ -1,1 +1,1 @@
-"""The batches of reports between stages, their validation, dead letters, counts and partitions."""
+"""The batches of reports between stages, their validation, dead letters, counts and shards."""

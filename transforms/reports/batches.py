@@ -3,7 +3,7 @@
 Its columns are ``user`` (binary), ``event_time`` (int64 epoch milliseconds, 0 if the study does not need one
 and the report has none), ``payload`` (the mechanism's type), and if the input has them ``report_id``
 (binary), ``DELIVERY`` (binary) and ``group`` (string). Its schema's metadata names the attribute and the
-channel. Shuffles are keyed by stable partitions of users, never by users.
+channel. Shuffles are keyed by stable shards of users, never by users.
 """
 
 from __future__ import annotations
@@ -113,16 +113,16 @@ def is_null(column: pa.Array) -> NDArray[np.bool_]:
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-def partition(keys: pa.Array, partitions: int) -> NDArray[np.uint16]:
-    """The partition of each key (binary, no nulls), shape (keys,), from 0 to ``partitions`` - 1.
+def shard_of(keys: pa.Array, shards: int) -> NDArray[np.uint16]:
+    """The shard of each key (binary, no nulls), shape (keys,), from 0 to ``shards`` - 1.
 
     Args:
         keys: binary, without nulls.
-        partitions: how many there are, from 1 to :data:`~ldpbeam.transforms.windows.MOST_PARTITIONS`.
+        shards: how many there are, from 1 to :data:`~ldpbeam.transforms.windows.MOST_SHARDS`.
     """
-    if partitions == 1:
+    if shards == 1:
         return np.zeros(len(keys), dtype=np.uint16)
-    return ((mixed(keys) >> np.uint64(33)) % np.uint64(partitions)).astype(np.uint16)
+    return ((mixed(keys) >> np.uint64(33)) % np.uint64(shards)).astype(np.uint16)
 
 
 def mixed(keys: pa.Array) -> NDArray[np.uint64]:

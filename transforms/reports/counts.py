@@ -22,6 +22,8 @@ IN_WINDOWS = "used_in_windows"
 LATE_IN_WINDOWS = "late_in_windows"
 #: Of the reports out of range, those so many windows away from others that a stream did not take them.
 TOO_FAR = "too_far"
+#: Of the duplicates, reports of users beyond the study's ``most_reports``.
+BEYOND_MOST = "beyond_most_reports"
 #: Of the used reports, those in windows that had not begun when a stream ended, which are not published. With
 #: sliding windows, a report in two of them counts twice.
 NOT_BEGUN = "not_begun"
@@ -31,12 +33,15 @@ NOT_ESTIMATED, REPORTS_NOT_ESTIMATED = "not_estimated", "reports_not_estimated"
 WINDOWS_BEYOND, SINGLE_REPORTS = "windows_beyond", "windows_with_one_report"
 #: Windows that a stream had no time to estimate after it was asked to stop.
 ENDED_WINDOWS = "windows_ended_without_estimates"
+#: What may be honest and was not used, or not estimated, because of a bound that the study can raise.
+NEED_CARE = (TOO_FAR, BEYOND_MOST, WINDOWS_BEYOND)
 REASON = "dead_letters_by_reason/"
 #: Counts that stand in an accounting only if they are above zero.
 OCCASIONAL = (
     IN_WINDOWS,
     LATE_IN_WINDOWS,
     TOO_FAR,
+    BEYOND_MOST,
     NOT_BEGUN,
     NOT_ESTIMATED,
     REPORTS_NOT_ESTIMATED,

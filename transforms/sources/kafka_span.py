@@ -17,7 +17,7 @@ from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, message_of
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
-from ldpbeam.transforms.sources.reader import Taken
+from ldpbeam.transforms.sources.reader import TakenBatch
 from ldpbeam.transforms.sources.source import Unpack
 from ldpbeam.transforms.state.records import Offsets
 
@@ -88,14 +88,14 @@ class ReadSpan(beam.PTransform):
         )
 
 
-def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[Taken]:
+def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[TakenBatch]:
     for taken in read_offsets(span, Offsets(*offsets), columns):
         # Each message is read once, so there are no deliveries to compare, as there are none of files.
         batches = [
             batch.drop_columns([DELIVERY]) if DELIVERY in batch.schema.names else batch
             for batch in taken.batches
         ]
-        yield Taken(taken._replace(batches=batches), None)
+        yield TakenBatch(taken._replace(batches=batches), None)
 
 
 def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterator[FeedBatch]:

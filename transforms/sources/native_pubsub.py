@@ -19,7 +19,7 @@ from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.pubsub import BATCH_BYTES, BATCH_MESSAGES, CONTENT_TYPE, PubSubFeed
-from ldpbeam.transforms.sources.reader import Taken
+from ldpbeam.transforms.sources.reader import TakenBatch
 from ldpbeam.transforms.sources.source import Unpack
 
 
@@ -77,9 +77,9 @@ class _Decode(beam.DoFn):
             taken, at = self._taken()
             yield WindowedValue(taken, at, [GlobalWindow()])
 
-    def _taken(self) -> tuple[Taken, Timestamp]:
+    def _taken(self) -> tuple[TakenBatch, Timestamp]:
         """(the gathered messages, decoded, and their earliest timestamp); it also starts the next batch."""
         assert self._earliest is not None
-        taken = Taken(batch_of(self.feed, self.columns, self._messages), None), self._earliest
+        taken = TakenBatch(batch_of(self.feed, self.columns, self._messages), None), self._earliest
         self._clear()
         return taken

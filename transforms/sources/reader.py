@@ -30,7 +30,7 @@ from ldpbeam.transforms.sources.watermark import FINISHED, timestamp
 from ldpbeam.transforms.state.journal import LOOKING_SECONDS, asked_to_stop
 
 
-class Taken(NamedTuple):
+class TakenBatch(NamedTuple):
     """A batch that was taken.
 
     Attributes:
@@ -144,7 +144,7 @@ class Reader(UnboundedReader):
         self.asked: int | None = None
         self._number = 0
         self._looked = -LOOKING_SECONDS
-        self._taken: Taken | None = None
+        self._taken: TakenBatch | None = None
         self._oldest: int | None = None
         shared.current = self.name
         _readers[self.name] = self
@@ -196,10 +196,10 @@ class Reader(UnboundedReader):
         self.shared.take(pending)
         # The journal and the metrics have it as of the last batch.
         self._watermark()
-        self._taken = Taken(batch, judged_by, arrival)
+        self._taken = TakenBatch(batch, judged_by, arrival)
         return True
 
-    def get_current(self) -> Taken:
+    def get_current(self) -> TakenBatch:
         """The batch that was taken last."""
         assert self._taken is not None
         return self._taken

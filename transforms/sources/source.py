@@ -23,7 +23,7 @@ from ldpbeam.transforms.reports.batches import ARRIVAL, WATERMARK
 from ldpbeam.transforms.reports.counts import IN
 from ldpbeam.transforms.reports.dead_letters import Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
-from ldpbeam.transforms.sources.reader import Mark, Taken, reader_in
+from ldpbeam.transforms.sources.reader import Mark, TakenBatch, reader_in
 from ldpbeam.transforms.sources.reading import Reading
 
 #: Seconds after which a bundle ends, so that the engine commits what it read.
@@ -61,7 +61,7 @@ class Unpack(beam.DoFn):
 
     disclosure: Disclosure
 
-    def process(self, taken: Taken) -> Iterable[Any]:
+    def process(self, taken: TakenBatch) -> Iterable[Any]:
         """Count every report, emit the dead letters, and write the watermark into each decoded batch."""
         arrived, arrival = taken.batch, taken.arrival
         reports = sum(batch.num_rows for batch in arrived.batches)

@@ -1,4 +1,4 @@
-"""The flow of a batch run: a shuffle brings the reports of a partition together, then they are folded."""
+"""The flow of a batch run: a shuffle brings the reports of a shard together, then they are folded."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class FoldBatch(beam.PTransform):
     """
 
     study: Study
-    partitions: int
+    shards: int
     span: Span = EVERYTHING
     spill: str | None = None
 
     def expand(
         self, reports: tuple[beam.PCollection[pa.RecordBatch], ...]
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
-        """Cut by partition, bring the pieces of a partition together, and fold them window by window."""
+        """Cut by shard, bring the pieces of a shard together, and fold them window by window."""
         fold, windows, span = Fold(self.study, self.span), self.study.windows, self.span
         if not fold.compares:
             cut = Pieces(windows, 1, span=span)
@@ -51,7 +51,7 @@ class FoldBatch(beam.PTransform):
                 _beside([folded.statistics for folded in alone], "Statistics"),
                 _beside([folded[COUNTS] for folded in alone], "Counts"),
             )
-        cut = Pieces(None, self.partitions, alike=fold.alike)
+        cut = Pieces(None, self.shards, alike=fold.alike)
         by_user, counts = reports | "GroupPartitions" >> GroupPieces(cut, self.spill)
         folded = by_user | "JoinUsers" >> _folding(fold)
         counts = [*counts, folded[COUNTS]] | "Counts" >> beam.Flatten()

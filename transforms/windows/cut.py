@@ -1,6 +1,6 @@
-"""Cutting batches of a channel by window and partition, and gathering the pieces of a bundle, for both flows.
+"""Cutting batches of a channel by window and shard, and gathering the pieces of a bundle, for both flows.
 
-A batch run that compares reports cuts them by partition alone. The fold cuts a partition by window, so that a
+A batch run that compares reports cuts them by shard alone. The fold cuts a shard by window, so that a
 piece has the reports of all windows: a file with the reports of a day makes as many pieces as one with those
 of an hour, and a report is shuffled once, however often windows overlap.
 
@@ -33,7 +33,7 @@ from ldpbeam.transforms.reports.batches import (
     WATERMARK,
     arrival_of,
     attribute_name,
-    partition,
+    shard_of,
     split_by,
     version_index,
 )
@@ -114,10 +114,10 @@ class Pieces:
     when it arrived. A batch carries that watermark; in a batch without one, no report is late.
 
     Args:
-        windows: the windows of the study; None to cut by partition alone.
-        partitions: the number of partitions.
+        windows: the windows of the study; None to cut by shard alone.
+        shards: the number of shards.
         runs: gives the runs of the windows that hold a report; see above.
-        column: the column whose partition is in the key: ``user`` or ``report_id``.
+        column: the column whose shard is in the key: ``user`` or ``report_id``.
         span: windows that do not lie inside the span are left out.
         alike: of which reports one is kept, so that pieces are cut without most others; None if all are kept.
     """
@@ -125,7 +125,7 @@ class Pieces:
     def __init__(
         self,
         windows: Windows | None,
-        partitions: int,
+        shards: int,
         runs: Runs = together,
         *,
         column: str = "user",
@@ -134,7 +134,7 @@ class Pieces:
     ) -> None:
         self.alike = alike
         self.windows = windows
-        self.partitions = partitions
+        self.shards = shards
         self.runs = runs
         self.column = column
         self.span = span
@@ -190,7 +190,7 @@ class Pieces:
         if not runs:
             return
         attribute, version = attribute_name(batch), version_index(batch)
-        for part, piece in split_by(batch, partition(batch.column(self.column), self.partitions)):
+        for part, piece in split_by(batch, shard_of(batch.column(self.column), self.shards)):
             for run in runs:
                 self._gathered[PieceKey(attribute, part, run), version, piece.schema].append(piece)
                 self.reports += piece.num_rows

@@ -1,4 +1,4 @@
-"""The fold: all reports of a partition of users in a window become statistics, in batch and in stream.
+"""The fold: all reports of a shard of users in a window become statistics, in batch and in stream.
 
 Batch and stream differ in when the fold runs, and in its arguments. A batch run compares the report ids of
 all reports before it folds; a stream compares those in the same window. A batch run may leave out windows
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
-from ldpbeam.transforms.joining.kept import Alike, concatenated
-from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
-from ldpbeam.transforms.reports.counts import DUPLICATES, IN_WINDOWS, USED
+from ldpbeam.transforms.joining.kept import Alike, at_most, concatenated, users_alike
+from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
+from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
 from ldpbeam.transforms.windows.piece_keys import PieceKey
@@ -28,7 +28,7 @@ from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows, counted_until
 
 
 class Folded(NamedTuple):
-    """The result of the fold for one partition and window.
+    """The result of the fold for one shard and window.
 
     A report lies in several sliding windows, but one of them counts it.
 
@@ -37,21 +37,21 @@ class Folded(NamedTuple):
         used: how many reports are kept and counted in this window.
         duplicates: how many reports counted in this window are dropped as duplicates.
         in_window: how many reports are kept, whichever window counts them.
+        beyond_most: how many of the duplicates are beyond the most reports of a user.
     """
 
     statistics: GroupStatistics
     used: int
     duplicates: int
     in_window: int
+    beyond_most: int = 0
 
     def counts(self, study: Study) -> Iterator[tuple[str, int]]:
         """The counts that are not zero, by name."""
-        if self.used:
-            yield USED, self.used
-        if self.duplicates:
-            yield DUPLICATES, self.duplicates
-        if study.windows and study.windows.slides and self.in_window:
-            yield IN_WINDOWS, self.in_window
+        slides = study.windows is not None and study.windows.slides
+        for name, reports in zip((USED, DUPLICATES, IN_WINDOWS, BEYOND_MOST), self[1:], strict=True):
+            if reports and (name != IN_WINDOWS or slides):
+                yield name, reports
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Fold:
     Attributes:
         study: the study that is estimated.
         span: windows that do not lie inside the span are left out.
-        report_ids: whether report ids are compared here, among the reports of one partition and window.
+        report_ids: whether report ids are compared here, among the reports of one shard and window.
     """
 
     study: Study
@@ -75,9 +75,8 @@ class Fold:
 
     @property
     def alike(self) -> Alike:
-        """Of which reports one is kept, whatever the window."""
-        windows = self.study.windows
-        return Alike(step=None if windows is None else windows.step) if self.study.group_users else IDENTIFIED
+        """Of which reports one is kept, or some, whatever the window."""
+        return users_alike(self.study)
 
     @property
     def most_groups(self) -> int:
@@ -90,7 +89,7 @@ class Fold:
         """Fold the reports of a key: (window, result) for each window of its run that holds a report.
 
         Args:
-            key: an attribute, a partition of its users, and a run of windows.
+            key: an attribute, a shard of its users, and a run of windows.
             batches: their reports in any order. If reports are compared, all that lie in a window of the run,
                 which is one window or all of them; if not, any reports that lie in all windows of the run.
         """
@@ -114,9 +113,12 @@ class Fold:
     def fold_window(
         self, attribute: Attribute, batches: Sequence[pa.RecordBatch], window: Bounds | None
     ) -> Folded:
-        """Fold all reports of a partition of users in one window, and no others."""
+        """Fold all reports of a shard of users in one window, and no others."""
         here = counted(self.study.windows, batches, window, self.span)
+        few = here
         if self.report_ids:
+            batches = at_most(batches, self.alike, attribute)
+            few = counted(self.study.windows, batches, window, self.span)
             batches, _ = without_duplicate_ids(attribute, batches)
         if self.study.group_users:
             until = counted_until(self.study.windows, window, self.span)
@@ -125,7 +127,7 @@ class Fold:
             rows = [users for batch in batches for users in without_join(batch, attribute, self.most_groups)]
             used = counted(self.study.windows, batches, window, self.span)
         in_window = sum(users.reports for users in rows)
-        return Folded(tallied(self.study, attribute, rows), used, here - used, in_window)
+        return Folded(tallied(self.study, attribute, rows), used, here - used, in_window, here - few)
 
     def window_at(self, start: int) -> Bounds:
         """The window that starts at a time."""
@@ -222,7 +224,7 @@ class JoinedFold(Fold):
     def fold_window(
         self, attribute: Attribute, batches: Sequence[pa.RecordBatch], window: Bounds | None
     ) -> Folded:
-        """Fold all reports of a partition of users in one longer window, and no others."""
+        """Fold all reports of a shard of users in one longer window, and no others."""
         windows = self.study.windows
         assert windows is not None
         rows, _ = join(attribute, batches, most_groups=self.most_groups, size=windows.size)

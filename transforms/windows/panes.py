@@ -37,7 +37,7 @@ from ldpbeam.windows import Bounds
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
 #: The gains in the state of a window are merged once for this many new gains, on average.
 SIDE_BY_SIDE = 4
-#: Tells the timer of a window's panes from those of its partitions.
+#: Tells the timer of a window's panes from those of its shards.
 PANE = "pane"
 
 
@@ -97,7 +97,7 @@ class _Fired(NamedTuple):
 class _Window(beam.DoFn):
     """The state of one attribute in one window: its statistics so far, and its panes.
 
-    The gains that partitions emit when a window ends have the time of its end, and hold the watermark there.
+    The gains that shards emit when a window ends have the time of its end, and hold the watermark there.
     The timer fires a millisecond later, so all these gains have arrived. The same timer serves late changes
     and the deletion of the state: if several timers are due, as when the watermark leaps, engines may fire
     the later ones first.

@@ -15,12 +15,12 @@ class PieceKey(NamedTuple):
 
     Attributes:
         attribute: the attribute's name.
-        partition: the partition of the users, or of the report ids.
+        shard: the shard of the users, or of the report ids.
         run: the windows; None for all of them, and for the one window over everything.
     """
 
     attribute: str
-    partition: int
+    shard: int
     run: Run | None
 
 

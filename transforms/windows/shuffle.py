@@ -2,7 +2,7 @@
 
 An engine on one machine holds what it shuffles in memory, several times over. Where all workers share a
 disk, pieces are therefore spilled: each bundle appends its pieces to a file, and the engine shuffles their
-places. A partition is read when it is folded. So a run holds one partition and the pieces that a bundle has
+places. A shard is read when it is folded. So a run holds one shard and the pieces that a bundle has
 gathered, however many reports there are.
 
 An engine may repeat a bundle, which then writes its pieces again. Only places that the engine committed are

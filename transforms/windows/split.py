@@ -14,12 +14,11 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.kept import can_be_kept, in_parts
+from ldpbeam.transforms.joining.kept import Alike, can_be_kept, in_parts
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.batches import Arrival, arrival_of, out_of_range
 from ldpbeam.transforms.reports.counts import (
     COUNTS,
-    DUPLICATES,
     ENTERED,
     LATE,
     OUT_OF_RANGE,
@@ -63,7 +62,7 @@ class Cut(beam.PTransform):
 
 @dataclass(eq=False)
 class Split(beam.DoFn):
-    """Cuts the batches of a bundle, by window and by the partition of a column.
+    """Cuts the batches of a bundle, by window and by the shard of a column.
 
     Attributes:
         pieces: how batches are cut.
@@ -109,8 +108,8 @@ class Split(beam.DoFn):
         """Emit the pieces that are left, and how many reports no fold can keep."""
         for at, key, piece in self._taken():
             yield WindowedValue((key, piece), at, [window.GlobalWindow()])
-        if self.left_out:
-            counted = count(DUPLICATES, self.left_out)
+        for name, reports in (self.pieces.alike or Alike()).counts(self.left_out):
+            counted = count(name, reports)
             everywhere = WindowedValue(counted.value, timestamp(0), [window.GlobalWindow()])
             yield beam.pvalue.TaggedOutput(counted.tag, everywhere)
 
@@ -162,7 +161,7 @@ def _inside(batch: pa.RecordBatch, span: Span) -> Iterable[Any]:
 class FoldPieces(beam.DoFn):
     """Folds the pieces of a key, window by window.
 
-    The element is a key with all pieces of its partition, or where no report is compared with another, with
+    The element is a key with all pieces of its shard, or where no report is compared with another, with
     one piece.
     """
 
@@ -181,8 +180,7 @@ class FoldPieces(beam.DoFn):
         for batches, left_out in parts:
             for bounds, folded in self.fold.fold(key, batches):
                 yield from outputs(self.fold.study, bounds, folded, traced=self.traced)
-            if left_out:
-                yield count(DUPLICATES, left_out)
+            yield from (count(*left) for left in self.fold.alike.counts(left_out))
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
 
 

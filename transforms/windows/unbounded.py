@@ -1,7 +1,7 @@
-"""The flow of a stream: the reports of a partition in a window are state, and a timer folds them.
+"""The flow of a stream: the reports of a shard in a window are state, and a timer folds them.
 
 A late report moves its user from one cell of the joint histogram to another, which no increment of counts can
-express. So the state of a partition and window keeps its reports. Each time the timer fires, all of them are
+express. So the state of a shard and window keeps its reports. Each time the timer fires, all of them are
 folded as in a batch run, and the change of the statistics since the last time is emitted.
 """
 
@@ -37,11 +37,8 @@ from ldpbeam.transforms.windows.split import Cut, FoldPieces, outputs
 from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
-#: The state of a partition and window is looked through when it has this many reports, and twice as many.
+#: The state of a shard and window is looked through when it has this many reports, and twice as many.
 HELD_REPORTS = 2**18
-#: The keys of each run in this process whose state was made smaller: an engine has several copies of a DoFn,
-#: and a timer may fire in another one.
-_smaller: set[tuple[str, PieceKey]] = set()
 
 
 class FoldStream(beam.PTransform):
@@ -53,27 +50,25 @@ class FoldStream(beam.PTransform):
     are traced.
     """
 
-    def __init__(
-        self, study: Study, partitions: int, stop: Stop | None = None, *, traced: bool = False
-    ) -> None:
+    def __init__(self, study: Study, shards: int, stop: Stop | None = None, *, traced: bool = False) -> None:
         super().__init__()
         fold, windows = Fold(study, report_ids=study.duplicates == "drop"), study.windows
-        pieces = Pieces(windows, partitions, each_window) if fold.compares else Pieces(windows, 1, together)
+        pieces = Pieces(windows, shards, each_window) if fold.compares else Pieces(windows, 1, together)
         self.cut = Cut(pieces, clock=True)
         self.function = (
-            FoldWindow(fold, partitions, stop, traced=traced)
+            FoldWindow(fold, shards, stop, traced=traced)
             if fold.compares
             else FoldPieces(fold, traced=traced)
         )
         self.longer = None
         if study.windows_joined > 1:
-            self.cut_longer = Cut(Pieces(windows, partitions, each_longer), clock=True)
-            self.longer = FoldWindow(JoinedFold(study), partitions, stop, early=False)
+            self.cut_longer = Cut(Pieces(windows, shards, each_longer), clock=True)
+            self.longer = FoldWindow(JoinedFold(study), shards, stop, early=False)
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
-        """Cut by window and partition, keep the pieces in state, and fold them when the timer fires."""
+        """Cut by window and shard, keep the pieces in state, and fold them when the timer fires."""
         pieces, late = reports | "CutByWindow" >> self.cut
         folded = pieces | "JoinWindows" >> _typed(self.function)
         gains = folded.gains
@@ -92,27 +87,24 @@ def _typed(function: beam.DoFn) -> beam.PTransform:
 
 
 class _Progress(NamedTuple):
-    """What the state of a partition and window has emitted so far.
+    """What the state of a shard and window has emitted so far.
 
     Attributes:
         waiting: how many reports arrived since it last emitted; without early panes, 1 or more if any did.
-        used: ``used`` of the last :class:`Folded` that was emitted.
-        duplicates: ``duplicates`` of the same.
-        in_window: ``in_window`` of the same.
         closed: 1 once all further reports are late.
-        left_out: how many reports counted in this window left the state, since the fold never keeps them.
+        used: ``used`` of the last :class:`Folded` that was emitted; its other counts follow in their order.
     """
 
     waiting: int = 0
+    closed: int = 0
     used: int = 0
     duplicates: int = 0
     in_window: int = 0
-    closed: int = 0
-    left_out: int = 0
+    beyond_most: int = 0
 
 
 class FoldWindow(beam.DoFn):
-    """The state of one partition of users of one attribute in one window.
+    """The state of one shard of users of one attribute in one window.
 
     A timer fires at the window's end. If it is set again after that, it fires at once, so late reports are
     folded bundle by bundle. After the allowed lateness the reports are deleted. There is only one timer, set
@@ -131,7 +123,7 @@ class FoldWindow(beam.DoFn):
     def __init__(
         self,
         fold: Fold,
-        partitions: int,
+        shards: int,
         stop: Stop | None = None,
         *,
         early: bool = True,
@@ -143,7 +135,7 @@ class FoldWindow(beam.DoFn):
         self.traced = traced
         self.windows = fold.study.windows
         often = self.windows.early_reports if early else None
-        self.early = None if often is None else -(-often // partitions)
+        self.early = None if often is None else -(-often // shards)
         # Before anything is emitted, the number that waits is written only where early panes need it.
         self.first = _Progress(waiting=int(self.early is None))
         #: Of each key how many reports its state has, and how many it had at the last look for repeated ones.
@@ -166,14 +158,13 @@ class FoldWindow(beam.DoFn):
             return
         reports.add(batch)
         due.set(timestamp(window[1]))
-        timer_is_set(self.stop, key.attribute, window, key.partition)
+        timer_is_set(self.stop, key.attribute, window, key.shard)
         now = before._replace(waiting=before.waiting + batch.num_rows)
         size, looked = self.held.get(key, (0, 0))
         self.held[key] = size + batch.num_rows, looked
         if size + batch.num_rows >= max(HELD_REPORTS, 2 * looked):
-            now = self._without_repeats(key, now, reports)
-            progress.write(now)
-        elif self.early is not None or not before.waiting:
+            yield from self._without_repeats(key, window, reports)
+        if self.early is not None or not before.waiting:
             progress.write(now)
         if self.early is not None and now.waiting >= self.early:
             yield from self._emit(key, now, reports, emitted, progress)
@@ -191,9 +182,9 @@ class FoldWindow(beam.DoFn):
         """Emit at the window's end and later; at its expiry delete the reports, later the ``closed`` mark."""
         window = self._window(key)
         end = window[1]
-        timer_fired(self.stop, key.attribute, window, key.partition)
+        timer_fired(self.stop, key.attribute, window, key.shard)
         if self.stop is not None and self.stop.is_before(time):
-            nothing = self.early is None and time == timestamp(end) and (self.stop.run, key) not in _smaller
+            nothing = self.early is None and time == timestamp(end)
             before = self.first if nothing else self._before(progress)
             yield from self._emit(key, before, reports, emitted)
             return
@@ -208,8 +199,6 @@ class FoldWindow(beam.DoFn):
             return
         reports.clear()
         self.held.pop(key, None)
-        if self.stop is not None:
-            _smaller.discard((self.stop.run, key))
         emitted.clear()
         progress.write(_Progress(closed=1))
         due.set(forgotten)
@@ -233,39 +222,27 @@ class FoldWindow(beam.DoFn):
             return
         statistics = (before.in_window and emitted.read()) or GroupStatistics()
         for window, folded in self.fold.fold(key, list(reports.read())):
-            yield from outputs(
-                self.fold.study,
-                window,
-                Folded(
-                    gains(self.fold.study, folded.statistics, statistics),
-                    folded.used - before.used,
-                    folded.duplicates + before.left_out - before.duplicates,
-                    folded.in_window - before.in_window,
-                ),
-                traced=self.traced,
-            )
+            gained = gains(self.fold.study, folded.statistics, statistics)
+            apart = (now - then for now, then in zip(folded[1:], before[2:], strict=True))
+            yield from outputs(self.fold.study, window, Folded(gained, *apart), traced=self.traced)
             if progress is not None:
                 emitted.write(folded.statistics)
-                duplicates = folded.duplicates + before.left_out
-                progress.write(
-                    _Progress(0, folded.used, duplicates, folded.in_window, left_out=before.left_out)
-                )
+                progress.write(_Progress(0, 0, *folded[1:]))
 
-    def _without_repeats(self, key: PieceKey, now: _Progress, reports: Any) -> _Progress:
-        """Make the state smaller, if many of its reports can never be kept."""
+    def _without_repeats(self, key: PieceKey, window: Bounds, reports: Any) -> Iterator[Any]:
+        """Make the state smaller, if many of its reports can never be kept, and count these."""
         held = list(concatenated(reports.read()))
         few = [can_be_kept(batch, self.fold.alike) for batch in held]
         size = sum(batch.num_rows for batch in few)
         self.held[key] = size, size
         if all(one is other for one, other in zip(few, held, strict=True)):
-            return now
+            return
         reports.clear()
         for batch in few:
             reports.add(batch)
-        if self.stop is not None:
-            _smaller.add((self.stop.run, key))
-        before, after = (counted(self.windows, batches, self._window(key)) for batches in (held, few))
-        return now._replace(left_out=now.left_out + before - after)
+        before, after = (counted(self.windows, batches, window) for batches in (held, few))
+        for name, left_out in self.fold.alike.counts(before - after):
+            yield count(name, left_out, of_window(window) if self.traced else "")
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:
         origin = of_window(window) if self.traced else ""

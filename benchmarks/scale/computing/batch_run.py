@@ -25,16 +25,16 @@ class BatchRun:
     """What a bounded run would take.
 
     Attributes:
-        partitions: of users.
+        shards: of users.
         rows: reports in a piece of the shuffle before the join, in the mean.
         shuffled: bytes of reports written to shuffles.
-        statistics: bytes of statistics written, where every partition is a bundle of its own.
+        statistics: bytes of statistics written, where every shard is a bundle of its own.
         core_hours: of the core that was measured.
-        memory: bytes that a partition takes while it is joined, at most: where all are of one window.
+        memory: bytes that a shard takes while it is joined, at most: where all are of one window.
         places: bytes of the places of spilled pieces, in a local run.
     """
 
-    partitions: int
+    shards: int
     rows: float
     shuffled: float
     statistics: float
@@ -49,10 +49,10 @@ class BatchRun:
         return self.core_hours * hour + 2 * (self.shuffled + self.statistics) / 1e9 * SHUFFLED_GB
 
 
-def partitions_of(size: float) -> int:
-    """The partitions that a run makes of so many bytes of input."""
+def shards_of(size: float) -> int:
+    """The shards that a run makes of so many bytes of input."""
     files = FileInput((ReportFile("", math.ceil(size), "avro"),))
-    return batch.BatchJob(study_of(2), "", "", files, Columns()).user_partitions
+    return batch.BatchJob(study_of(2), "", "", files, Columns()).user_shards
 
 
 def batch_run(
@@ -70,28 +70,28 @@ def batch_run(
         local: whether it is a local run, which spills, and whose bundles end at ``GATHERED_REPORTS``.
     """
     reports, width = 2 * users, m.avro + KEY_WIDTH * ids
-    partitions = partitions_of(reports * width)
+    shards = shards_of(reports * width)
     a_report = m.bytes_ids if ids else m.bytes_plain
     rows = min(GATHERED_REPORTS, reports) if local else RANGE_BYTES / width
-    cost, pieces = cutting(m, partitions, rows, BATCH_REPORTS, local)
+    cost, pieces = cutting(m, shards, rows, BATCH_REPORTS, local)
     shuffled, places = a_report + m.bytes_piece * pieces, pieces
     if ids:
         cost += m.first + m.first_piece * pieces
         # Batches are what came out.
-        rows = rows if local else min(GATHERED_REPORTS, reports / partitions)
+        rows = rows if local else min(GATHERED_REPORTS, reports / shards)
         in_batch = min(rows, 1 / (pieces * m.batches_after_first))
-        again, pieces = cutting(m, partitions, rows, in_batch, local)
+        again, pieces = cutting(m, shards, rows, in_batch, local)
         cost += again
         shuffled += a_report + m.bytes_piece * pieces
         places += pieces
     cost += m.read + (m.join if windows == 1 else m.join_hours) + m.join_piece * pieces
-    joins = partitions * windows
+    joins = shards * windows
     return BatchRun(
-        partitions=partitions,
+        shards=shards,
         rows=1 / pieces,
         shuffled=reports * shuffled,
         statistics=joins * min(m.statistics["2 256"][0], 16 * reports / 2 / joins),
         core_hours=overhead(m) * (reports * cost + joins * (m.join_each + m.merge)) / 3.6e9,
-        memory=reports / partitions * m.memory,
+        memory=reports / shards * m.memory,
         places=reports * places * PLACE_BYTES,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.scale.measured import Measured
-from benchmarks.scale.setting import CHECKED_PARTITIONS, filled
+from benchmarks.scale.setting import CHECKED_SHARDS, filled
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
 from ldpbeam.transforms.windows.split import GATHERED_REPORTS
@@ -24,15 +24,15 @@ def cutting(m: Measured, slots: float, rows: float, in_batch: float, local: bool
 
 def overhead(m: Measured) -> float:
     """How many times the sum of its steps a whole run takes."""
-    cut, _ = cutting(m, batch.FEWEST_PARTITIONS, GATHERED_REPORTS, BATCH_REPORTS, local=True)
+    cut, _ = cutting(m, batch.FEWEST_SHARDS, GATHERED_REPORTS, BATCH_REPORTS, local=True)
     return m.whole / (m.read + cut + m.join)
 
 
 def check(m: Measured) -> float:
     """Seconds that the run that was checked would take by the other constants."""
-    slices = filled(CHECKED_PARTITIONS, BATCH_REPORTS) / BATCH_REPORTS
+    slices = filled(CHECKED_SHARDS, BATCH_REPORTS) / BATCH_REPORTS
     # Its one bundle has both services, whose pieces are apart.
-    pieces = filled(2 * CHECKED_PARTITIONS, GATHERED_REPORTS) / GATHERED_REPORTS
+    pieces = filled(2 * CHECKED_SHARDS, GATHERED_REPORTS) / GATHERED_REPORTS
     a_report = m.read + m.cut + m.cut_slice * slices + m.spill + m.join
     a_report += (m.spill_piece + m.join_piece) * pieces
-    return overhead(m) * (2e6 * a_report + CHECKED_PARTITIONS * m.join_each) / 1e6
+    return overhead(m) * (2e6 * a_report + CHECKED_SHARDS * m.join_each) / 1e6

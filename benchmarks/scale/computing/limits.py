@@ -7,7 +7,7 @@ from typing import NamedTuple
 from benchmarks.scale.computing.costs import WORKER_GB
 from benchmarks.scale.measured import Measured
 from benchmarks.scale.numbers import short
-from benchmarks.scale.setting import partition_reports
+from benchmarks.scale.setting import shard_reports
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
 from ldpbeam.transforms import windows
@@ -38,10 +38,10 @@ def limits(m: Measured) -> list[Limit]:
     merged = room / (m.statistics["2 256"][0] * m.merge_memory)
     found = [
         Limit(
-            windows.PARTITIONS * room / m.memory / 2,
-            f"stream, windows of a day, `--partitions {windows.PARTITIONS}` (the default)",
-            "a partition, which is read and joined whole, no longer fits a worker; with windows of an hour "
-            "the limit is 24 times the users. Set as many partitions as in the table above",
+            windows.SHARDS * room / m.memory / 2,
+            f"stream, windows of a day, `--shards {windows.SHARDS}` (the default)",
+            "a shard, which is read and joined whole, no longer fits a worker; with windows of an hour "
+            "the limit is 24 times the users. Set as many shards as in the table above",
         ),
         Limit(
             MOST_MESSAGES / (CHECKPOINT_MILLISECONDS / 1000) * 86_400 / 2,
@@ -56,16 +56,16 @@ def limits(m: Measured) -> list[Limit]:
             f"If every report is bad, the limit is {BAD:.0%} of these users",
         ),
         Limit(
-            batch.MOST_PARTITIONS * room / m.memory / 2,
+            batch.MOST_SHARDS * room / m.memory / 2,
             "batch, one window",
-            f"one of {batch.MOST_PARTITIONS:,} partitions, the maximum, no longer fits a worker",
+            f"one of {batch.MOST_SHARDS:,} shards, the maximum, no longer fits a worker",
         ),
     ]
-    if merged < batch.MOST_PARTITIONS:
+    if merged < batch.MOST_SHARDS:
         what = (
             f"{short(merged)} statistics of a window no longer fit the worker that merges them. The limit is "
-            "higher on engines that put several partitions into a bundle"
+            "higher on engines that put several shards into a bundle"
         )
-        where = "batch, two services joined, every partition a bundle of its own"
-        found.append(Limit(merged * partition_reports(m.avro) / 2, where, what))
+        where = "batch, two services joined, every shard a bundle of its own"
+        found.append(Limit(merged * shard_reports(m.avro) / 2, where, what))
     return sorted(found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.scale.computing.costs import WORKER_GB, overhead
 from benchmarks.scale.measured import Measured
 from benchmarks.scale.prices import GB_HOUR_STREAMING, STREAMED_GB, VCPU_HOUR_STREAMING
-from benchmarks.scale.setting import MESSAGE_REPORTS, filled, partition_reports
+from benchmarks.scale.setting import MESSAGE_REPORTS, filled, shard_reports
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,15 @@ class StreamRun:
     """What a day of a stream would take, with :data:`~benchmarks.scale.setting.MESSAGE_REPORTS` in a message.
 
     Attributes:
-        partitions: as many as give a window partitions of the size that bounded runs intend.
+        shards: as many as give a window shards of the size that bounded runs intend.
         rows: reports in a piece, in the mean.
         state: bytes of a window's reports when it ends.
         moved: bytes through the engine: to their key, into its state and out of it.
         core_hours: of the core that was measured, in a day.
-        closing: seconds in which one key adds up what all partitions say when a window ends.
+        closing: seconds in which one key adds up what all shards say when a window ends.
     """
 
-    partitions: int
+    shards: int
     rows: float
     state: float
     moved: float
@@ -41,19 +41,19 @@ class StreamRun:
 def stream_run(m: Measured, users: float, *, windows: int, bundle: float) -> StreamRun:
     """A day of users who tell two services, in so many windows; a bundle has so many reports of both."""
     reports = 2 * users
-    partitions = math.ceil(reports / windows / partition_reports(m.avro))
-    rows = bundle / filled(2 * partitions, bundle)
-    slices = filled(partitions, MESSAGE_REPORTS) / MESSAGE_REPORTS
+    shards = math.ceil(reports / windows / shard_reports(m.avro))
+    rows = bundle / filled(2 * shards, bundle)
+    slices = filled(shards, MESSAGE_REPORTS) / MESSAGE_REPORTS
     # What goes into the state and comes out of it is taken to cost as much as what goes to its key.
     moving = 2 * (m.shuffle + m.shuffle_piece / rows)
     joining = m.first + m.join + (m.first_piece + m.join_piece) / rows
     cost = m.taken + m.stream_cut + m.stream_cut_slice * slices + moving + joining
     a_report = m.bytes_streamed + m.bytes_piece / rows
     return StreamRun(
-        partitions=partitions,
+        shards=shards,
         rows=rows,
         state=reports / windows * a_report,
         moved=3 * reports * a_report,
-        core_hours=overhead(m) * (reports * cost + partitions * windows * (m.join_each + m.gain)) / 3.6e9,
-        closing=partitions * m.gain / 1e6,
+        core_hours=overhead(m) * (reports * cost + shards * windows * (m.join_each + m.gain)) / 3.6e9,
+        closing=shards * m.gain / 1e6,
     )

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from benchmarks.scale.measuring.meter import line, spent
 from benchmarks.scale.measuring.reports import channel_batches, joined
-from benchmarks.scale.setting import partition_reports, study_of
+from benchmarks.scale.setting import shard_reports, study_of
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.fold import Fold
@@ -20,7 +20,7 @@ from ldpbeam.transforms.windows.piece_keys import PieceKey
 
 def measure(folder: Path) -> dict[str, Any]:
     """A partition's reports joined and tallied; those with one report id left out."""
-    study, reports = study_of(2), partition_reports(32)
+    study, reports = study_of(2), shard_reports(32)
 
     def cost(work: Callable[[Any], Any], rows: int, ids: bool = False) -> tuple[float, float]:
         batches = channel_batches(study, reports, rows, ids)

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.scale.measuring.meter import forget_peak, resident, spent
 from benchmarks.scale.measuring.reports import statistic_of
-from benchmarks.scale.setting import partition_reports, study_of
+from benchmarks.scale.setting import shard_reports, study_of
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
 from ldpbeam.transforms.windows.coders import AccumulatorCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
@@ -18,7 +18,7 @@ from ldpbeam.transforms.windows.piece_keys import GroupKey
 
 def measure(folder: Path) -> dict[str, Any]:
     """Statistics of many bundles merged by one worker, those of panes added up, and their sizes."""
-    study, merged, users = study_of(2), 400, partition_reports(32) // 2
+    study, merged, users = study_of(2), 400, shard_reports(32) // 2
     data = encode_statistic(statistic_of(study, users))
     combine, coder = CombineGroups(), AccumulatorCoder()
     gained = GroupStatistics({GroupKey("minutes", None): decode_statistic(data)})

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from benchmarks.scale.measuring.meter import line, outputs, spent
 from benchmarks.scale.measuring.reports import sent
-from benchmarks.scale.setting import CHECKED_PARTITIONS, filled, study_of
+from benchmarks.scale.setting import CHECKED_SHARDS, filled, study_of
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.pipelines.simulated.report_files import write_reports
 from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
@@ -51,17 +51,17 @@ def measure(folder: Path) -> dict[str, Any]:
     good = read()
     assert sum(part.num_rows for part in good) == reports
 
-    def cut(partitions: int) -> tuple[float, float]:
-        step = Split(Pieces(None, partitions))
-        slices = filled(partitions, BATCH_REPORTS) / BATCH_REPORTS
+    def cut(shards: int) -> tuple[float, float]:
+        step = Split(Pieces(None, shards))
+        slices = filled(shards, BATCH_REPORTS) / BATCH_REPORTS
         return slices, spent(lambda: outputs(step, good)) / reports
 
-    def whole(name: str, partitions: int | None = None) -> float:
+    def whole(name: str, shards: int | None = None) -> float:
         files = inputs.find_input([f"{folder}/{name}/*.avro"], "stop")
         found = []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
-                job = batch.BatchJob(study, output, "scale", files, columns, partitions=partitions)
+                job = batch.BatchJob(study, output, "scale", files, columns, shards=shards)
                 engine = engines.Engine(direct.runner(), (), here=True, spill=spill)
                 pipeline = graph.assemble(job, engine, [])
                 run = lambda: graph.run_pipeline(pipeline, Console(quiet=True), True)  # noqa: B023, E731
@@ -79,7 +79,7 @@ def measure(folder: Path) -> dict[str, Any]:
         "cut": cut_one,
         "cut_slice": cut_slice,
         "whole": (whole("many") - small) / (reports - 2 * few),
-        "checked": (whole("many", CHECKED_PARTITIONS) - small) / 1e6,
+        "checked": (whole("many", CHECKED_SHARDS) - small) / 1e6,
         "letter": spent(lambda: list(validate.process(bad))) / bad.num_rows,
         "letter_bytes": sum(one.nbytes for one in letters if isinstance(one, pa.RecordBatch)) / bad.num_rows,
     }

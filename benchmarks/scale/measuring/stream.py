@@ -61,11 +61,11 @@ def measure(folder: Path) -> dict[str, Any]:
         found = outputs(native_pubsub._Decode("projects/p/subscriptions/s", columns), pulled, Timestamp(0))
         return validated(taken.batch for taken in found)
 
-    def cut(partitions: int) -> tuple[float, float]:
+    def cut(shards: int) -> tuple[float, float]:
         assert study.windows is not None
         step, slices = (
-            Split(Pieces(study.windows, partitions, each_window), clock=True),
-            filled(partitions, MESSAGE_REPORTS),
+            Split(Pieces(study.windows, shards, each_window), clock=True),
+            filled(shards, MESSAGE_REPORTS),
         )
         return slices / MESSAGE_REPORTS, spent(lambda: outputs(step, batches)) / 200_000
 

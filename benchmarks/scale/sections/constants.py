@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.scale.computing.costs import check, overhead
 from benchmarks.scale.measured import Measured
 from benchmarks.scale.numbers import rate, short, table
-from benchmarks.scale.setting import CHECKED_PARTITIONS, MESSAGE_REPORTS, partition_reports
+from benchmarks.scale.setting import CHECKED_SHARDS, MESSAGE_REPORTS, shard_reports
 
 
 def section(m: Measured) -> str:
@@ -18,10 +18,10 @@ square wave and a piecewise, 256 buckets, keys of 16 bytes.
 | step | reports a second | plus, for each | microseconds |
 | --- | --- | --- | --- |
 | read Avro, validate | {rate(m.read)} | | |
-| cut by partition | {rate(m.cut)} | slice: the rows of a batch for one partition | \
+| cut by shard | {rate(m.cut)} | slice: the rows of a batch for one shard | \
 {short(m.cut_slice)} |
 | local run: spill, shuffle places, read | {rate(m.spill)} | piece: the reports of a bundle for one \
-partition | {short(m.spill_piece)} |
+shard | {short(m.spill_piece)} |
 | other engines: encode, the local engine's own shuffle, decode | {rate(m.shuffle)} | piece | \
 {short(m.shuffle_piece)} |
 | join, tally | {rate(m.join)} | piece; join | {short(m.join_piece)}; {short(m.join_each)} |
@@ -32,11 +32,11 @@ partition | {short(m.spill_piece)} |
 | stream: decode messages of {MESSAGE_REPORTS:,}, validate | {rate(m.taken)} | | |
 | stream: messages of one, ldpbeam's source | {rate(m.taken_alone)} | | |
 | stream: messages of one, on Dataflow | {rate(m.native_alone)} | | |
-| stream: cut by window and partition | {rate(m.stream_cut)} | slice | {short(m.stream_cut_slice)} |
+| stream: cut by window and shard | {rate(m.stream_cut)} | slice | {short(m.stream_cut_slice)} |
 
 A local run takes {short(overhead(m))} times the sum of its steps; the figures below include this factor. A \
 slice or a piece costs the same with one report as with a thousand, so at scale the number of reports per \
-piece decides. A run of 2,000,000 reports in {CHECKED_PARTITIONS:,} partitions took {short(m.checked)} s; \
+piece decides. A run of 2,000,000 reports in {CHECKED_SHARDS:,} shards took {short(m.checked)} s; \
 these numbers predict {short(check(m))} s.
 
 | bytes of a report | |
@@ -48,13 +48,13 @@ these numbers predict {short(check(m))} s.
 | in a message of {MESSAGE_REPORTS:,}; in a message of one | {short(m.message_bytes)}; \
 {short(m.message_bytes_alone)} |
 | in a stream's state, with an id made from the message's id | {short(m.bytes_streamed)} |
-| in memory while its partition is joined | {short(m.memory)}, plus {short(m.process / 1e6)} MB for the \
+| in memory while its shard is joined | {short(m.memory)}, plus {short(m.process / 1e6)} MB for the \
 process |
 | a dead letter without its record | {short(m.letter_bytes)} |
 
 {statistic_table(m)}
 
-The statistics hold {partition_reports(m.avro) // 2:,} users; the maximum is in brackets. The study alone \
+The statistics hold {shard_reports(m.avro) // 2:,} users; the maximum is in brackets. The study alone \
 determines the maximum, unless it sets `joint_buckets`: then a joint histogram has at most one cell per \
 user. Merging 400 statistics takes {short(m.merge_memory)} times their bytes of memory.
 """

@@ -68,18 +68,18 @@ def section(m: Measured, users: float, runs: dict[str, BatchRun], streams: dict[
     pubsub, pubsub_alone = (
         2 * 2 * users * each / 2**40 * PUBSUB_TIB for each in (m.message_bytes, m.message_bytes_alone)
     )
-    heap = max(one.shuffled, hours.shuffled) / one.partitions
+    heap = max(one.shuffled, hours.shuffled) / one.shards
     return f"""\
 ### {users:,.0f} users a day, two services each
 That is {size(2 * users * m.avro)} of Avro, {short(a_second)} reports a second.
 
 {batch_table(runs)}
 
-A partition is {batch.PARTITION_BYTES / 2**20:g} MiB of input, and there are {batch.FEWEST_PARTITIONS} to \
-{batch.MOST_PARTITIONS:,}, whatever the windows. A bundle is assumed to be one range of \
+A shard is {batch.SHARD_BYTES / 2**20:g} MiB of input, and there are {batch.FEWEST_SHARDS} to \
+{batch.MOST_SHARDS:,}, whatever the windows. A bundle is assumed to be one range of \
 {RANGE_BYTES / 2**20:g} MiB; engines with larger bundles make larger pieces. A piece has the reports of all \
 windows, so it does not matter which windows a file has reports of. The number of pieces grows with bundles \
-times partitions, so with the square of the input, until there are {batch.MOST_PARTITIONS:,} partitions:
+times shards, so with the square of the input, until there are {batch.MOST_SHARDS:,} shards:
 
 {growth_table(m)}
 
@@ -89,7 +89,7 @@ A local run, which spills its pieces to files and shuffles their places, takes \
 
 {stream_table(streams)}
 
-`--partitions` is chosen so that a window's partitions have the same size as in batch. ldpbeam's source \
+`--shards` is chosen so that a window's shards have the same size as in batch. ldpbeam's source \
 reads {short(own)} reports in {BUNDLE_SECONDS:g} s, on Flink; the bundles of Dataflow are not known here. \
 Messages of {MESSAGE_REPORTS:,} reports cost ${pubsub:.2f} a day at Pub/Sub; messages of one report cost \
 ${pubsub_alone:.2f}, and take {more_alone} cores more, on Dataflow {more_native}. Each early pane joins all \
@@ -114,13 +114,13 @@ def batch_table(runs: dict[str, BatchRun]) -> str:
     """A row for each run."""
     rows = [
         (
-            name, f"{run.partitions:,}", short(run.rows), size(run.memory), size(run.shuffled),
+            name, f"{run.shards:,}", short(run.rows), size(run.memory), size(run.shuffled),
             size(run.statistics), short(run.core_hours), str(math.ceil(run.core_hours)),
             f"${run.dollars:.2f}", f"${run.core_hours * MACHINE_HOUR:.2f}",
         )
         for name, run in runs.items()
     ]  # fmt: skip
-    heads = "batch|partitions|reports per piece|a partition in memory|reports shuffled|statistics, at most|"
+    heads = "batch|shards|reports per piece|a shard in memory|reports shuffled|statistics, at most|"
     return table(heads + "core-hours|cores for one hour|on Dataflow|cores on Flink", rows)
 
 
@@ -130,19 +130,19 @@ def growth_table(m: Measured) -> str:
     for power in (8, 9, 10, 11):
         one, day = batch_run(m, 10**power), batch_run(m, 10**power, windows=24)
         hours = f"{short(one.core_hours)}; {short(day.core_hours)}"
-        rows.append((f"10^{power}", f"{one.partitions:,}", short(one.rows), hours, size(one.memory)))
-    heads = "users a day|partitions|reports per piece|core-hours: one window; 24|"
-    return table(heads + "a partition in memory", rows)
+        rows.append((f"10^{power}", f"{one.shards:,}", short(one.rows), hours, size(one.memory)))
+    heads = "users a day|shards|reports per piece|core-hours: one window; 24|"
+    return table(heads + "a shard in memory", rows)
 
 
 def stream_table(runs: dict[str, StreamRun]) -> str:
     """A row for each stream."""
     rows = [
         (
-            name, f"{run.partitions:,}", short(run.rows), size(run.state), short(run.core_hours / 24),
+            name, f"{run.shards:,}", short(run.rows), size(run.state), short(run.core_hours / 24),
             f"${run.dollars:.2f}", f"${run.core_hours * MACHINE_HOUR:.2f}",
         )
         for name, run in runs.items()
     ]  # fmt: skip
-    heads = "stream|`--partitions`|reports per piece|state of a window|cores, all day|Dataflow per day|"
+    heads = "stream|`--shards`|reports per piece|state of a window|cores, all day|Dataflow per day|"
     return table(heads + "cores on Flink", rows)

@@ -13,28 +13,28 @@ def section() -> str:
 ### What grows with users, and what does not
 | stage | key | content of a key | with more users |
 | --- | --- | --- | --- |
-| `DropDuplicateIds` | attribute, partition of ids | its reports that have ids, of all windows | more keys, \
-to {batch.MOST_PARTITIONS:,}; then more in each |
-| `GroupUsers` | attribute, partition of users | its reports of all windows | same as `DropDuplicateIds` |
+| `DropDuplicateIds` | attribute, shard of ids | its reports that have ids, of all windows | more keys, \
+to {batch.MOST_SHARDS:,}; then more in each |
+| `GroupUsers` | attribute, shard of users | its reports of all windows | same as `DropDuplicateIds` |
 | `Aggregate` | attribute, group, window | one statistic, merged from those of the bundles | more to merge, \
-like partitions |
+like shards |
 | `CapGroups` | attribute, window | one statistic per group, before the cap | the same; more with groups |
 | snapshots, estimates | attribute, window | `at_most` + 1 statistics | the same |
 | dead letters | one of {DEAD_LETTER_SHARDS} | its dead letters, sorted | more, with bad reports |
 | accounting | a counter's name | a number | the same |
-| stream: `JoinWindows` | attribute, partition, window | its reports until the allowed lateness has \
+| stream: `JoinWindows` | attribute, shard, window | its reports until the allowed lateness has \
 passed, and the statistics last emitted; a mark for {REMEMBERED_WINDOWS} windows more | more, unless \
-`--partitions` is raised |
+`--shards` is raised |
 | stream: `FirePanes` | attribute, window | one statistic per group, for {REMEMBERED_WINDOWS} windows more | \
 the same; more with groups |
 | stream: dead letters; accounting | one | those of a minute; a few counts | more, with bad reports |
 | stream: the source | a reader | messages not yet acknowledged, a journal of windows | the same |
 
-No key, window or accumulator belongs to a single user. Users are hashed to partitions ([decision \
-5](decisions/5-partitions.md)). A partition is joined over columns and yields a statistic whose size the \
+No key, window or accumulator belongs to a single user. Users are hashed to shards ([decision \
+5](decisions/5-partitions.md)). A shard is joined over columns and yields a statistic whose size the \
 study determines. Statistics add up, so after the join nothing depends on the number of users. Report ids \
 are stored as long as reports: in a stream, until the window has expired. In a stream, sliding windows store \
 a report as many times as they overlap; in batch, once. A field with very many groups makes one \
-statistic for each of at most 5,000 groups of a partition, or twice the cap if that is more ([decision \
+statistic for each of at most 5,000 groups of a shard, or twice the cap if that is more ([decision \
 38](decisions/38-very-many-groups.md)).
 """

@@ -17,7 +17,7 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
 from ldpbeam.transforms.sources import source
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.reader import Taken
+from ldpbeam.transforms.sources.reader import TakenBatch
 from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
 from ldpbeam.transforms.sources.source import ReadStream, Unpack
 from ldpbeam.transforms.state.journal import named_windows
@@ -27,7 +27,7 @@ from ldpbeam.windows import Windows
 def test_a_parcel_is_unpacked_to_batches_dead_letters_and_counts() -> None:
     own = batch(at(1), at(2)).replace_schema_metadata({"file": "feed"})
     feed_batch = FeedBatch([own, batch(at(3))], [LETTER], ["r"], NOW, ["in/a.avro"])
-    given = list(Unpack(Disclosure(records=True)).process(Taken(feed_batch, 0)))
+    given = list(Unpack(Disclosure(records=True)).process(TakenBatch(feed_batch, 0)))
     tagged = [(one.tag, one.value) for one in given if isinstance(one, beam.pvalue.TaggedOutput)]
     assert [value for tag, value in tagged if tag == COUNTS] == [
         ("in", 6),
@@ -42,7 +42,11 @@ def test_a_parcel_is_unpacked_to_batches_dead_letters_and_counts() -> None:
     assert batches[0].schema.metadata == {b"file": b"feed", WATERMARK: b"0"}
     assert batches[1].schema.metadata == {WATERMARK: b"0"}
     plain = next(
-        iter(one for one in Unpack(Disclosure()).process(Taken(feed_batch, None)) if hasattr(one, "schema"))
+        iter(
+            one
+            for one in Unpack(Disclosure()).process(TakenBatch(feed_batch, None))
+            if hasattr(one, "schema")
+        )
     )
     assert plain.schema.metadata == {b"file": b"feed"}
 

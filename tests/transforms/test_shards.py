@@ -1,4 +1,4 @@
-"""Partitions of keys: the same everywhere and always, evenly spread; splitting loses nothing."""
+"""Shards of keys: the same everywhere and always, evenly spread; splitting loses nothing."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpbeam.transforms.reports.batches import partition, split_by
+from ldpbeam.transforms.reports.batches import shard_of, split_by
 
 #: Of any width, and of one.
 KEYS = st.lists(st.binary(min_size=1, max_size=40), max_size=30) | st.lists(
     st.binary(min_size=16, max_size=16), max_size=30
 )
-PARTITIONS = st.sampled_from([1, 2, 3, 64, 1000, 65536])
+SHARDS = st.sampled_from([1, 2, 3, 64, 1000, 65536])
 
 
 def binary(keys: list[bytes]) -> pa.Array:
     return pa.array(keys, pa.binary())
 
 
-def one_by_one(key: bytes, partitions: int) -> int:
+def one_by_one(key: bytes, shards: int) -> int:
     """The hash in Python's own integers, eight bytes at a time."""
     multiplier, mask = 0x9E3779B97F4A7C15, 2**64 - 1
     mixed = len(key) * multiplier & mask
@@ -32,7 +32,7 @@ def one_by_one(key: bytes, partitions: int) -> int:
         word = int.from_bytes(key[start : start + 8], "little")
         mixed = (mixed ^ word) * multiplier & mask
         mixed ^= mixed >> 29
-    return ((mixed * multiplier & mask) >> 33) % partitions
+    return ((mixed * multiplier & mask) >> 33) % shards
 
 
 @pytest.mark.parametrize(
@@ -49,25 +49,25 @@ def one_by_one(key: bytes, partitions: int) -> int:
         (b"x" * 40, 32284, 28),
     ],
 )
-def test_a_keys_partition_never_changes(key: bytes, of_65536: int, of_64: int) -> None:
+def test_a_keys_shard_never_changes(key: bytes, of_65536: int, of_64: int) -> None:
     # Written down once: a worker of another version or machine must send a user to the same place.
-    assert partition(binary([key]), 65536).tolist() == [of_65536]
-    assert partition(binary([key]), 64).tolist() == [of_64]
+    assert shard_of(binary([key]), 65536).tolist() == [of_65536]
+    assert shard_of(binary([key]), 64).tolist() == [of_64]
 
 
-@given(KEYS, PARTITIONS)
-def test_a_keys_partition_is_that_of_plain_integer_arithmetic(keys: list[bytes], partitions: int) -> None:
-    expected = [one_by_one(key, partitions) for key in keys]
-    assert partition(binary(keys), partitions).tolist() == expected
+@given(KEYS, SHARDS)
+def test_a_keys_shard_is_that_of_plain_integer_arithmetic(keys: list[bytes], shards: int) -> None:
+    expected = [one_by_one(key, shards) for key in keys]
+    assert shard_of(binary(keys), shards).tolist() == expected
 
 
 @given(KEYS, st.integers(0, 29), st.integers(0, 30))
-def test_slices_of_an_array_have_the_partitions_of_their_own_keys(
+def test_slices_of_an_array_have_the_shards_of_their_own_keys(
     keys: list[bytes], start: int, length: int
 ) -> None:
-    whole = partition(binary(keys), 64)
+    whole = shard_of(binary(keys), 64)
     part = binary(keys).slice(start, length)
-    assert partition(part, 64).tolist() == whole[start : start + length].tolist()
+    assert shard_of(part, 64).tolist() == whole[start : start + length].tolist()
 
 
 def random_bytes(n: int) -> list[bytes]:
@@ -84,13 +84,13 @@ KINDS: dict[str, Callable[[int], list[bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("partitions", [8, 64, 1000])
+@pytest.mark.parametrize("shards", [8, 64, 1000])
 @pytest.mark.parametrize("kind", KINDS)
-def test_keys_spread_evenly(kind: str, partitions: int) -> None:
+def test_keys_spread_evenly(kind: str, shards: int) -> None:
     # Chi-square against the even spread; one in 10,000 hashes that are even would fail. Keys are
     # fixed, so this passes always or never. Spreading more evenly than chance is no fault.
-    counts = np.bincount(partition(binary(KINDS[kind](40_000)), partitions), minlength=partitions)
-    assert len(counts) == partitions
+    counts = np.bincount(shard_of(binary(KINDS[kind](40_000)), shards), minlength=shards)
+    assert len(counts) == shards
     assert stats.chisquare(counts).pvalue > 1e-4
 
 

@@ -1,0 +1,290 @@
+"""Where several reports of a user count, so many do: the same ones in batch, stream and library."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.keyed_state import Key, StreamByHand, main_and_counts
+from support.pane_reports import NOT_TO_JOIN, Report, batches_of, study_text
+from support.pane_runs import as_batch, in_batch
+from support.pane_scripts import Step
+from support.tallied import tallied
+
+import ldpbeam as ldp
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.joining import kept as kept_module
+from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, concatenated
+from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.counts import BEYOND_MOST, without_origin
+from ldpbeam.transforms.windows import unbounded
+from ldpbeam.transforms.windows.piece_keys import PieceKey
+from ldpbeam.transforms.windows.unbounded import FoldStream
+from ldpbeam.windows import Span
+
+#: Two versions of one service, and another service.
+SERVICES = (
+    "{maps: {mechanism: square_wave, version_field: app,"
+    " versions: {old: {epsilon: 1.0}, new: {epsilon: 1.0}}}, taxi: {mechanism: piecewise, epsilon: 2.0}}"
+)
+X = parse_study(study_text(SERVICES, NOT_TO_JOIN)).attribute("x")
+STEP = 10_000
+REPORTS = st.builds(
+    Report,
+    user=st.sampled_from(["ann", "bob"]),
+    time=st.sampled_from([0, 1_000, 9_999, 10_000, 12_000]),
+    version=st.integers(0, 2),
+    payload=st.sampled_from([0.1, 0.5]),
+    report_id=st.none() | st.sampled_from(["r1", "r2", "r3", "r4", "r5"]),
+    group=st.none() | st.just("north"),
+)
+MANY = st.lists(REPORTS, min_size=1, max_size=40)
+ORDERS = st.randoms(use_true_random=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _every_batch_is_looked_through() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_module, "_FEW", 0)
+        patch.setattr(unbounded, "HELD_REPORTS", 6)
+        yield
+
+
+def cut(reports: Sequence[Report], order: random.Random) -> list[pa.RecordBatch]:
+    """The reports in any order, in batches of any size."""
+    shuffled, batches = order.sample(list(reports), len(reports)), []
+    while shuffled:
+        size = order.randint(1, len(shuffled))
+        batches += batches_of(*shuffled[:size])
+        shuffled = shuffled[size:]
+    return order.sample(batches, len(batches))
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Counter[Any]:
+    """All reports with their versions, in no order."""
+    return Counter(
+        (
+            batch.schema.metadata[b"version"],
+            *sorted((name, value) for name, value in row.items() if value is not None),
+        )
+        for batch in batches
+        for row in batch.to_pylist()
+    )
+
+
+def service(version: int) -> str:
+    return X.versions[version].service
+
+
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(MANY, st.integers(1, 6), ORDERS)
+def test_neither_order_nor_cuts_nor_what_was_left_out_before_matter(
+    reports: list[Report], most: int, order: random.Random
+) -> None:
+    alike = Alike(step=STEP, most=most)
+    whole = at_most(batches_of(*reports), alike, X)
+    sent = Counter((report.user, service(report.version), report.time // STEP) for report in reports)
+    assert sum(batch.num_rows for batch in whole) == sum(min(count, most) for count in sent.values())
+    state: list[pa.RecordBatch] = []
+    for batch in cut(reports, order):
+        state.append(batch)
+        if order.random() < 0.4:
+            state = [can_be_kept(one, alike) for one in concatenated(order.sample(state, len(state)))]
+    assert rows_of(at_most(state, alike, X)) == rows_of(whole)
+
+
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(MANY, st.integers(1, 6), st.lists(st.integers(0, 39), max_size=40), ORDERS)
+def test_a_report_that_is_sent_again_takes_the_place_of_no_other(
+    reports: list[Report], most: int, again: list[int], order: random.Random
+) -> None:
+    alike = Alike(step=STEP, most=most)
+    sent = [own._replace(time=own.time % 5_000) for own in reports if own.report_id is not None]
+    copies = [sent[place % len(sent)]._replace(time=STEP - 1, payload=0.9) for place in again if sent]
+    first, dropped = without_duplicate_ids(X, at_most(batches_of(*sent), alike, X))
+    few = at_most(cut([*sent, *copies], order), alike, X)
+    assert rows_of(without_duplicate_ids(X, few)[0]) == rows_of(first)
+    ids = {(own.user, service(own.version), own.report_id) for own in sent}
+    counted = Counter((user, name) for user, name, _ in ids)
+    assert sum(batch.num_rows for batch in first) == sum(min(count, most) for count in counted.values())
+    assert dropped == sum(batch.num_rows for batch in at_most(batches_of(*sent), alike, X)) - sum(
+        batch.num_rows for batch in first
+    )
+
+
+WINDOWS = ("size: 10s, allowed_lateness: 100s", "size: 10s, period: 4s, allowed_lateness: 100s")
+#: Without it, event times of 1970 are dead letters.
+OLD_TIMES = Span(-(10**12))
+Statistics = dict[tuple[str, Any], list[Snapshot]]
+
+
+def text_of(windows: str, most: int = 2) -> str:
+    return study_text(SERVICES, NOT_TO_JOIN, windows=windows, more=f"repeats: all\nmost_reports: {most}")
+
+
+def in_library(text: str, reports: list[Report]) -> tuple[Statistics, Counter[str]]:
+    """The statistics of each window, and what became of the reports."""
+    columns = [{"service": "maps", "app": "old"}, {"service": "maps", "app": "new"}, {"service": "taxi"}]
+    sent = [
+        {"user_id": own.user, "event_time": own.time, "payload": own.payload, "report_id": own.report_id}
+        | columns[own.version]
+        for own in reports
+    ]
+    tally = tallied(text, sent, OLD_TIMES)
+    found: defaultdict[tuple[str, Any], list[Snapshot]] = defaultdict(list)
+    for snapshot in tally.snapshots:
+        found[snapshot.attribute, snapshot.window].append(snapshot)
+    return dict(found), what_became(tally.accounting)
+
+
+def what_became(counts: Any) -> Counter[str]:
+    names = ("used", "duplicates", BEYOND_MOST, "used_in_windows")
+    return Counter({name: counts[name] for name in names if counts.get(name)})
+
+
+def apart(text: str, reports: list[Report]) -> list[Report]:
+    """The reports with ids that differ between steps: a stream compares the ids of a window alone."""
+    windows = parse_study(text).windows
+    assert windows is not None
+    return [
+        own._replace(group=None, report_id=own.report_id and f"{own.report_id}-{own.time // windows.step}")
+        for own in reports
+    ]
+
+
+@pytest.mark.parametrize("windows", WINDOWS, ids=["apart", "sliding"])
+@settings(max_examples=20, derandomize=True, deadline=None)
+@given(st.lists(REPORTS, min_size=20, max_size=40), st.integers(1, 3), ORDERS)
+def test_a_stream_counts_what_the_library_counts_whoever_came_first(
+    windows: str, reports: list[Report], partitions: int, order: random.Random
+) -> None:
+    text = text_of(windows)
+    reports = apart(text, reports)
+    expected, counts = in_library(text, reports)
+    # Windows fire on time, and then with what is late.
+    script = [Step(1_000 * order.randint(0, 60), [batch]) for batch in cut(reports, order)]
+    found = StreamByHand(parse_study(text), partitions, order).run(
+        sorted(script, key=lambda step: step.watermark)
+    )
+    assert found.last == expected
+    assert what_became(found.counts) == counts
+
+
+def crowded(seed: int) -> list[Report]:
+    """Reports of users with many ids, with an id that comes again and again, and with none."""
+    draw = random.Random(seed)
+    ids = {"ann": [f"r{number}" for number in range(30)], "bob": ["r1"], "cho": [None]}
+    few = {f"u{number}": ["r1", "r2", None] for number in range(60)}
+    return [
+        Report(
+            user,
+            draw.choice([0, 5_000, 9_999, 12_000]),
+            draw.randint(0, 2),
+            draw.choice([0.1, 0.5, 0.9]),
+            draw.choice(ids.get(user) or few[user]),
+        )
+        for user in draw.choices([*ids, *few], [10, 10, 10, *[1] * len(few)], k=400)
+    ]
+
+
+@pytest.mark.parametrize("windows", WINDOWS, ids=["apart", "sliding"])
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_batch_run_counts_what_the_library_counts(windows: str, partitions: int, tmp_path: Any) -> None:
+    text = text_of(windows)
+    reports = apart(text, crowded(partitions))
+    expected, counts = in_library(text, reports)
+    assert counts[BEYOND_MOST] > 50 and counts["duplicates"] > counts[BEYOND_MOST]
+    spill = str(tmp_path) if partitions > 1 else None
+    ran = in_batch(parse_study(text), cut(reports, random.Random(1)), partitions, spill)
+    assert {key: [as_batch(own) for own in pane] for (key, (pane,)) in ran.by_window.items()} == expected
+    assert what_became(ran.counts) == counts
+
+
+def test_users_below_the_most_are_untouched() -> None:
+    reports = apart(text_of(WINDOWS[0]), crowded(1))
+    without = study_text(SERVICES, NOT_TO_JOIN, windows=WINDOWS[0], more="repeats: all")
+    expected, counts = in_library(text_of(WINDOWS[0], 400), reports)
+    assert (counts[BEYOND_MOST], counts["duplicates"] > 0) == (0, True)
+    assert in_library(without, reports)[1] == counts
+    assert [own.statistic for snapshots in in_library(without, reports)[0].values() for own in snapshots] == [
+        own.statistic for snapshots in expected.values() for own in snapshots
+    ]
+
+
+@pytest.mark.parametrize("rest", ["", "repeats: all\nduplicates: keep"])
+def test_a_bound_that_nothing_asks_for_is_refused(rest: str) -> None:
+    with pytest.raises(ValueError, match="most_reports: it needs duplicates: drop and repeats: all"):
+        parse_study(study_text(SERVICES, NOT_TO_JOIN, more=f"most_reports: 5\n{rest}"))
+
+
+def test_the_default_does_not_change_the_fingerprint_and_another_number_does() -> None:
+    texts = ("repeats: all", "repeats: all\nmost_reports: 999")
+    default, other = (parse_study(study_text(SERVICES, NOT_TO_JOIN, more=text)) for text in texts)
+    assert (default.most_reports, other.most_reports) == (1_000, 999)
+    assert default != other
+
+
+def test_a_run_says_that_reports_were_beyond_the_most() -> None:
+    columns: dict[str, Any] = {"user_id": ["u", "u", "u", "v"], "payload": [0.5] * 4, "service": ["taxi"] * 4}
+    text = study_text(SERVICES, NOT_TO_JOIN, more="repeats: all\nmost_reports: 2").replace("windows:", "# ")
+    with pytest.warns(UserWarning, match="1 report dropped, of users who sent more than 2 to a service"):
+        found = ldp.estimate(parse_study(text), pa.table(columns))
+    assert (found.counts["used"], found.counts["duplicates"], found.counts[BEYOND_MOST]) == (3, 1, 1)
+
+
+MOST = 50
+STREAM = parse_study(text_of("size: 10s", MOST))
+
+
+def piece(rng: np.random.Generator, rows: int, users: int = 1) -> pa.RecordBatch:
+    columns = {
+        "user": pa.array([b"u%d" % user for user in rng.integers(0, users, rows).tolist()], pa.binary()),
+        "event_time": pa.array(rng.integers(0, STEP, rows)),
+        "payload": pa.array(rng.random(rows)),
+        "report_id": pa.array([rng.bytes(16) for _ in range(rows)], pa.binary()),
+    }
+    return tagged(pa.RecordBatch.from_pydict(columns), "x", 0)
+
+
+def test_the_state_of_a_stream_does_not_grow_with_the_ids_of_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unbounded, "HELD_REPORTS", 1_000)
+    rng = np.random.default_rng(1)
+    key, given, most = Key(FoldStream(STREAM, 1, traced=True).function, PieceKey("x", 0, (0, 0))), [], 0
+    for _ in range(40):
+        given += key.come(piece(rng, 250))
+        most = max(most, sum(held.num_rows for held in key._cells["reports"].read()))
+    assert most < 1_000
+    _, counts = main_and_counts(given + key.advance(STEP))
+    # All are counts of the window, so that a process that reads the reports again counts them anew.
+    assert {without_origin(name)[1] for name in counts} == {"window/0/10000"}
+    bare = {without_origin(name)[0]: reports for name, reports in counts.items()}
+    assert bare == {"used": MOST, "duplicates": 10_000 - MOST, BEYOND_MOST: 10_000 - MOST}
+
+
+def test_a_late_report_takes_a_place_and_another_leaves_it() -> None:
+    rng = np.random.default_rng(1)
+    reports = piece(rng, 2 * MOST)
+    chosen = at_most([reports], Alike(step=STEP, most=MOST))[0]
+    late = chosen.slice(0, 10)
+    left = pa.compute.is_in(reports.column("report_id"), late.column("report_id"))
+    key = Key(FoldStream(STREAM, 1).function, PieceKey("x", 0, (0, 0)))
+    given = key.come(reports.filter(pa.compute.invert(left)))
+    _, counts = main_and_counts(given + key.advance(STEP))
+    assert counts == {"used": MOST, "duplicates": MOST - 10, BEYOND_MOST: MOST - 10}
+    given = key.come(late)
+    (((_, gained),), more) = main_and_counts(given + key.advance(STEP))
+    assert +more == {"duplicates": 10, BEYOND_MOST: 10}
+    assert (
+        sum(own.reports for own in gained.values())
+        == 0
+        < np.abs(next(iter(gained.values())).histograms[0]).sum()
+    )
