@@ -87,6 +87,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     source, name = named(STREAMED, options, of_publishing)
     if engine.detached:
         _check_detached(options, source, name)
+    opening, metrics = _module(source.module).opening(options, engine), _metrics_of(options)
     job = filled(
         StreamJob,
         options,
@@ -97,6 +98,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         native=engine.detached,
         disclosure=disclosure,
         ledger_key=ledger_key(Output(study, output, ""), disclosure.user_id_key, shared=True),
+        # A topic is asked for here, so this comes after all that needs no answer.
         publish=None if topic is None else _module(publishes).publishing(options, engine),
     )
     return filled(
@@ -104,11 +106,11 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
         options,
         job=job,
         source=source,
-        opening=_module(source.module).opening(options, engine),
+        opening=opening,
         columns=columns,
         engine=engine,
         beam_arguments=tuple(beam_arguments),
-        metrics=_metrics_of(options),
+        metrics=metrics,
     )
 
 
