@@ -191,7 +191,7 @@ def test_the_steps_of_a_job_have_our_names_its_combiners_are_whole_and_workers_g
     steps = {step.unique_name: step for step in components.transforms.values()}
     assert {name for name in steps if "/" not in name and not name.startswith(("Unwindow", "ref_"))} == {
         *("Read", "Statistics", "WriteStatistics", "WriteDeadLetters", "Counts"),
-        "WriteAccounting",
+        *("WriteAccounting", "OfDamage", "DamagedFiles", "Judge"),
     }
     # Dataflow lifts those, and a grouping with a sum after it is none to it.
     combiners = {
