@@ -191,13 +191,14 @@ def test_the_steps_of_a_job_have_our_names_its_combiners_are_whole_and_workers_g
     steps = {step.unique_name: step for step in components.transforms.values()}
     assert {name for name in steps if "/" not in name and not name.startswith(("Unwindow", "ref_"))} == {
         *("Read", "Statistics", "WriteStatistics", "WriteDeadLetters", "Counts"),
-        "WriteAccounting",
+        *("WriteAccounting", "OfDamage", "DamagedFiles", "Judge"),
     }
     # Dataflow lifts those, and a grouping with a sum after it is none to it.
     combiners = {
         name: step for name, step in steps.items() if step.spec.urn == "beam:transform:combine_per_key:v1"
     }
-    assert set(combiners) == {"Statistics/Aggregate/Combine", "WriteAccounting/AddUp"}
+    of_damage = "DamagedFiles/CombineGlobally(CountCombineFn)/CombinePerKey"
+    assert set(combiners) == {"Statistics/Aggregate/Combine", "WriteAccounting/AddUp", of_damage}
     for name, step in combiners.items():
         payload = beam_runner_api_pb2.CombinePayload.FromString(step.spec.payload)
         assert payload.combine_fn.urn == "beam:combinefn:pickled_python:v1"
