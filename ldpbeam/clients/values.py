@@ -90,8 +90,8 @@ def _numbers(values: Any, name: str) -> Floats:
             f"values of {name!r} are lists of different lengths: give as many numbers each"
         ) from None
     if given.dtype.kind not in "iufO":
-        found = given.dtype.type.__name__.removesuffix("_")
-        raise ValueError(f"{name!r} is a number, found {found}: give numbers, not text or truth values")
+        kind = given.dtype.type.__name__.removesuffix("_")
+        raise ValueError(f"{name!r} is a number, found {kind}: give numbers, not text or truth values")
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
