@@ -48,7 +48,7 @@ def test_several_services_are_weighted_by_their_precision() -> None:
     attribute, rng = asked(PCKVGRR(1.0, 3), PCKVUE(2.0, 3)), np.random.default_rng(5)
     people = people_of(np.array([0.25, 0.1, 0.15]), np.array([-0.6, 0.8, 0.1]), 6000, rng)
     answers = [
-        Answers(0, np.arange(2000), PCKVGRR(1.0, 3).perturb(people.chosen(np.arange(2000)), rng)),
+        Answers(0, np.arange(2000), PCKVGRR(1.0, 3).perturb(people[np.arange(2000)], rng)),
         Answers(1, np.arange(6000), PCKVUE(2.0, 3).perturb(people, rng)),
     ]
     statistic = tally(attribute, 6000, answers)
