@@ -20,13 +20,14 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.errors import UserError
+from ldpbeam.nearest import did_you_mean
 from ldpbeam.runners import dataflow, direct, flink, prism
 from ldpbeam.runners.dataflow import is_dry_run as is_dry_run
 from ldpbeam.runners.dataflow import template_of as template_of
 from ldpbeam.runners.flink.jobs import StreamResult as StreamResult
 from ldpbeam.runners.flink.parts import FlinkError as FlinkError
 from ldpbeam.runners.flink.rest import Rest
-from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, PRISM
+from ldpbeam.runners.names import DATAFLOW, DIRECT, ENGINES, FLINK, PRISM
 
 _View = TypeVar("_View", bound=PipelineOptions)
 
@@ -277,6 +278,10 @@ def state_of_job(master: str, job: str) -> str | None:
 def _named(asked: EngineRequest, streaming: bool, given: Sequence[str]) -> Engine:
     try:
         runner = create_runner(asked.runner)
+    except ValueError:
+        # Beam's message names its own classes alone.
+        known = f"there are: {', '.join(ENGINES)}, and runners of Beam such as SparkRunner"
+        raise ValueError(f"no such engine; {did_you_mean(asked.runner, ENGINES, known)}") from None
     except (AttributeError, TypeError, RuntimeError) as error:
         # Beam imports the name and calls it, even if it is not a runner.
         raise ValueError(str(error)) from None

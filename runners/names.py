@@ -6,6 +6,7 @@ DIRECT = "direct"
 PRISM = "prism"
 FLINK = "flink"
 DATAFLOW = "dataflow"
+ENGINES = (DIRECT, PRISM, FLINK, DATAFLOW)
 
 #: Where Flink's workers run (:mod:`ldpbeam.runners.flink`).
 FLINK_WORKERS = ("process", "pool", "docker", "loopback")

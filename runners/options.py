@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ldpbeam.command_line.arguments import Parser
 from ldpbeam.command_line.options import add_prism_location
-from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, PRISM
+from ldpbeam.runners.names import DIRECT, ENGINES
 
 
 def doctor(parser: Parser) -> None:
     """Add the options of ``ldpbeam doctor``."""
     engine = parser.add_argument_group("engine")
     engine.add_argument(
-        "--runner", choices=(DIRECT, PRISM, FLINK, DATAFLOW), default=DIRECT,
+        "--runner", choices=ENGINES, default=DIRECT,
         help=f"the engine to look for (default: {DIRECT})",
     )  # fmt: skip
     add_prism_location(engine)

@@ -86,12 +86,12 @@ def chosen(
     beyond = first.attribute in least and size < least[first.attribute]
     enough = [snapshot for snapshot in snapshots if study.publish.has_enough(snapshot.statistic)]
     estimated = [] if beyond or ended else enough
-    left = len(snapshots) - len(estimated)
+    not_estimated = len(snapshots) - len(estimated)
     counts: dict[str, int] = {}
     if ended and enough:
         counts[ENDED_WINDOWS] = 1
-    elif left and first.pane_timing == "on_time" and not first.joined:
-        counts[NOT_ESTIMATED] = left
+    elif not_estimated and first.pane_timing == "on_time" and not first.joined:
+        counts[NOT_ESTIMATED] = not_estimated
         counts[REPORTS_NOT_ESTIMATED] = size.reports - sum(each.statistic.reports for each in estimated)
         counts[WINDOWS_BEYOND] = int(beyond and bool(enough))
         counts[SINGLE_REPORTS] = int(first.window is not None and size.reports == 1)
@@ -124,7 +124,7 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
     if not counts.get(NOT_ESTIMATED):
         return
     beyond, single = counts.get(WINDOWS_BEYOND, 0), counts.get(SINGLE_REPORTS, 0)
-    left = (
+    subset = (
         "a window or group" if study.groups and study.windows else "a window" if study.windows else "a group"
     )
     alone = f"; {counted(single, 'window')} with one report each" if single else ""
@@ -132,7 +132,7 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
     if beyond:
         why += f" or is beyond the {study.publish.windows:,} of an attribute with the most reports"
     yield (
-        f"not estimated, because {left} {why}: {counts[NOT_ESTIMATED]:,}, with "
+        f"not estimated, because {subset} {why}: {counts[NOT_ESTIMATED]:,}, with "
         f"{counted(counts[REPORTS_NOT_ESTIMATED], 'report')} in all{alone}"
         + ("; their statistics are written" if written else "")
     )

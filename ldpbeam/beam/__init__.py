@@ -7,8 +7,8 @@
 
     with beam.Pipeline() as pipeline:
         reports = pipeline | ldp.beam.ReadReports("study.yaml", "reports/*.avro")
-        found = reports | ldp.beam.Estimate("study.yaml")
-        found.estimates | beam.io.WriteToParquet("estimates")
+        results = reports | ldp.beam.Estimate("study.yaml")
+        results.estimates | beam.io.WriteToParquet("estimates")
 
 ``ldpbeam estimate`` and ``ldpbeam stream`` are built from the same transforms, so the estimates are the same,
 bit for bit. docs/beam.md says what goes in and what comes out.

@@ -129,9 +129,9 @@ class SolveWindow(beam.DoFn):
         if self.stopped_by is None:
             return False
         if self.stopped_by not in _asked:
-            asked = asked_at(*self.stopped_by)
-            if asked is None:
+            requested_at = asked_at(*self.stopped_by)
+            if requested_at is None:
                 return False
             # The first pane may come long after the request.
-            _asked[self.stopped_by] = time.monotonic() - max(0.0, time.time() - asked)
+            _asked[self.stopped_by] = time.monotonic() - max(0.0, time.time() - requested_at)
         return time.monotonic() - _asked[self.stopped_by] >= STOPPING_SECONDS

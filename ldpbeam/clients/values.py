@@ -90,8 +90,8 @@ def _numbers(values: Any, name: str) -> Floats:
             f"values of {name!r} are lists of different lengths: give as many numbers each"
         ) from None
     if given.dtype.kind not in "iufO":
-        found = given.dtype.type.__name__.removesuffix("_")
-        raise ValueError(f"{name!r} is a number, found {found}: give numbers, not text or truth values")
+        kind = given.dtype.type.__name__.removesuffix("_")
+        raise ValueError(f"{name!r} is a number, found {kind}: give numbers, not text or truth values")
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -99,10 +99,10 @@ def _numbers(values: Any, name: str) -> Floats:
             try:
                 float(value)
             except OverflowError:
-                raise ValueError(f"value {row} of {name!r} is an integer that is too large") from None
+                raise ValueError(f"value [{row}] of {name!r} is an integer that is too large") from None
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"value {row} of {name!r} is {type(value).__name__}, not a number: leave out people "
+                    f"value [{row}] of {name!r} is {type(value).__name__}, not a number: leave out people "
                     "without a value"
                 ) from None
         raise
@@ -119,14 +119,14 @@ def _inside(numbers: Floats, domain: Numeric, name: str, clip: bool) -> Floats:
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
-            f"value {row} of {name!r} is {flat[row]}, not a number: leave out people without a value"
+            f"value [{row}] of {name!r} is {flat[row]}, not a number: leave out people without a value"
         )
     outside = (flat < domain.low) | (flat > domain.high)
     if outside.any() and not clip:
         row = int(np.argmax(outside))
         more = f", and so do {outside.sum() - 1:,} more" if outside.sum() > 1 else ""
         raise ValueError(
-            f"value {row} of {name!r} lies outside the domain {domain.ends}{more}: "
+            f"value [{row}] of {name!r} lies outside the domain {domain.ends}{more}: "
             "give values in the study's unit, or clip=True to the client, which moves them to the nearest end"
         )
     return np.clip(numbers, domain.low, domain.high)
@@ -150,10 +150,10 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, kind: str, kinds
         row = int(np.argmax(indexes < 0))
         wrong = values[row] if isinstance(values, list) else given[row].as_py()
         if wrong is None:
-            raise ValueError(f"value {row} of {attribute!r} is missing: leave out people without a value")
+            raise ValueError(f"value [{row}] of {attribute!r} is missing: leave out people without a value")
         listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise ValueError(
-            f"value {row} of {attribute!r} is {type(wrong).__name__} that is no {kind} of the study; the "
+            f"value [{row}] of {attribute!r} is {type(wrong).__name__} that is no {kind} of the study; the "
             f"{kinds} are: {listed}"
         )
     return indexes
@@ -169,7 +169,7 @@ def _pairs(values: Any, domain: KeyValues, name: str, clip: bool) -> KeyValuePai
     for row, pairs in enumerate(people):
         if not isinstance(pairs, Mapping):
             raise ValueError(
-                f"value {row} of {name!r} is {type(pairs).__name__}: write a dict of keys and values, "
+                f"value [{row}] of {name!r} is {type(pairs).__name__}: write a dict of keys and values, "
                 f"such as {{{domain.keys[0]!r}: {domain.values.low:g}}}, or {{}} for a person without any"
             )
     lengths = np.array([len(pairs) for pairs in people], dtype=np.int64)

@@ -167,8 +167,7 @@ class _Tolerant:
 def filled(kind: type[_Value], options: argparse.Namespace, **others: Any) -> _Value:
     """A dataclass whose fields have the values of the options of the same name, and others that are given.
 
-    So an option that needs no more than its parser's check reaches whoever holds the value without a line
-    between.
+    An option that only its parser checks needs a field in the dataclass, and no code that hands it on.
     """
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in vars(options).items() if name in names} | others)

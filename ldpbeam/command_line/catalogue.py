@@ -77,9 +77,9 @@ def named(text: str) -> Any:
 
 
 def _kept(text: str) -> Any:
-    """What :func:`named` gives, for the command that this process runs.
+    """The function of :func:`named`, which is imported without the garbage collector.
 
-    What is imported stays until the process ends. The garbage collector would look at it many times, for a
+    What is imported stays until the process ends. To look at it again and again would take the collector a
     quarter of the time of a small run.
     """
     if text.partition(":")[0] in sys.modules:

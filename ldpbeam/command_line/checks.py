@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from ldpbeam.answers.people import People, PeopleColumns, read_people
 from ldpbeam.command_line.options import PEOPLE_COLUMNS
 from ldpbeam.domains import Domain, KeyValues, Vector
-from ldpbeam.errors import StudyError, UserError
+from ldpbeam.errors import StudyError, UserError, meant_or_known
 from ldpbeam.printing import warn
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.times import Duration
@@ -60,14 +60,16 @@ def _text(path: str) -> str:
 def check_attribute(attribute: str | None, study: Study) -> None:
     """Check that the study has the attribute of ``--attribute``, if one is given."""
     if attribute is not None and attribute not in study.attributes:
-        raise UserError(f"--attribute {attribute}: the study has {', '.join(study.attributes)}")
+        known = meant_or_known(attribute, study.attributes)
+        raise UserError(f"--attribute {attribute}: the study has no such attribute; {known}")
 
 
 def check_service(service: str | None, study: Study) -> None:
     """Check that the study has the service of ``--service``, if one is given."""
     every = {name for model in study.attributes.values() for name in model.services}
     if service is not None and service not in every:
-        raise UserError(f"--service {service}: the study has {', '.join(sorted(every))}")
+        known = meant_or_known(service, sorted(every))
+        raise UserError(f"--service {service}: the study has no such service; {known}")
 
 
 def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False) -> Columns:

@@ -26,6 +26,13 @@ from ldpbeam.log_lines import LOG_JSON, lines, traceback_text
 from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.printing import fail
 
+#: The packages of modules that commands need and the library does not.
+_NOT_OF_THE_LIBRARY = {
+    "apache_beam": "Apache Beam",
+    "cryptography": "cryptography",
+    "loky": "loky",
+    "shtab": "shtab",
+}
 _PYTHONS_OWN = warnings.formatwarning
 #: The characters that an error message keeps as they are: it may have several lines.
 _LINES = "\n"
@@ -73,10 +80,11 @@ def _run(given: list[str]) -> int:
         fail(f"{name} was interrupted; {advice}")
         return INTERRUPTED
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "apache_beam":
+        package = _NOT_OF_THE_LIBRARY.get((error.name or "").partition(".")[0])
+        if package is None:
             raise
         fail(
-            f"{name} needs Apache Beam, which is not here: pip install ldpbeam installs it; without it the "
+            f"{name} needs {package}, which is not here: pip install ldpbeam installs it; without it the "
             "library works"
         )
         return WRONG

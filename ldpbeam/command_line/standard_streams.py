@@ -51,7 +51,9 @@ class _Output:
 
 @contextlib.contextmanager
 def standard_streams(*, log_json: bool = False) -> Iterator[None]:
-    """Inside, printing fails only on stdout, and only if it is still read: a file on a full disk, say.
+    """Inside the block, printing fails only where stdout cannot take it, as a file on a full disk.
+
+    A reader that has left is no failure, and neither is a stderr that cannot be written to.
 
     Args:
         log_json: whether each line on stderr is a JSON object.

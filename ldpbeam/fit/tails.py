@@ -45,7 +45,7 @@ def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> floa
     middles = -tail.end + (np.arange(attribute.buckets) + 0.5) * width
     places = np.concatenate(([-tail.end], middles, [tail.end]))
     total = sum(moments.sums[index] for moments in statistic.moments.values()) * mechanism.fixed_point_step
-    left = total - float(histogram @ places)
+    remainder = total - float(histogram @ places)
     inside = float(histogram[1:-1].sum())
     shift = inside * tail.slope * width**2 / 12.0 + 0.5 * reports * mechanism.fixed_point_step
     least, most = tail.excess
@@ -73,7 +73,7 @@ def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> floa
     rounding = math.sqrt(reports * squares) * mechanism.fixed_point_step
     spread = squares - float(histogram @ places**2)
     of_squares = _squares_p_value(tail, spread, rounding, inside, low + high, width)
-    return min(1.0, 4.0 * min(p_value(left, high, low), p_value(-left, low, high), of_squares))
+    return min(1.0, 4.0 * min(p_value(remainder, high, low), p_value(-remainder, low, high), of_squares))
 
 
 def _squares_p_value(

@@ -131,7 +131,7 @@ def _about(folder: str) -> RunRecord:
         is_run = exists(path)
         names = names_in(folder, "*") if not is_run else []
     if not is_run:
-        what = f"it has no {RUN}" if names else "it is empty, or a file"
+        what = f"it has no {RUN}" if names else "it is a file, or an empty folder"
         raise UserError(f"{folder}: {what}; name the --output of {_WRITERS}")
     return _run_record(path)
 

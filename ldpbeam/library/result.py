@@ -76,23 +76,23 @@ class Estimates:
             ValueError: if none has; the text lists what there is.
         """
         wanted = {"name": name, "attribute": attribute, "group": group}
-        asked = {key: value for key, value in wanted.items() if value is not None}
-        chosen = tuple(
+        fields = {key: value for key, value in wanted.items() if value is not None}
+        matching = tuple(
             record
             for record in self.estimates
-            if all(getattr(record, key) == value for key, value in asked.items())
+            if all(getattr(record, key) == value for key, value in fields.items())
         )
-        if not chosen:
+        if not matching:
             there = {
                 key: ", ".join(dict.fromkeys(str(getattr(record, key)) for record in self.estimates))
                 or "none"
-                for key in asked
+                for key in fields
             }
             raise ValueError(
-                f"no estimate has {' and '.join(f'{key} {value!r}' for key, value in asked.items())}; there "
+                f"no estimate has {' and '.join(f'{key} {value!r}' for key, value in fields.items())}; there "
                 f"are {'; '.join(f'{key}: {names}' for key, names in there.items())}"
             )
-        return replace(self, estimates=chosen)
+        return replace(self, estimates=matching)
 
     def difference(
         self, *, windows: tuple[Any, Any] | None = None, groups: tuple[str | None, str | None] | None = None

@@ -121,7 +121,7 @@ def summed(rows: UserReports) -> UserReports:
 
 
 def negative(rows: UserReports) -> UserReports:
-    """Rows that take away from others what these add, in :func:`summed`."""
+    """The rows with negative counts: :func:`summed` subtracts them."""
     return replace(rows, reports=-rows.reports)
 
 

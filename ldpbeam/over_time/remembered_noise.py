@@ -95,8 +95,7 @@ def agreement(version: ServiceVersion) -> Agreement:
     return Agreement(p, q, same - first, of_other - always, first, always, steps, collision)
 
 
-#: By kind, an upper bound of the probability of reports that agree so little, or so much, if the study is
-#: right.
+#: The p-value of each test, or an upper bound of it.
 PValues = dict[Literal["remembered_noise", "fresh_noise"], float]
 
 

@@ -172,7 +172,10 @@ def _remembered(attribute: Attribute, version: ServiceVersion) -> tuple[ServiceV
 
 
 def _factor(lifetime: Lifetime, windows: int) -> float:
-    """The variance of windows with one value, relative to fresh noise: of a rare share, or a bound."""
+    """By how much remembered noise multiplies the variance of several windows with one value.
+
+    For categories it is the factor of a rare share, for numbers an upper bound.
+    """
     if isinstance(lifetime.chain, SupportChain):
         return float(lifetime.chain.share_factors(np.zeros(1), windows)[0])
     return lifetime.chain.factor(windows)

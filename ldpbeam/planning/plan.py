@@ -132,7 +132,7 @@ def _notes(
         )
     if any(line.least_error is not None for line in planned):
         yield (
-            "An error for any people is the standard error of an unbiased estimate, the least and the "
+            "For any people, the error is the standard error of an unbiased estimate: the least and the "
             "greatest of a few populations."
         )
         yield "Estimators that smooth, such as auto, can have less error: --simulate shows theirs."
@@ -146,12 +146,12 @@ def _notes(
             "docs/fake_users.md has the worst of several attacks on each mechanism."
         )
     for name in (name for name in study.attributes if name in wanted):
-        own = [line for line in planned if attribute_of(line.attribute) == name]
+        lines = [line for line in planned if attribute_of(line.attribute) == name]
         reason = untried(study.attribute(name))
-        if options.simulate is None and not own:
+        if options.simulate is None and not lines:
             more = "" if reason else ": --simulate computes it"
             yield f"{name!r} has no line, because its error has no formula{more}."
-        elif options.simulate is not None and all(line.uncertainty is None for line in own):
+        elif options.simulate is not None and all(line.uncertainty is None for line in lines):
             can = ", ".join(names_for(study.attribute(name).domain)) if reason is None else ""
             yield f"{name!r} is not simulated: {reason or f'its populations are {can}'}."
     if options.simulate is None:

@@ -143,11 +143,11 @@ def checked(
     Raises:
         UserError: for a text that is not a condition, and where no estimate has the number.
     """
-    chosen = dict(_chosen(results, estimate, latest))
-    if not chosen:
+    records = dict(_chosen(results, estimate, latest))
+    if not records:
         what = f"no estimate is named {estimate!r}" if estimate else "there is no estimate"
         raise UserError(f"{results.folder}: {what}{' of a window that has closed' if latest else ''}")
-    parts = {key: list(numbers_of(record)) for key, record in chosen.items()}
+    parts = {key: list(numbers_of(record)) for key, record in records.items()}
     names: dict[str, dict[str, None]] = {}
     for key, numbers in parts.items():
         names.setdefault(key.attribute, {}).update(

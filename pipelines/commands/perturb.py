@@ -32,6 +32,7 @@ from ldpbeam.pipelines.simulated.report_files import make_room, write_reports
 from ldpbeam.printing import document, note, progress_bar, warn
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.study import Study
+from ldpbeam.words import counted
 
 
 def perturb_command(options: argparse.Namespace) -> int:
@@ -136,7 +137,7 @@ def perturb_command(options: argparse.Namespace) -> int:
             written.append(
                 {"service": sent.service, "reports": len(sent.payloads), "files": list(map(str, paths))}
             )
-            print(f"{len(sent.payloads):,} reports to {sent.service}: {paths[0]}"
+            print(f"{counted(len(sent.payloads), 'report')} to {sent.service}: {paths[0]}"
                   + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""))  # fmt: skip
     document({"reports": written, "rows_left_out": people.skipped, "values_clipped": people.clipped})
     for service, count in sent_to.items():

@@ -122,9 +122,9 @@ def test_what_is_no_output_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for name, said in {
         "none": "there is no such folder",
-        "empty": "it is empty",
+        "empty": "it is a file, or an empty folder",
         "other": "it has no run.json; name the --output of ldpbeam estimate",
-        "file": "it is empty, or a file",
+        "file": "it is a file, or an empty folder",
     }.items():
         with pytest.raises(UserError, match=f"{tmp_path / name}: {said}"):
             read_results(str(tmp_path / name))

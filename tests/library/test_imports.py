@@ -105,10 +105,12 @@ def test_the_library_needs_what_its_page_installs_and_commands_say_what_they_mis
         command = f"from ldpbeam.command_line.main import main; sys.exit(main({arguments!r}))"
         return subprocess.run([sys.executable, "-c", blocked + command], capture_output=True, text=True)
 
-    ran = run("estimate", "--study", study, "--input", "reports", "--output", "out")
-    (sentence,) = ran.stderr.splitlines()
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert sentence.startswith("ldpbeam: estimate needs Apache Beam, which is not here")
+    estimate = "estimate", "--study", study, "--input", "reports", "--output", "out"
+    for command, package in ((estimate, "Apache Beam"), (("completion", "bash"), "shtab")):
+        ran = run(*command)
+        (sentence,) = ran.stderr.splitlines()
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert sentence.startswith(f"ldpbeam: {command[0]} needs {package}, which is not here")
     assert run("explain", "--study", study).returncode == 0
 
 

@@ -31,7 +31,7 @@ def test_the_page_of_the_library_runs_from_top_to_bottom(
     shown = capsys.readouterr().out
     for sentence in (
         "a numeric domain needs low < high",
-        "value 0 of 'minutes' lies outside the domain [0, 180]",
+        "value [0] of 'minutes' lies outside the domain [0, 180]",
         "\nTrue\n",
         "10,000 reports in = 10,000 used",
         "{'payload_outside_mechanism': 1, 'unknown_service': 1}",

@@ -137,7 +137,7 @@ JOURNAL = Kind("journal-*.json", "reports are acknowledged", _content, JournalRe
 STEPS = Kind("steps-*-*.json", "a batch of a step is counted", _fields, Steps.of_json)
 #: How far a reader is, for the others. After a power failure, its next process writes it anew.
 CLAIMS = Kind("claims-*.json", "the other readers count on it", _fields, Claims.of_json, durable=False)
-#: The ids of messages that are being decoded. It is for a process that ends, and not for a machine that does.
+#: The ids of messages that are being decoded. A power failure may lose them: no message has caused it.
 DECODING: Kind[Sequence[str]] = Kind(
     "decoding-*.json",
     "the messages are decoded",
@@ -160,5 +160,5 @@ CHECKPOINTS: Kind[str] = Kind(
     lambda content: str(content["folder"]),
     indent=2,
 )
-#: A request to stop, which says nothing.
+#: A request to stop; that the file exists is all that it says.
 STOP: Kind[None] = Kind("stop.json", "the readers stop", lambda _: {}, lambda _: None)

@@ -19,7 +19,7 @@ from ldpbeam.transforms.state.files import JOURNAL, STEPS, STOP, run_folder
 from ldpbeam.transforms.state.records import Checksum, JournalRecord, Offsets, OpenWindow, Step, Steps
 from ldpbeam.windows import Bounds
 
-#: The watermark at which a run was stopped that had none.
+#: What the journal has as the watermark of a stop if there was no watermark yet.
 NEVER = -(2**62)
 #: Seconds between two looks whether a run has been asked to stop.
 LOOKING_SECONDS = 1.0
@@ -182,7 +182,7 @@ def lost_before(output: str, run: str) -> int | None:
 
 
 def _times(output: str, run: str, name: str) -> list[int]:
-    """The times of a name in the journals of a run's readers."""
+    """A field of the journals of a run's readers that is a time; of those that have one."""
     times = (getattr(record, name) for record in JOURNAL.each(run_folder(output, run)).values())
     return [time for time in times if time is not None]
 

@@ -149,7 +149,7 @@ class Steps(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """What the partitions of one reader say; of one that has said nothing yet, which holds up all others.
+    """How far the partitions of one reader are. By default it has said nothing yet, and holds up all others.
 
     Attributes:
         each: the claim of each partition that has one.

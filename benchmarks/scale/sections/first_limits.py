@@ -17,7 +17,7 @@ def section(m: Measured, met: list[Limit], hour: StreamRun) -> str:
     )
     return f"""\
 ### Which limit is met first
-A worker has {WORKER_GB} GB per core and works on one partition at a time. A worker that works on several \
+A worker has {WORKER_GB} GB per core and works on one shard at a time. A worker that works on several \
 at once reaches the memory limits that many times earlier.
 
 {limit_table}
