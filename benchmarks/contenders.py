@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from rich.console import Console
 
 from ldpbeam.answers.people import People
@@ -22,7 +23,7 @@ from ldpbeam.pipelines.graphs import batch
 from ldpbeam.pipelines.graphs import run as graph
 from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.pipelines.simulated.report_files import write_reports
-from ldpbeam.runners import direct, engines
+from ldpbeam.runners import engines
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files.avro_blocks import read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
@@ -76,7 +77,7 @@ def run_ldpbeam(folder: Path, workers: int = 1) -> str:
     study, _ = study_and_attribute()
     files = inputs.find_input([f"{folder}/*.avro"], "stop")
     with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
-        engine = engines.Engine(direct.runner(), (), here=True, spill=spill)
+        engine = engines.Engine(FnApiRunner(), (), here=True, spill=spill)
         job = batch.BatchJob(study, output, "benchmark", files, wanted_columns(study, None, None))
         several = ["--direct_running_mode=multi_processing", f"--direct_num_workers={workers}"]
         pipeline = graph.assemble(job, engine, several if workers > 1 else [])
@@ -146,7 +147,7 @@ def run_per_record(folder: Path, windows: bool = True) -> str:
         return total, 1
 
     with tempfile.TemporaryDirectory() as output:
-        with beam.Pipeline(runner=direct.runner()) as pipeline:
+        with beam.Pipeline(runner=FnApiRunner()) as pipeline:
             by_service = {
                 service: pipeline
                 | f"Read {service}" >> beam.io.ReadFromAvro(f"{folder}/minutes.{service}.*.avro")

@@ -103,13 +103,18 @@ def results_of(
 def _begin(shared: object, parent: int) -> None:
     global _shared
     _shared = shared
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    end_with(parent)
 
 
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(PARENT_SECONDS)
-    os._exit(1)
+def end_with(parent: int) -> None:
+    """End this process when its parent has ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _worked(work: Callable[[Any, Task], Result], task: Task) -> tuple[Result, list[Caught]]:

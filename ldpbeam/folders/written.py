@@ -57,10 +57,9 @@ def clear(job: Output) -> None:
         (LEDGER_FOLDER, "*.arrow"),
         (LEDGER_PARTS, "*.arrow"),
         (RUNS, f"*/{LEDGER_FOLDER}/*.arrow"),
+        *((f"{TABLES}/{kind}", "*.parquet") for kind in TABLE_FOLDERS),
     ):
         ours += [entry.path for entry in files_in(job.path(folder), pattern)]
-    for kind in TABLE_FOLDERS:
-        ours += [entry.path for entry in files_in(job.path(*TABLE_FOLDERS[kind]), "*.parquet")]
     delete(ours)
 
 

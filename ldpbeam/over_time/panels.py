@@ -15,7 +15,6 @@ import numpy as np
 from ldpbeam.domains import Integers
 from ldpbeam.over_time.memoised.memos import fields_of
 from ldpbeam.times import format_duration
-from ldpbeam.windows import Bounds
 
 #: The first field of every text that is hashed: the purpose, and the version of its form.
 PURPOSE = "ldpbeam panel 1"
@@ -63,11 +62,6 @@ class Panel:
         )
         windows = (np.frombuffer(digests, dtype=">u8") % np.uint64(self.windows)).astype(np.int64)
         return periods * self.period + windows[which] * self.size
-
-    def turn(self, attribute: str, user: bytes, time: int) -> Bounds:
-        """The window that one user answers in the period of a time."""
-        (begin,) = self.turns(attribute, [user], np.zeros(1, dtype=np.int64), np.array([time])).tolist()
-        return begin, begin + self.size
 
 
 def explain(panel: Panel) -> str:

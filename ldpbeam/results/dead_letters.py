@@ -129,13 +129,7 @@ def _as_json(reason: Reason) -> dict[str, object]:
             {"detail": detail, "reports": reports} for detail, reports in reason.details.most_common()
         ],
         "examples": [
-            {
-                "file": letter.file,
-                "position": letter.position,
-                "row": letter.row,
-                "detail": letter.detail,
-                "sha256": letter.sha256,
-            }
+            {name: getattr(letter, name) for name in ("file", "position", "row", "detail", "sha256")}
             for letter in reason.examples
         ],
     }

@@ -164,7 +164,6 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         | "DeadLetters" >> beam.Flatten()
         | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS), continued=again)
     )
-    assert study.windows is not None
     _ = (
         (read[COUNTS], counted.counts, written[COUNTS], unsolved, letters, emitted)
         | "Counts" >> beam.Flatten()

@@ -112,34 +112,31 @@ def publish(
 def _move_all(job: Scheduled) -> None:
     made, output = job.made, job.own
     delete([output.path(RUN)])
-    shared = (
-        ((STATISTICS,), "*.avro"),
-        ((ESTIMATES,), "*.jsonl"),
+    moved = (
+        (job, (STATISTICS,), "*.avro"),
+        (job, (ESTIMATES,), "*.jsonl"),
         # The sums, which come last by name, say which files they are of.
-        ((LEDGER_FOLDER,), "*.arrow"),
-        *((folder, "*.parquet") for folder in TABLE_FOLDERS.values()),
+        (job, (LEDGER_FOLDER,), "*.arrow"),
+        *((job, folder, "*.parquet") for folder in TABLE_FOLDERS.values()),
+        (output, (DEAD_LETTERS,), "*.avro"),
     )
-    for folder, pattern in shared:
+    for target, folder, pattern in moved:
         # A window that is not estimated has statistics alone.
         written = names_in(made.path(*folder), pattern)
         for name in written:
-            _move(made, job, *folder, name)
-        before = names_in(job.path(*folder), pattern)
-        stale = {name for name in before if _is_inside(job.span, name)} - set(written)
-        delete([job.path(*folder, name) for name in stale])
-    letters = names_in(made.path(DEAD_LETTERS), "*.avro")
-    for name in letters:
-        _move(made, output, DEAD_LETTERS, name)
-    stale = set(names_in(output.path(DEAD_LETTERS), "*.avro")) - set(letters)
-    delete([output.path(DEAD_LETTERS, name) for name in stale])
+            _move(made, target, *folder, name)
+        stale = set(names_in(target.path(*folder), pattern)) - set(written)
+        delete(
+            [target.path(*folder, name) for name in stale if target is output or _is_inside(job.span, name)]
+        )
     for name in (ACCOUNTING, FIT, LEDGER):
         _move(made, output, name)
     if job.study.ledger:
         _move(made, job, LEDGER_PERIODS)
     if "://" not in job.output:
         # The disk has what was moved before it has the file that says so.
-        folders = [job.path(*folder) for folder, _ in shared]
-        for path in (output.output, output.path(DEAD_LETTERS), job.output, *folders):
+        folders = [target.path(*folder) for target, folder, _ in moved]
+        for path in (output.output, job.output, *folders):
             if exists(path):
                 sync_folder(path)
     ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}

@@ -38,7 +38,9 @@ def owned_by_stream(job: StreamJob, *, at_once: bool = True) -> Iterator[None]:
         UserError: if this run may not use the folder, a run of another kind writes there, this run is running
             already, or a file's name is too long.
     """
-    longest = max(map(len, _file_names(job)))
+    # As long as the names of its files get.
+    names = (snapshot_name(job.study.name, name, (1, 2), job.run) for name in job.study.estimated)
+    longest = max(map(len, names))
     if longest > MOST_CHARACTERS:
         raise UserError(
             f"--output {job.output}: the names of its files would have {longest} characters, more than file "
@@ -53,12 +55,6 @@ def owned_by_stream(job: StreamJob, *, at_once: bool = True) -> Iterator[None]:
                 INCOMPLETE.write(job.folder, job.incomplete)
         with held(job.folder, alone=True):
             yield
-
-
-def _file_names(job: StreamJob) -> list[str]:
-    """The file name of a snapshot of each attribute, as long as the run's file names get."""
-    window = (1, 2)
-    return [snapshot_name(job.study.name, name, window, job.run) for name in job.study.estimated]
 
 
 def resume(output: str, run: str) -> None:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import threading
-import time
 
-#: Seconds between two checks whether the task manager is still running.
-_LOOKING_SECONDS = 1.0
+from ldpbeam.processes import end_with
 
 
 def main() -> int:
     """Run a worker until it ends, and return the exit code."""
-    _end_with(os.getppid())
+    # The kernel's own signal for that (PR_SET_PDEATHSIG) is sent when the *thread* that started this process
+    # ends. In a task manager this is the thread of one stage, but a worker serves several stages.
+    end_with(os.getppid())
     parser = argparse.ArgumentParser(prog="ldpbeam-worker", description="Started by Flink's task managers.")
     parser.add_argument("--id", required=True, help="the worker's name")
     parser.add_argument("--provision_endpoint", required=True, help="host:port of who knows the rest")
@@ -31,21 +30,6 @@ def main() -> int:
 
     sdk_worker_main.main([])
     return 0
-
-
-def _end_with(parent: int) -> None:
-    """End this process when its parent has ended.
-
-    The kernel's own signal for that (``PR_SET_PDEATHSIG``) is sent when the *thread* that started this
-    process ends. In a task manager this is the thread of one stage, but a worker serves several stages.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_LOOKING_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _environment(worker: str, endpoint: str) -> dict[str, str]:

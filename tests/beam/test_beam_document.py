@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_stream
 
 import ldpbeam as ldp
-from ldpbeam.runners import direct
 from ldpbeam.transforms.reports import counts
 
 PAGE = (Path(__file__).parents[2] / "docs" / "beam.md").read_text(encoding="utf-8")
@@ -96,7 +96,7 @@ def test_the_page_s_yaml_runs(place: Path) -> None:
     from apache_beam.yaml.yaml_transform import expand_pipeline
 
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    with beam.Pipeline(runner=direct.runner()) as pipeline:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         expand_pipeline(pipeline, text.replace("/path/of/ldpbeam/beam/providers.yaml", ldp.beam.PROVIDERS))
     assert len([*place.glob("out/estimates-*")]) == 1
 

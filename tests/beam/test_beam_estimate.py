@@ -9,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.display import DisplayData
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
@@ -26,7 +27,6 @@ from support.beam_reports import (
 )
 
 import ldpbeam as ldp
-from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES
 from ldpbeam.times import milliseconds, rfc3339
 
@@ -35,7 +35,7 @@ RECORDS = records_in()
 
 
 def local() -> beam.Pipeline:
-    return beam.Pipeline(runner=direct.runner())
+    return beam.Pipeline(runner=FnApiRunner())
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import uuid
 
 import apache_beam as beam
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 
 import ldpbeam as ldp
-from ldpbeam.runners import direct
 
 #: At epsilon 20 one report in a hundred million is not the truth.
 STUDY = """\
@@ -32,7 +32,7 @@ def test_values_become_reports_and_are_estimated() -> None:
         {"drink": drink, "who": f"user-{number}", "at": TEN, "town": "north", "report_id": f"r{number}"}
         for number, drink in enumerate(DRINKS)
     ]
-    with beam.Pipeline(runner=direct.runner()) as pipeline:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         perturb = ldp.beam.Perturb(STUDY, value="drink", user_id="who", event_time="at")
         reports = pipeline | beam.Create(people) | beam.Map(lambda person: beam.Row(**person)) | perturb
         assert_that(
@@ -64,7 +64,7 @@ def test_times_are_those_of_elements_and_ids_are_drawn(monkeypatch: pytest.Monke
         assert {report["event_time"] for report, _ in reports} == {TEN}
         assert {time for _, time in reports} == {1_795_168_800}
 
-    with beam.Pipeline(runner=direct.runner()) as pipeline:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         values = pipeline | beam.Create([{"value": drink, "town": None} for drink in DRINKS])
         timed = values | beam.Map(lambda value: TimestampedValue(value, 1_795_168_800))
         reports = timed | ldp.beam.Perturb(STUDY, event_time=None)
@@ -78,7 +78,7 @@ def test_an_element_without_a_value_or_without_the_group_field_ends_the_pipeline
     part = {name: whole[name] for name in whole if name != missing}
     with (
         pytest.raises(Exception, match=f"an element has no field '{missing}': give it to all of them"),
-        beam.Pipeline(runner=direct.runner()) as pipeline,
+        beam.Pipeline(runner=FnApiRunner()) as pipeline,
     ):
         _ = pipeline | beam.Create([whole, part]) | ldp.beam.Perturb(STUDY)
 
@@ -90,7 +90,7 @@ def test_mistakes_are_told(small_text: str) -> None:
         ldp.beam.Perturb(small_text, "a", version="2")
     with (
         pytest.raises(Exception, match=r"value \[0\] of 'x' lies outside the domain"),
-        beam.Pipeline(runner=direct.runner()) as pipeline,
+        beam.Pipeline(runner=FnApiRunner()) as pipeline,
     ):
         _ = pipeline | beam.Create([{"value": 2.0}]) | ldp.beam.Perturb(small_text, "a")
 
@@ -120,7 +120,7 @@ def test_with_a_panel_those_whose_turn_it_is_report() -> None:
         if client.in_turn([person["user_id"]], person["event_time"])[0]
     ]
     assert len(expected) == 2
-    with beam.Pipeline(runner=direct.runner()) as pipeline:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         reports = pipeline | beam.Create(day) | ldp.beam.Perturb(study)
         sent = reports | beam.Map(lambda report: (report["user_id"], report["event_time"]))
         assert_that(sent, equal_to(expected))

@@ -10,10 +10,10 @@ from typing import Any, get_args
 import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 import ldpbeam as ldp
 from ldpbeam.beam import in_yaml
-from ldpbeam.runners import direct
 
 pytest.importorskip("docstring_parser", reason="Beam YAML is not installed: pip install 'ldpbeam[yaml]'")
 
@@ -23,7 +23,7 @@ def run(text: str, places: dict[str, Path | str]) -> None:
 
     for name, place in places.items():
         text = text.replace(name, str(place))
-    with beam.Pipeline(runner=direct.runner()) as pipeline:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         expand_pipeline(pipeline, text)
 
 

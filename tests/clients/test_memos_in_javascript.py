@@ -53,7 +53,8 @@ def test_five_hundred_turns_are_the_same(node: str) -> None:
         panel = dict(one["panel"])
         (user,) = cast_column("user_id", pa.array([one["user_id"]])).to_pylist()
         attribute = panel.pop("attribute")
-        assert list(Panel(**panel).turn(attribute, user, one["time"])) == turn
+        begins = Panel(**panel).turns(attribute, [user], np.array([0]), np.array([one["time"]]))
+        assert [begins[0], begins[0] + panel["size"]] == turn
 
 
 def test_the_vectors_that_are_shipped_are_what_a_client_sends() -> None:

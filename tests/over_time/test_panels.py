@@ -46,7 +46,7 @@ def test_the_turn_is_what_the_documents_say() -> None:
         text = b"".join(struct.pack(">I", len(field)) + field for field in fields) + user
         window = int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 24
         begin = period * 24 * HOUR + window * HOUR
-        assert PANEL.turn("drink", user, time) == (begin, begin + HOUR)
+        assert PANEL.turns("drink", [user], np.array([0]), np.array([time])).tolist() == [begin]
 
 
 def test_a_user_has_one_turn_in_a_period_and_another_one_in_the_next() -> None:

@@ -21,26 +21,22 @@ from support.studies import SMALL
 
 KILLS = int(os.environ.get("LDPBEAM_KILLS", "2"))
 START, HOUR = 1_795_132_800_000, 3_600_000
-#: The command, which says each time that it is about to make or rename a file, and then takes its time.
+#: The command, which says when it is about to make, rename or delete a file of its output, and then waits.
 SLOW = """
-import sys, time
-from apache_beam.io.filesystems import FileSystems
+import os, sys, time
 from ldpbeam.command_line.main import main
 
-def slowed(name):
-    real = getattr(FileSystems, name)
-    def slow(*arguments, **options):
-        print("@", name, arguments[0], flush=True)
-        time.sleep(float(sys.argv[1]))
-        result = real(*arguments, **options)
-        print("@", name, "done", flush=True)
-        time.sleep(float(sys.argv[1]))
-        return result
-    setattr(FileSystems, name, staticmethod(slow))
+pause, command = float(sys.argv[1]), sys.argv[2:]
+output = command[command.index("--output") + 1]
 
-for name in ("create", "rename", "delete"):
-    slowed(name)
-sys.exit(main(sys.argv[2:]))
+def slowed(event, arguments):
+    makes = event == "open" and arguments[2] & os.O_CREAT
+    if (makes or event in ("os.rename", "os.remove")) and str(arguments[0]).startswith(output):
+        print("@", event, arguments[0], flush=True)
+        time.sleep(pause)
+
+sys.addaudithook(slowed)
+sys.exit(main(command))
 """
 
 

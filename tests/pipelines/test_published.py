@@ -15,6 +15,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
 from support.security_page import rows_of, section
@@ -24,7 +25,6 @@ from ldpbeam.answers.published import Size, chosen, smallest, warnings_of
 from ldpbeam.beam import solve_windows
 from ldpbeam.beam.solve_windows import Solve, SolveWindow
 from ldpbeam.folders.output import Output
-from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms.outputs.panes import Solved, WritePaneEstimates, WritePaneStatistics
@@ -143,7 +143,7 @@ def test_only_a_run_says_that_statistics_are_written() -> None:
 def test_workers_choose_the_same_windows_as_the_library() -> None:
     study = study_of(publish={"windows": 2})
     given = [("x", [snapshot(users, hour)]) for hour, users in enumerate([2, 4, 3, 2, 1])]
-    with TestPipeline(runner=direct.runner()) as pipeline:
+    with TestPipeline(runner=FnApiRunner()) as pipeline:
         solved, counts = pipeline | beam.Create(given) | Solve(study)
         sizes = solved | beam.Map(lambda own: (own.snapshots[0].statistic.reports, len(own.estimates)))
         assert_that(sizes, equal_to([(2, 0), (4, 1), (3, 1), (2, 0), (1, 0)]), "solved")
@@ -295,7 +295,7 @@ def _ledger(_: pytest.MonkeyPatch) -> None:
 def _files_of_estimate(output: Output) -> None:
     """Forty windows of one report each."""
     few = [("x", [snapshot(1, hour)]) for hour in range(40)]
-    with TestPipeline(runner=direct.runner()) as pipeline:
+    with TestPipeline(runner=FnApiRunner()) as pipeline:
         _ = pipeline | beam.Create(few) | WriteSnapshots(STUDY, output.output, output.run)
     assert len(list(Path(output.output).iterdir())) == SHARED_FILES == 16
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from ldpbeam.runners import direct
 from ldpbeam.runners.engines import Engine
 
 
 def options(*arguments: str) -> PipelineOptions:
     """The options of a local pipeline."""
-    return Engine(direct.runner(), arguments).pipeline(["--job_name=counts"]).options
+    return Engine(FnApiRunner(), arguments).pipeline(["--job_name=counts"]).options
 
 
 def test_options_are_parsed_once_for_each_class() -> None:

@@ -76,8 +76,8 @@ time.sleep(120)
 
 CHILD = """
 import os, time
-from ldpbeam.runners.flink import boot
-boot._end_with(os.getppid())
+from ldpbeam.processes import end_with
+end_with(os.getppid())
 print(os.getpid(), flush=True)
 time.sleep(120)
 """

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.answers.solve import solve
 from ldpbeam.attributes import Attribute
-from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
@@ -134,7 +134,7 @@ def in_batch(
 ) -> Streamed:
     """What the stages of a batch run make of reports, wired as in ``BatchStatistics``."""
     run = next(_runs)
-    with beam.Pipeline(runner=direct.runner()) as pipeline:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         reports = (pipeline | beam.Create(list(batches)),)
         counts = []
         if study.duplicates == "drop":

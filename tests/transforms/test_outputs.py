@@ -13,10 +13,10 @@ import apache_beam as beam
 import fastavro
 import numpy as np
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
-from ldpbeam.runners import direct
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
@@ -149,7 +149,7 @@ def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: 
     ]
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, order in zip(folders, (elements, elements[::-1]), strict=True):
-        with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
             paths = pipeline | beam.Create(order) | WriteSnapshots(STUDY, str(folder), "run-1")
             expected = [str(folder / snapshot_name("writing", "x", own[0].window)) for _, own in elements]
             assert_that(paths, equal_to(expected))
@@ -176,7 +176,7 @@ def test_windows_without_enough_users_share_files_and_are_all_there(tmp_path: Pa
     study = replace(STUDY, publish=Publish(at_least=3), windows=Windows(1000, 1000))
     few = [("x", [snapshot((1000 * number, 1000 * number + 1000), None, 2)]) for number in range(5, 305)]
     enough = ("x", [snapshot((0, 1000), None, 2), snapshot((0, 1000), "north", 3)])
-    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
         _ = pipeline | beam.Create([*few, enough]) | WriteSnapshots(study, str(tmp_path), "run-1")
     assert len(names(tmp_path)) == 1 + SHARED_FILES
     found = []
@@ -202,7 +202,7 @@ def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path
         next(iter(emit(in_columns([letter]), Disclosure(place % 2 == 0)))).value
         for place, letter in enumerate(letters)
     ]
-    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
         parts = (
             pipeline | "Even" >> beam.Create(batches[::2]),
             pipeline | "Odd" >> beam.Create(batches[1::2]),
@@ -239,7 +239,7 @@ def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: P
         order = np.random.default_rng(seed).permutation(len(batches))
         folder, spill = tmp_path / str(seed), tmp_path / f"spill {seed}"
         spill.mkdir()
-        with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+        with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
             letters = pipeline | beam.Create([batches[place].value for place in order], reshuffle=False)
             _ = (letters,) | WriteDeadLetters(str(folder), str(spill) if seed else None)
         (path,) = folder.iterdir()
@@ -267,7 +267,7 @@ def test_the_accounting_adds_up_what_every_stage_counted(tmp_path: Path) -> None
     counts = [("in", 5), ("used", 2), ("in", 4), ("duplicates", 3), ("out_of_range", 2)]
     counts += [("dead_letters", 2), ("dead_letters_by_reason/b", 1), ("dead_letters_by_reason/a", 1)]
     path = str(tmp_path / "accounting.json")
-    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
         assert_that(pipeline | beam.Create(counts) | WriteAccounting(path), equal_to([path]))
     assert json.loads(Path(path).read_text()) == {
         "in": 9,

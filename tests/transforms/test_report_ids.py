@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 from support.tallied import tallied
 
-from ldpbeam.runners import direct
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.reports.batches import tagged
@@ -87,7 +87,7 @@ def test_one_id_of_a_user_in_a_service_counts_once_whatever_its_windows_and_vers
     named = [Sent("u3", "r1"), Sent("u3", "r2")]
     batches = [[first, again[0]], [again[1]], [again[2]], users, *([one] for one in elsewhere)]
     batches += [twins, [*twins, Sent("u3", "r1", time=1)], named]
-    with test_pipeline.TestPipeline(runner=direct.runner()) as pipeline:
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
         reports = pipeline | beam.Create(list(map(batch_of, batches)))
         *kept, counts = reports | DropDuplicateIds(STUDY, 2)
         stand = [first, *users, *elsewhere, *twins, *twins, *named]

@@ -16,8 +16,6 @@ RUN, ACCOUNTING = "run.json", "accounting.json"
 STATISTICS = "statistics"
 #: The folder of files of estimates, one per attribute and window, and the name of a file of all of them.
 ESTIMATES = "estimates"
-#: The folder of the folders of runs, where runs share an output folder.
-RUNS = "runs"
 #: The folder of tables, one per attribute and window, each kind in a folder of its own.
 TABLES = "tables"
 

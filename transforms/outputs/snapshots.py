@@ -42,26 +42,10 @@ def write_window(
     name = snapshot_name(study.name, first.attribute, first.window, run if named_by_run else "")
     path = join(folder, name)
     make_folder(folder)
-    write_snapshots_of(study, path, run, snapshots, durable=named_by_run)
-    return path
-
-
-def write_snapshots_of(
-    study: Study, path: str, run: str, snapshots: list[Snapshot], *, durable: bool = False
-) -> None:
-    """Write snapshots of one attribute to a file.
-
-    Args:
-        study: the study.
-        path: the path of the file.
-        run: the name of the run.
-        snapshots: at least one.
-        durable: whether the file is on disk when this returns. A batch run that the power ends is run again,
-            and may have many thousand windows.
-    """
     joined = any(snapshot.joined for snapshot in snapshots)
-    blocks = _encoded(study, run, snapshots)
-    _write(study, path, snapshots[0].attribute, blocks, joined=joined, durable=durable)
+    # A batch run that the power ends is run again, and may have many thousand windows.
+    _write(study, path, first.attribute, _encoded(study, run, snapshots), joined=joined, durable=named_by_run)
+    return path
 
 
 def _encoded(study: Study, run: str, snapshots: Iterable[Snapshot]) -> list[bytes]:

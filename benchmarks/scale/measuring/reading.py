@@ -26,11 +26,12 @@ from ldpbeam.transforms.windows.split import Split
 
 def measure(folder: Path) -> dict[str, Any]:
     """Files to slices; dead letters; and whole runs."""
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from rich.console import Console
 
     from ldpbeam.inputs import files as inputs
     from ldpbeam.pipelines.graphs import run as graph
-    from ldpbeam.runners import direct, engines
+    from ldpbeam.runners import engines
 
     study, users, few = study_of(2), 1_000_000, 10_000
     reports = 2 * users
@@ -62,7 +63,7 @@ def measure(folder: Path) -> dict[str, Any]:
         for _ in range(3):
             with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
                 job = batch.BatchJob(study, output, "scale", files, columns, shards=shards)
-                engine = engines.Engine(direct.runner(), (), here=True, spill=spill)
+                engine = engines.Engine(FnApiRunner(), (), here=True, spill=spill)
                 pipeline = graph.assemble(job, engine, [])
                 run = lambda: graph.run_pipeline(pipeline, Console(quiet=True), True)  # noqa: B023, E731
                 found.append(spent(run, runs=1))

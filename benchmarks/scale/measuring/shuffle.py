@@ -34,11 +34,11 @@ def _number(element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> int:
 
 def shuffled(pieces: list[tuple[PieceKey, pa.RecordBatch]], spill: str | None = None) -> None:
     """Pieces brought together by key, by the local engine's own shuffle or through files in a folder."""
-    from ldpbeam.runners import direct
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
     global _pieces
     _pieces = pieces
-    with beam.Pipeline(runner=direct.runner()) as pipeline:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         one = pipeline | beam.Create([None], reshuffle=False)
         handed = one | beam.FlatMap(_hand_on).with_output_types(tuple[PieceKey, pa.RecordBatch])
         _ = brought_together([handed], spill) | beam.Map(_number)

@@ -9,9 +9,9 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.internal import pickler
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from support.driven_source import DISORDER, LETTER, NOW, OPENED, SECOND, WAITING, Fake, at, batch, windows_at
 
-from ldpbeam.runners import direct
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
@@ -81,7 +81,7 @@ def test_on_an_engine_one_reader_reads_a_run_to_its_end(
     windows = Windows(10 * SECOND, 10 * SECOND, max_age=2**42)
     reading = Reading(feed, ("x",), windows, str(tmp_path), feed.name, ReadingOptions(DISORDER, 200))
     GIVEN[feed.name] = [], Counter()
-    with beam.Pipeline(runner=direct.runner()) as pipeline:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         read = pipeline | ReadStream(reading, Disclosure())
         _ = read.decoded | "TakeDown" >> beam.Map(_take_down, feed.name)
         _ = read[COUNTS] | "Count" >> beam.Map(_count, feed.name)
