@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import version
-from types import SimpleNamespace
-from typing import Any
 
 from prometheus_client import generate_latest
 from prometheus_client.core import (
@@ -18,6 +16,7 @@ from prometheus_client.core import (
     Metric,
     SummaryMetricFamily,
 )
+from prometheus_client.registry import Collector
 
 from ldpbeam.pipelines.operating.state import State
 from ldpbeam.transforms.reports.counts import FATES, IN, OCCASIONAL
@@ -26,10 +25,19 @@ from ldpbeam.transforms.reports.counts import FATES, IN, OCCASIONAL
 BY_REASON = "dead_letters_by_reason"
 
 
+class _Of(Collector):
+    """Gives the metrics of one state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        return metrics_of(self._state)
+
+
 def exposition(state: State) -> bytes:
     """The metrics of a state, as an answer to a scrape."""
-    registry: Any = SimpleNamespace(collect=lambda: metrics_of(state))
-    return generate_latest(registry)
+    return generate_latest(_Of(state))
 
 
 def metrics_of(state: State) -> Iterator[Metric]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.waiting import wait_until
+from support.waiting import PATIENCE, wait_until
 
 from ldpbeam.runners.flink import cluster, parts, processes
 from ldpbeam.runners.flink.parts import FlinkError
@@ -74,12 +74,13 @@ time.sleep(120)
 """
 
 
-CHILD = """
+# By itself it ends only after the test has given up waiting for its end.
+CHILD = f"""
 import os, time
 from ldpbeam.processes import end_with
 end_with(os.getppid())
 print(os.getpid(), flush=True)
-time.sleep(120)
+time.sleep({2 * PATIENCE})
 """
 
 
