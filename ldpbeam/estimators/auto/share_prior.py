@@ -47,6 +47,8 @@ FARTHEST = 6.0
 #: Shares have a grid of this many geometric steps, and points of their own where unbiased shares are, at
 #: distances of at least this many standard deviations, at most this many.
 LOW_POINTS, APART, MOST_POINTS = 64, 0.3, 300
+#: So many largest shares, of which each may be alone, have FINE points within REACH standard deviations.
+FEW_LARGEST, FINE, REACH = 12, 33, 4.0
 #: Points of the curve that measures distances in standard deviations.
 CURVE = 1025
 
@@ -230,12 +232,18 @@ def most_likely_prior(table: Floats, sizes: Integers, start: Floats) -> tuple[Fl
 
 
 def grid(likelihood: Likelihood) -> Floats:
-    """The shares that a category may have: geometric from near zero on, and finer where categories are."""
+    """The shares that a category may have: geometric from near zero on, and finer where categories are.
+
+    A cell wider than the noise would spread a large share's mass over shares that the reports refute.
+    """
     size, unbiased = len(likelihood.members), likelihood.shares
     largest = min(max(float(unbiased.max()), 2.0 / size), 1.0)
     low = np.geomspace(1e-3 / size, largest, LOW_POINTS)
     special = np.array([*PLACES, 1.0]) / size
-    return np.unique(np.concatenate((special, low, thinned(unbiased, likelihood.information))))
+    large = np.sort(unbiased.clip(0.0, 1.0))[-FEW_LARGEST:, None]
+    around = large + np.linspace(-REACH, REACH, FINE) / np.sqrt(likelihood.information(large))
+    fine = thinned(np.append(unbiased, around), likelihood.information)
+    return np.unique(np.concatenate((special, low, fine)))
 
 
 def thinned(shares: Floats, information: Callable[[Floats], Floats]) -> Floats:
