@@ -47,7 +47,7 @@ FARTHEST = 6.0
 #: Shares have a grid of this many geometric steps, and points of their own where unbiased shares are, at
 #: distances of at least this many standard deviations, at most this many.
 LOW_POINTS, APART, MOST_POINTS = 64, 0.3, 300
-#: So many largest shares, of which each may be alone, have FINE points within REACH standard deviations.
+#: So many largest shares have FINE points within REACH standard deviations, if zero is twice as far away.
 FEW_LARGEST, FINE, REACH = 12, 33, 4.0
 #: Points of the curve that measures distances in standard deviations.
 CURVE = 1025
@@ -241,7 +241,8 @@ def grid(likelihood: Likelihood) -> Floats:
     low = np.geomspace(1e-3 / size, largest, LOW_POINTS)
     special = np.array([*PLACES, 1.0]) / size
     large = np.sort(unbiased.clip(0.0, 1.0))[-FEW_LARGEST:, None]
-    around = large + np.linspace(-REACH, REACH, FINE) / np.sqrt(likelihood.information(large))
+    reach = REACH / np.sqrt(likelihood.information(large))
+    around = (large + reach * np.linspace(-1.0, 1.0, FINE))[large[:, 0] > 2.0 * reach[:, 0]]
     fine = thinned(np.append(unbiased, around), likelihood.information)
     return np.unique(np.concatenate((special, low, fine)))
 
