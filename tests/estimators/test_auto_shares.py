@@ -128,19 +128,28 @@ def test_families_are_distributions_of_the_right_mean() -> None:
 
 
 def test_equal_shares_beside_a_large_one_are_found_as_mr_finds_them() -> None:
-    """Over 24 runs of other seeds auto has 0.3 to 0.7 of mr's error, with a standard error of 0.1."""
+    """Over 64 runs auto has 0.79 of mr's error; one of the first 8 takes noise for a second large share."""
     mechanism = RandomisedResponse(0.5, size=100)
     attribute = attribute_of(categories(100), mechanism)
     truth = np.full(100, 0.7 / 99.0)
     truth[17] = 0.3
     rng, errors = np.random.default_rng(3), []
-    for _ in range(8):
+    for _ in range(32):
         counts = rng.multinomial(500_000, mechanism.channel(100, 0).matvec(truth))
         statistic = of_counts(attribute, counts, users=500_000)
         both = [estimate(name, attribute, statistic).distribution for name in ("auto", "mr")]
         errors.append([np.abs(found - truth).mean() for found in both if found is not None])
     ours, of_mr = np.mean(errors, axis=0)
-    assert ours < 1.05 * of_mr
+    assert ours < of_mr
+
+
+def test_the_largest_of_equal_shares_is_not_believed_but_a_larger_one_is() -> None:
+    """Of a hundred equal shares the largest is 3.4 deviations away once in thirty times, and 5 never."""
+    deviation, noise = 0.04, stats.norm.ppf((np.arange(100) + 0.5) / 100.0)
+    for away, low, high in ((3.4, 0.0, 3.0 / 100.0), (5.0, 0.01 + 4.5 * deviation, 0.01 + 5.5 * deviation)):
+        found = posterior(told(0.01 + deviation * np.append(noise[:-1], away), deviation**2))
+        for shares in (found.means(), found.quantiles()):
+            assert low < shares[-1] < high
 
 
 def test_shares_that_sum_to_one_have_the_least_expected_absolute_error() -> None:
@@ -164,6 +173,15 @@ def test_shares_that_sum_to_one_have_the_least_expected_absolute_error() -> None
         other = np.maximum(shares + change - (sizes @ change) / sizes.sum(), 0.0)
         other /= sizes @ other
         assert error(other) >= error(shares) - 1e-4
+
+
+def test_the_largest_shares_are_as_far_off_as_unbiased_ones() -> None:
+    """Each has a posterior distribution of its own: others are too far away to say anything of it."""
+    truth, deviation = np.random.default_rng(0).permutation(zipf(100, 1.0)), 0.0008
+    found = posterior(told(truth, deviation**2))
+    largest = np.argsort(truth)[-12:]
+    for shares in (found.means(), found.quantiles()):
+        np.testing.assert_allclose(shares[largest], truth[largest], atol=0.3 * deviation)
 
 
 def test_means_given_the_sum_are_those_of_every_combination() -> None:

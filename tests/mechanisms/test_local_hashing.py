@@ -214,3 +214,18 @@ def test_the_default_family_adds_little_variance_and_has_any_seed_where_none_is_
         LocalHashing(1.0, size=5, seeds="any").cells(8)
     with pytest.raises(ValueError, match=r"more than 16 categories cannot be joined by user, found 17"):
         OptimisedUnaryEncoding(1.0, size=17).cells(8)
+
+
+def test_shares_are_solved_once_for_each_histogram() -> None:
+    """An estimate and its intervals ask for the same ones; what one of them writes to is its own."""
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(1, 9, (2, LocalHashing(1.0, 12, seeds=64).cells(0)))
+    mechanism, expected = LocalHashing(1.0, 12, seeds=64), LocalHashing(1.0, 12, seeds=64)
+    of_second = expected.unbiased_frequencies(second, 500)
+    for histogram, reports in ((first, 500), (second, 400), (second, 500), (second, 500)):
+        shares = mechanism.unbiased_frequencies(histogram, reports)
+        assert np.array_equal(shares, of_second) == (histogram is second and reports == 500)
+        shares[:] = 0.0
+    weights = rng.random(12)
+    both = mechanism.table.scattered(mechanism.table.gathered(weights))
+    np.testing.assert_allclose(mechanism.table.collisions(weights), both, rtol=1e-12)

@@ -118,6 +118,14 @@ class HashTable:
                 total += block
         return total
 
+    def collisions(self, weights: Floats) -> Floats:
+        """The sum over seeds of the weights of all categories in each category's cell, in one pass."""
+        total = np.zeros(self.size)
+        for _, many, matrix in self.matrices():
+            for block in (matrix @ (matrix.T @ np.tile(weights, many))).reshape(many, self.size):
+                total += block
+        return total
+
     def of_categories(self, chosen: Integers) -> HashTable:
         """The table of some categories."""
         part = copy.copy(self)

@@ -231,18 +231,28 @@ class LocalHashing(CategoricalMechanism):
         p, q = self.support_probabilities
         if self.seeds == "any":
             return (histogram[1::2] / reports - q) / (p - q)
-        # With (1, 0) for (p, q) times the number of seeds, products count supports.
-        counting = HashingChannel(self.table, float(self.seeds), 0.0)
-        channel = self.channel(self.size, 0)
-        supports = counting.rmatvec(histogram / reports)
-        expected = LinearOperator(
-            (self.size, self.size),
-            matvec=lambda f: counting.rmatvec(channel.matvec(np.ravel(f))),
-            dtype=float,
-        )
-        start = (supports - q) / (p - q)
-        solved, _ = cg(expected, supports, x0=start, rtol=1e-10, maxiter=20 * self.size)
-        return solved
+        asked = reports, histogram.tobytes()
+        solved = self._solved.get(asked)
+        if solved is None:
+            supports = self.table.scattered(histogram / reports)
+            keep, other = np.array(self.probabilities) / int(self.seeds)
+            expected = LinearOperator(
+                (self.size, self.size),
+                matvec=lambda f: (
+                    (keep - other) * self.table.collisions(np.ravel(f)) + self.seeds * other * f.sum()
+                ),
+                dtype=float,
+            )
+            start = (supports - q) / (p - q)
+            solved, _ = cg(expected, supports, x0=start, rtol=1e-10, maxiter=20 * self.size)
+            self._solved.clear()
+            self._solved[asked] = solved
+        return solved.copy()
+
+    @functools.cached_property
+    def _solved(self) -> dict[tuple[int, bytes], Floats]:
+        """The unbiased frequencies of the newest histogram, which estimates and intervals both ask for."""
+        return {}
 
     def shares_of_reports(self) -> Floats:
         """The unbiased shares of each seed and hash, from the normal equations for all of them at once."""
