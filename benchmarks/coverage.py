@@ -1,11 +1,12 @@
 """How often the intervals of estimates hold the truth.
 
-    python -m benchmarks.coverage [--runs 400] [--only WORDS] [--write docs/coverage.md]
+    python -m benchmarks.coverage [--runs 400] [--only WORDS] [--strict] [--write docs/coverage.md]
 
 Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
 that of the people who were drawn. Sums over runs are kept beside this file, and a second call goes on where
-one stopped. It first makes the first run of each cell again: where it gives other intervals or flags than it
-did, the code has changed, and the cell's runs are made anew.
+one stopped. With ``--strict`` the runs are of the strict intervals alone. It first makes the first run of
+each cell again: where it gives other intervals or flags than it did, the code has changed, and the cell's
+runs are made anew.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ from benchmarks.pages import Table, show
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
-from ldpbeam.estimators.estimate import Estimate, Intervals
+from ldpbeam.estimators.estimate import Estimate, Intervals, StrictIntervals
+from ldpbeam.estimators.question import Question
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.intervals.strict import strict_intervals
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.statistics import Answers, tally
+from ldpbeam.statistics import Answers, Statistic, tally
 
 RESULTS = Path(__file__).with_suffix(".jsonl")
+RESULTS_OF_STRICT = RESULTS.with_name("coverage_strict.jsonl")
 LEVEL = 0.95
 #: So many runs of a cell, then the next cell.
 ROUND = 5
@@ -53,6 +57,7 @@ LEAST_FLAGGED = 0.85
 BUCKETS, CATEGORIES, KEYS = 256, 32, 20
 NUMBERS = Numeric(0.0, 1.0)
 WANTED = WantedIntervals(LEVEL, False, (0.05, 0.25, 0.5, 0.75, 0.95), ((0.0, 0.25), (0.25, 0.5), (0.5, 1.0)))
+STRICT_KINDS = ("quantiles", "ranges", "cdf")
 KINDS = ("mean", "variance", "quantiles", "ranges", "distribution", "frequencies", "key_means")
 
 Held = dict[str, float]
@@ -197,11 +202,7 @@ def truths(cell: Cell, people: Any) -> dict[str, Floats]:
 
 def run(cell: Cell, place: int) -> Runs:
     """One run."""
-    rng = np.random.default_rng([zlib.crc32(cell.name.encode()), place])
-    people = cell.population(cell.n, rng)
-    attribute, rows = cell.attribute(), np.arange(cell.n)
-    answers = [Answers(i, rows, v.mechanism.perturb(people, rng)) for i, v in enumerate(attribute.versions)]
-    statistic = tally(attribute, cell.n, answers)
+    people, attribute, statistic = _reported(cell, place)
     truth = truths(cell, people)
     started = time.process_time()
     if cell.estimator:
@@ -220,7 +221,29 @@ def run(cell: Cell, place: int) -> Runs:
     return Runs(1, seconds, clear, flagged, first)
 
 
-def _held(intervals: Intervals, name: str, truth: Floats) -> Sums:
+def run_strict(cell: Cell, place: int) -> Runs:
+    """One run of the strict intervals alone."""
+    people, attribute, statistic = _reported(cell, place)
+    started = time.process_time()
+    intervals = strict_intervals(Question(attribute, statistic, attribute.services), WANTED)
+    seconds = time.process_time() - started
+    assert isinstance(intervals, StrictIntervals), intervals
+    truth = truths(cell, people)
+    truth["cdf"] = np.searchsorted(np.sort(people), intervals.at, "right") / cell.n
+    sums = {kind: _held(intervals, kind, truth[kind]) for kind in STRICT_KINDS}
+    return Runs(1, seconds, sums, {}, sum(own.held + own.width for own in sums.values()))
+
+
+def _reported(cell: Cell, place: int) -> tuple[Any, Attribute, Statistic]:
+    """The people of a run, the attribute, and the statistic of what they send."""
+    rng = np.random.default_rng([zlib.crc32(cell.name.encode()), place])
+    people = cell.population(cell.n, rng)
+    attribute, rows = cell.attribute(), np.arange(cell.n)
+    answers = [Answers(i, rows, v.mechanism.perturb(people, rng)) for i, v in enumerate(attribute.versions)]
+    return people, attribute, tally(attribute, cell.n, answers)
+
+
+def _held(intervals: Intervals | StrictIntervals, name: str, truth: Floats) -> Sums:
     low, high = np.asarray(getattr(intervals, name)).reshape(-1, 2).T
     known = ~np.isnan(truth)
     held = float(((low <= truth + 1e-12) & (truth <= high + 1e-12))[known].mean())
@@ -262,8 +285,22 @@ def row(cell: Cell, kind: str, runs: Runs) -> list[str]:
     ]  # fmt: skip
 
 
-def page(results: Mapping[str, Runs]) -> Iterator[str | Table]:
-    """The lines of the page, from the runs of each cell by its name."""
+def strict_row(cell: Cell, kind: str, runs: Runs) -> list[str]:
+    """The row of a cell and a kind of strict interval, by ``STRICT_COLUMNS``; none if it has none."""
+    own = runs.clear.get(kind, Sums())
+    if not own.runs:
+        return []
+    held = own.held / own.runs
+    error = math.sqrt(max(own.squares / own.runs - held**2, 0.0) / own.runs)
+    verdict = "held" if held >= LEVEL else "unclear" if held + 2.0 * error >= LEVEL else "low"
+    return [
+        cell.label, cell.people, f"{cell.n:,}", f"{cell.epsilon:g}", kind, str(own.runs), f"{held:.1%}",
+        f"{error:.1%}", f"{own.width / own.runs:.3g}", f"{runs.seconds / runs.runs * 1e3:.0f}", verdict,
+    ]  # fmt: skip
+
+
+def page(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[str | Table]:
+    """The lines of the page, from the runs of each cell by its name, and those of strict intervals."""
     found = (row(cell, kind, results.get(cell.name, Runs())) for cell in cells() for kind in KINDS)
     rows = [own for own in found if own]
     yield from HEAD.splitlines()
@@ -285,6 +322,22 @@ def page(results: Mapping[str, Runs]) -> Iterator[str | Table]:
         lambda own: own["result"] in SHORT,
         HIDDEN,
     )
+    strict_found = (
+        strict_row(cell, kind, strict.get(cell.name, Runs())) for cell in cells() for kind in STRICT_KINDS
+    )
+    strict_rows = [own for own in strict_found if own]
+    if strict_rows:
+        low = sum(own[-1] != "held" for own in strict_rows)
+        yield from OF_STRICT.format(cells=len(strict_rows), low=low or "none").splitlines()
+        yield Table(
+            "coverage_strict",
+            (
+                f"| {' | '.join(STRICT_COLUMNS)} |",
+                "| --- " * len(STRICT_COLUMNS) + "|",
+                *(f"| {' | '.join(own)} |" for own in strict_rows),
+            ),
+            lambda own: own["result"] != "held",
+        )
 
 
 HEAD = f"""\
@@ -322,11 +375,22 @@ so](decisions/51-spikes.md#what-reports-cannot-show). The columns, here and in t
 
 """
 
+OF_STRICT = f"""
+## Strict intervals
+[Strict intervals](outputs.md#strict-intervals) of quantiles, ranges and the distribution function, of the
+same people: a cell is *held* if at least {LEVEL:.0%} of its intervals hold the truth. Of {{cells}} cells,
+{{low}} are not.
 
-def more(name: str, places: range) -> tuple[str, Runs]:
+"""
+STRICT_COLUMNS = (
+    "reports", "people", "n", "epsilon", "number", "runs", "held", "error", "width", "ms", "result",
+)  # fmt: skip
+
+
+def more(of_one: Callable[[Cell, int], Runs], name: str, places: range) -> tuple[str, Runs]:
     """A cell's name, and some runs of it."""
     (cell,) = (cell for cell in cells() if cell.name == name)
-    return name, functools.reduce(operator.add, (run(cell, place) for place in places), Runs())
+    return name, functools.reduce(operator.add, (of_one(cell, place) for place in places), Runs())
 
 
 def main() -> None:
@@ -336,17 +400,24 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=400, help="runs per cell")
     parser.add_argument("--only", default="", help="the cells whose name has this text")
+    parser.add_argument("--strict", action="store_true", help="run strict intervals")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after about so long")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--write", type=Path, help="where the page is written")
     given = parser.parse_args()
     # Processes that start from here have one thread of BLAS each.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    results, chosen = read(RESULTS), [cell.name for cell in cells() if given.only in cell.name]
+    path, of_one = (RESULTS_OF_STRICT, run_strict) if given.strict else (RESULTS, run)
+    results = read(path)
+    chosen = [
+        cell.name
+        for cell in cells()
+        if given.only in cell.name and not (given.strict and cell.domain != NUMBERS)
+    ]
     end = time.monotonic() + 60.0 * given.minutes
     with ProcessPoolExecutor(given.processes, multiprocessing.get_context("spawn")) as pool:
         known = [name for name in chosen if name in results]
-        for name, own in pool.map(more, known, itertools.repeat(range(1))):
+        for name, own in pool.map(functools.partial(more, of_one), known, itertools.repeat(range(1))):
             if not math.isclose(own.first, results[name].first, rel_tol=SAME):
                 print(f"made anew, since its first run has other intervals or flags: {name}", flush=True)
                 del results[name]
@@ -355,10 +426,12 @@ def main() -> None:
             last = min(first + ROUND, given.runs)
             left = [name for name in chosen if first <= results.get(name, Runs()).runs < last]
             places = [range(results.get(name, Runs()).runs, last) for name in left]
-            for name, own in pool.map(more, left, places) if time.monotonic() < end else ():
+            for name, own in (
+                pool.map(functools.partial(more, of_one), left, places) if time.monotonic() < end else ()
+            ):
                 results[name] = results.get(name, Runs()) + own
-                write(RESULTS, results)
-    show(page(results), given.write)
+                write(path, results)
+    show(page(read(RESULTS), read(RESULTS_OF_STRICT)), given.write)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,6 @@ def test_runs_are_added_and_come_back_from_their_file(tmp_path: Path) -> None:
 )
 def test_a_cell_is_judged_by_the_share_that_holds(of: Runs, result: str) -> None:
     cell = next(cell for cell in cells() if cell.label == "SW")
-    *_, table = page({cell.name: of})
+    *_, table = page({cell.name: of}, {})
     assert isinstance(table, Table)
     assert table.lines[-1].split(" | ")[-1].removesuffix(" |") == result

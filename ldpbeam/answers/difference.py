@@ -129,8 +129,9 @@ def comparison(
     differences = []
     for record, other_record, part, other, columns in pairs:
         flag = "; ".join(dict.fromkeys(filter(None, (part.flag, other.flag))))
-        for name, (one, two, low, high, error) in zip(part.names, columns.tolist(), strict=True):
-            beyond = abs(two - one) > z * error and (flagged or not flag)
+        meet = _strict_ones_meet(part, other)
+        for name, (one, two, low, high, error), met in zip(part.names, columns.tolist(), meet, strict=True):
+            beyond = abs(two - one) > z * error and (flagged or not flag) and not met
             known_ends = _known(low), _known(high)
             differences.append(
                 Difference(
@@ -150,6 +151,15 @@ def _parts(records: Mapping[_Key, EstimateRecord]) -> dict[_Key, dict[tuple[str,
     """The numbers of each estimate that has any, part by part, by the names of a part's numbers."""
     parts = {key: {tuple(p.names): p for p in numbers_of(record)} for key, record in records.items()}
     return {key: of_key for key, of_key in parts.items() if of_key}
+
+
+def _strict_ones_meet(one: Numbers, two: Numbers) -> list[bool]:
+    """Which numbers have strict intervals on both sides that meet: they may be equal."""
+    if one.strict is None or two.strict is None:
+        return [False] * len(one.names)
+    (low, high), (other_low, other_high) = one.strict.T, two.strict.T
+    meet: list[bool] = ((low <= other_high) & (other_low <= high)).tolist()
+    return meet
 
 
 def _known(number: float) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -31,6 +31,9 @@ class Numbers:
         errors: their standard errors, NaN for unknown.
         flag: why the intervals may hold the truth less often than their level; empty if they need no care.
         summed: whether the numbers are sums of one term per report.
+        strict: the numbers' intervals that hold whatever the density is, NaN for unknown, shape (numbers, 2);
+            None for numbers whose intervals do not rest on a smooth density.
+        strict_flag: why the strict intervals may hold the truth less often than their level.
     """
 
     names: Sequence[str]
@@ -40,6 +43,15 @@ class Numbers:
     errors: Floats
     flag: str = ""
     summed: bool = False
+    strict: Floats | None = None
+    strict_flag: str = ""
+
+    @property
+    def certain(self) -> Floats:
+        """The ends of what is certain of each number, NaN where nothing is, shape (numbers, 2)."""
+        nothing = bool(self.flag if self.strict is None else self.strict_flag)
+        ends = np.column_stack((self.low, self.high)) if self.strict is None else self.strict
+        return np.where(nothing, np.nan, ends)
 
 
 def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecord]:
@@ -69,11 +81,14 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
     if record.quantiles is not None:
         names = [f"quantile {quantile}" for quantile in record.quantiles]
         ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
-        yield _part(names, list(record.quantiles.values()), ends, level, flags.get("quantiles"))
+        part = _part(names, list(record.quantiles.values()), ends, level, flags.get("quantiles"))
+        strict = _of_quantiles(record.quantiles, record.strict.quantiles if record.strict else {})
+        yield _with_strict(part, strict, flags)
     if record.ranges is not None:
         names = [f"share from {as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
         shares = [part.share for part in record.ranges]
-        yield _part(names, shares, intervals.ranges, level, flags.get("ranges"))
+        part = _part(names, shares, intervals.ranges, level, flags.get("ranges"))
+        yield _with_strict(part, record.strict.ranges if record.strict else None, flags)
     if record.distribution is not None and record.bucket_edges is not None:
         # Five digits of the width tell the edges of 16,384 buckets apart.
         digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], 6, of_width=5)
@@ -101,6 +116,13 @@ def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
         ends = ManyEnds((record.mean - room,), (record.mean + room,))
     part = _part(["mean"], [record.mean], ends, intervals.level, intervals.flags.get("mean"))
     return replace(part, errors=part.errors if error is None else np.array([error]), summed=summed)
+
+
+def _with_strict(part: Numbers, strict: ManyEnds | None, flags: Mapping[str, str]) -> Numbers:
+    ends = np.full((len(part.names), 2), np.nan)
+    if strict is not None:
+        ends = np.column_stack((strict.low, strict.high))
+    return replace(part, strict=ends, strict_flag=flags.get("strict", ""))
 
 
 def _many(ends: Ends | None) -> ManyEnds | None:

@@ -24,6 +24,20 @@ class Band(NamedTuple):
     inside: float
     outside: float
 
+    def at(self, values: Floats, cells: int) -> Floats:
+        """P(cell | value) of ``cells`` equal cells of the reports, shape (cells, values)."""
+        edges = np.linspace(self.low, self.high, cells + 1)[:, None]
+        centres = self.offset + self.slope * values
+        near = np.diff(np.clip(edges, centres - self.half_width, centres + self.half_width), axis=0)
+        floor = self.outside * (self.high - self.low) / cells
+        return np.asarray(floor + (self.inside - self.outside) * near)
+
+    def corners(self, cells: int) -> Floats:
+        """The values between 0 and 1 at which the slope of some P(cell | value) changes, ascending."""
+        edges = np.linspace(self.low, self.high, cells + 1) - self.offset
+        values = np.concatenate((edges - self.half_width, edges + self.half_width)) / self.slope
+        return np.unique(values[(values > 0.0) & (values < 1.0)])
+
 
 class BandChannel(Channel):
     """A channel with one density in a band around a moving centre, and another one outside (SW, PM).

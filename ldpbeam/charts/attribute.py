@@ -10,6 +10,7 @@ from ldpbeam.charts.means import means
 from ldpbeam.charts.names import frequencies, key_means
 from ldpbeam.charts.numbers import distributions
 from ldpbeam.charts.over_time import means_over_time, shares_over_time
+from ldpbeam.charts.strict import strict_bounds
 from ldpbeam.charts.subject import Subject, Subset
 
 
@@ -20,6 +21,7 @@ def figures_of(subject: Subject, truths: Mapping[Subset, Truth] | None = None) -
         means_over_time(subject, truths),
         shares_over_time(subject),
         distributions(subject, truths),
+        strict_bounds(subject),
         frequencies(subject, truths),
         key_means(subject, truths),
         means(subject, truths),

@@ -12,6 +12,23 @@ from ldpbeam.domains import Floats
 
 
 @dataclass(frozen=True, eq=False)
+class StrictIntervals:
+    """Intervals that hold whatever people's values are, each with its low end first.
+
+    Attributes:
+        quantiles: of the quantiles that were wanted, in the attribute's unit, shape (quantiles, 2).
+        ranges: of the shares of people in the ranges that were wanted, shape (ranges, 2).
+        at: where the distribution function is bounded, in the attribute's unit, shape (places,).
+        cdf: of the share of people with at most each of these values, shape (places, 2).
+    """
+
+    quantiles: Floats
+    ranges: Floats
+    at: Floats
+    cdf: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """The intervals of one estimate. Each has two ends, the low one first, in the unit of what it is for.
 
@@ -25,6 +42,7 @@ class Intervals:
         distribution: the ends for the share of each value bucket or category, shape (value buckets, 2).
         frequencies: the ends for the share of people who have each key, shape (keys, 2).
         key_means: the ends for the mean of each key, shape (keys, 2).
+        strict: the intervals of a number that assume nothing of its density; None where there are none.
         methods: how the intervals were computed, by the name of the attribute above.
         flags: why an interval may hold the truth less often than its level, or says little, by the name of
             the attribute above. All but one, that the estimate lies outside, do not depend on the estimator.
@@ -39,6 +57,7 @@ class Intervals:
     distribution: Floats | None = None
     frequencies: Floats | None = None
     key_means: Floats | None = None
+    strict: StrictIntervals | None = None
     methods: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
 

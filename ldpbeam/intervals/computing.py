@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
-from ldpbeam.estimators.estimate import Estimate, Intervals
+from ldpbeam.estimators.estimate import Estimate, Intervals, StrictIntervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.intervals.answer import Parts, WantedIntervals
@@ -29,6 +29,13 @@ from ldpbeam.intervals.key_values import explain_keys, keys_intervals
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval
+from ldpbeam.intervals.strict import (
+    LEFT_OUT,
+    NOT_WANTED,
+    STRICT,
+    outside_of_strict,
+    strict_intervals,
+)
 from ldpbeam.statistics import Statistic
 
 #: How the intervals are computed, in words.
@@ -85,6 +92,7 @@ class StatisticIntervals:
     def __init__(self, attribute: Attribute, statistic: Statistic, windows: int = 1) -> None:
         self.attribute, self.statistic, self.windows = attribute, statistic, windows
         self._known: dict[tuple[tuple[str, ...], WantedIntervals, bool], Parts] = {}
+        self._known_strict: dict[tuple[tuple[str, ...], WantedIntervals], StrictIntervals | str] = {}
 
     def of(self, estimate: Estimate, wanted: WantedIntervals) -> Intervals:
         """The intervals of what an estimate holds.
@@ -107,18 +115,35 @@ class StatisticIntervals:
         elif question.repeats > 1:
             how = f"; for the fewest users who can have reported in {question.repeats:,} windows"
         held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
+        methods = {name: text + how for name, text in parts.methods.items() if name in held}
+        strict = None
+        if "quantiles" in held or "ranges" in held:
+            strict = self._strict(question, wanted)
+            methods["strict"] = STRICT if isinstance(strict, StrictIntervals) else strict
         flags = {
             **dict.fromkeys(held, self._misfit(question)),
             **_outside(estimate, held, self.attribute.domain, wanted),
             **parts.flags,
         }
+        if isinstance(strict, StrictIntervals):
+            flags |= {"strict": self._misfit(question), **outside_of_strict(held, strict, flags)}
         return Intervals(
             wanted.level,
             wanted.simultaneous,
-            methods={name: text + how for name, text in parts.methods.items() if name in held},
+            strict=strict if isinstance(strict, StrictIntervals) else None,
+            methods=methods,
             flags={name: text for name, text in flags.items() if text and _holds(estimate, name)},
             **held,
         )
+
+    def _strict(self, question: Question, wanted: WantedIntervals) -> StrictIntervals | str:
+        """The strict intervals, or why there are none."""
+        if not wanted.strict:
+            return LEFT_OUT if wanted.strict is None else NOT_WANTED
+        asked = (question.services, wanted)
+        if asked not in self._known_strict:
+            self._known_strict[asked] = strict_intervals(question, wanted)
+        return self._known_strict[asked]
 
     def _misfit(self, question: Question) -> str:
         """Why no interval holds, if tests of fit refute what the study claims; empty if none does."""
@@ -150,7 +175,10 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
 
 def _holds(estimate: Estimate, name: str) -> bool:
     """Whether an estimate has a number; quantiles and ranges are of its distribution."""
-    return getattr(estimate, name if name not in ("quantiles", "ranges") else "distribution") is not None
+    return (
+        getattr(estimate, name if name not in ("quantiles", "ranges", "strict") else "distribution")
+        is not None
+    )
 
 
 def _outside(

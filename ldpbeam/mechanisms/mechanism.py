@@ -346,6 +346,17 @@ class NumericMechanism(UnbiasedMechanism):
         middles = low + (np.arange(resolution) + 0.5) * ((high - low) / resolution)
         return np.asarray(middles, dtype=np.float64)
 
+    def at(self, values: Floats, resolution: int) -> Floats | None:
+        """P(cell | value) at single values in [0, 1], shape (``cells(resolution)``, values).
+
+        It is None for a mechanism that does not give it, whose reports then have no strict intervals.
+        """
+        return None
+
+    def corners(self, resolution: int) -> Floats | None:
+        """The values between which each P(cell | value) is linear, ascending; None if there are none."""
+        return None
+
     @property
     def fixed_point_step(self) -> float:
         """The step of the grid on which reports are summed exactly."""

@@ -115,8 +115,9 @@ class Checked:
         condition: the condition.
         value: the number.
         interval: the two ends of its interval; None if it has none.
-        verdict: ``certainly`` if the whole interval is beyond the threshold and is not flagged, else
-            ``possibly`` if a part of it or the number is, else ``no``.
+        verdict: ``certainly`` if the whole interval is beyond the threshold and is not flagged; of quantiles
+            and ranges of numbers, the strict one. Else ``possibly`` if a part of the interval or the number
+            is, else ``no``.
         flag: why the interval may hold the truth less often than its level.
     """
 
@@ -219,7 +220,7 @@ def _checked(key: EstimateKey, part: Numbers, index: int, condition: Condition) 
     sign = 1 if condition.above else -1
     beyond = [sign * (number - condition.threshold) > 0 for number in (value, low, high)]
     verdict: Verdict = "no"
-    if known and beyond[1] and beyond[2] and not part.flag:
+    if all(sign * (end - condition.threshold) > 0 for end in part.certain[index]):
         verdict = "certainly"
     elif any(beyond):
         verdict = "possibly"

@@ -16,12 +16,14 @@ from ldpbeam.estimators import Estimate
 from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import (
+    CumulativeShares,
     Ends,
     EstimateRecord,
     Frequent,
     IntervalsRecord,
     ManyEnds,
     RangeShare,
+    StrictRecord,
 )
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import MOST_GROUPS, Study, Summary
@@ -40,8 +42,10 @@ OF_SNAPSHOTS = ("attribute", "group", "other_groups", "pane_index", "pane_timing
 _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - {
     *("distribution", "frequencies", "key_means", "intervals", "warnings"),
 }
-#: The fields of intervals with a low and a high end, or many.
-_OF_INTERVALS = [field.name for field in fields(Intervals) if field.default is None]
+#: The fields of intervals with a low and a high end, or many; the strict ones are a record of their own.
+_OF_INTERVALS = [
+    field.name for field in fields(Intervals) if field.default is None and field.name != "strict"
+]
 
 
 def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimate) -> EstimateRecord:
@@ -167,11 +171,21 @@ def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -
         low, high = np.asarray(ends, dtype=np.float64).T.tolist()
         parts[called(name)] = ManyEnds(low, high) if isinstance(low, list) else Ends(low, high)
     if given.quantiles is not None:
-        pairs = (Ends(low, high) for low, high in given.quantiles.tolist())
-        parts["quantiles"] = dict(zip(map(repr, summary.quantiles), pairs, strict=True))
+        parts["quantiles"] = _of_quantiles(given.quantiles, summary)
+    if (strict := given.strict) is not None:
+        parts["strict"] = StrictRecord(
+            CumulativeShares(strict.at.tolist(), *strict.cdf.T.tolist()),
+            _of_quantiles(strict.quantiles, summary),
+            ManyEnds(*strict.ranges.T.tolist()) if len(strict.ranges) else None,
+        )
     for name in ("methods", "flags"):
         parts[name] = {called(part): text for part, text in getattr(given, name).items()}
     return IntervalsRecord(given.level, given.simultaneous, **parts)
+
+
+def _of_quantiles(ends: Floats, summary: Summary) -> dict[str, Ends]:
+    pairs = (Ends(low, high) for low, high in ends.tolist())
+    return dict(zip(map(repr, summary.quantiles), pairs, strict=True))
 
 
 #: A line leaves these fields out where they have their default.

@@ -92,6 +92,24 @@ class Frequent:
 
 
 @dataclass(frozen=True, config=_CHECKED)
+class CumulativeShares:
+    """The ends of the share of people with at most each value of ``at``."""
+
+    at: Numbers
+    low: Numbers
+    high: Numbers
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class StrictRecord:
+    """Intervals that hold whatever the density is, by the names of an estimate's fields."""
+
+    cdf: CumulativeShares
+    quantiles: dict[Level, Ends] = field(default_factory=dict)
+    ranges: ManyEnds | None = None
+
+
+@dataclass(frozen=True, config=_CHECKED)
 class IntervalsRecord:
     """The intervals of an estimate, by the names of its fields; None where a field has none."""
 
@@ -104,6 +122,7 @@ class IntervalsRecord:
     distribution: ManyEnds | None = None
     frequencies: ManyEnds | None = None
     key_means: ManyEnds | None = None
+    strict: StrictRecord | None = None
     methods: dict[str, str] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
 
@@ -184,6 +203,11 @@ class EstimateRecord:
     def window(self) -> Bounds | None:
         """The window in epoch milliseconds; None without windows."""
         return bounds(self.window_start, self.window_end)
+
+    @property
+    def strict(self) -> StrictRecord | None:
+        """The intervals that hold whatever the density is; None if the estimate has none."""
+        return None if self.intervals is None else self.intervals.strict
 
     @property
     def labels(self) -> Names | None:

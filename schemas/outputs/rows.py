@@ -19,12 +19,16 @@ class Quantile(NamedTuple):
         value: in the attribute's unit, as the next two.
         value_low: the low end of its interval; None if the study asks for no intervals.
         value_high: its high end.
+        strict_low: the low end of the interval that holds whatever the density is; None if there is none.
+        strict_high: its high end.
     """
 
     level: float
     value: float
     value_low: Optional[float]
     value_high: Optional[float]
+    strict_low: Optional[float]
+    strict_high: Optional[float]
 
 
 class RangeShare(NamedTuple):
@@ -36,6 +40,8 @@ class RangeShare(NamedTuple):
         share: from 0 to 1.
         share_low: the low end of its interval; None if the study asks for no intervals.
         share_high: its high end.
+        strict_low: the low end of the interval that holds whatever the density is; None if there is none.
+        strict_high: its high end.
     """
 
     low: float
@@ -43,6 +49,22 @@ class RangeShare(NamedTuple):
     share: float
     share_low: Optional[float]
     share_high: Optional[float]
+    strict_low: Optional[float]
+    strict_high: Optional[float]
+
+
+class CumulativeShare(NamedTuple):
+    """The share of people with at most a value, whatever the density is.
+
+    Attributes:
+        at: the value, in the attribute's unit.
+        low: the low end of the share, from 0 to 1.
+        high: its high end.
+    """
+
+    at: float
+    low: float
+    high: float
 
 
 class Frequent(NamedTuple):
@@ -99,6 +121,7 @@ class EstimateRow(NamedTuple):
         median: of the distribution, in the attribute's unit.
         quantiles: those that the study asks for, with the ends of their intervals.
         ranges: the shares of people between two values, with the ends of their intervals.
+        strict_cdf: the shares of people with at most each of 32 values, whatever the density is.
         top: the most frequent categories or keys.
         interval_level: the level of the intervals, from 0 to 1.
         intervals_simultaneous: whether the intervals of all shares hold together.
@@ -137,6 +160,7 @@ class EstimateRow(NamedTuple):
     median: Optional[float]
     quantiles: Sequence[Quantile]
     ranges: Sequence[RangeShare]
+    strict_cdf: Sequence[CumulativeShare]
     top: Sequence[Frequent]
     interval_level: Optional[float]
     intervals_simultaneous: Optional[bool]

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam import metrics
-from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, ManyEnds
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 
 #: The version of both schemas, in the column ``schema_version``.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 #: A file's row group has the rows of at most this many estimates.
 ESTIMATES_AT_ONCE = 128
 
@@ -124,6 +124,7 @@ def _row(record: EstimateRecord) -> dict[str, Any]:
         "median": _median(record),
         "quantiles": _quantiles(record),
         "ranges": _ranges(record),
+        "strict_cdf": _strict_cdf(record),
         "top": record.top and [vars(frequent) for frequent in record.top],
         "details": json.dumps(record.details),
     }
@@ -148,14 +149,12 @@ def _median(record: EstimateRecord) -> float | None:
 def _quantiles(record: EstimateRecord) -> list[dict[str, float | None]] | None:
     if record.quantiles is None:
         return None
-    ends = (record.intervals and record.intervals.quantiles) or {}
+    smooth = (record.intervals and record.intervals.quantiles) or {}
+    strict = {} if record.strict is None else record.strict.quantiles
     return [
-        {
-            "level": float(level),
-            "value": value,
-            "value_low": ends[level].low if level in ends else None,
-            "value_high": ends[level].high if level in ends else None,
-        }
+        {"level": float(level), "value": value}
+        | _named("value", smooth.get(level))
+        | _named("strict", strict.get(level))
         for level, value in record.quantiles.items()
     ]
 
@@ -163,14 +162,31 @@ def _quantiles(record: EstimateRecord) -> list[dict[str, float | None]] | None:
 def _ranges(record: EstimateRecord) -> list[dict[str, float | None]] | None:
     if record.ranges is None:
         return None
-    ends = record.intervals and record.intervals.ranges
-    nothing = [None] * len(record.ranges)
+    smooth, strict = (
+        [None] * len(record.ranges) if part is None or part.ranges is None else _each(part.ranges)
+        for part in (record.intervals, record.strict)
+    )
     return [
-        {**vars(wanted), "share_low": low, "share_high": high}
-        for wanted, low, high in zip(
-            record.ranges, ends.low if ends else nothing, ends.high if ends else nothing, strict=True
-        )
+        {**vars(wanted), **_named("share", of_smooth), **_named("strict", of_strict)}
+        for wanted, of_smooth, of_strict in zip(record.ranges, smooth, strict, strict=True)
     ]
+
+
+def _strict_cdf(record: EstimateRecord) -> list[dict[str, float]] | None:
+    if record.strict is None:
+        return None
+    cdf = record.strict.cdf
+    places = zip(cdf.at, cdf.low, cdf.high, strict=True)
+    return [{"at": at, "low": low, "high": high} for at, low, high in places]
+
+
+def _each(ends: ManyEnds) -> list[Ends | None]:
+    return list(map(Ends, ends.low, ends.high))
+
+
+def _named(name: str, ends: Ends | None) -> dict[str, float | None]:
+    low, high = (None, None) if ends is None else (ends.low, ends.high)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _kind(record: EstimateRecord) -> str:

@@ -129,7 +129,11 @@ def _described(model: AttributeModel, intervals: IntervalsModel | None) -> Study
     wanted_intervals = None
     if intervals is not None:
         wanted_intervals = WantedIntervals(
-            intervals.level, intervals.simultaneous, tuple(model.quantiles), tuple(model.ranges)
+            intervals.level,
+            intervals.simultaneous,
+            tuple(model.quantiles),
+            tuple(model.ranges),
+            intervals.strict,
         )
     return StudyAttribute(
         services={name: _service(service) for name, service in model.services.items()},

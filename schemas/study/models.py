@@ -357,6 +357,11 @@ class IntervalsModel(Model):
     simultaneous: bool = Field(
         False, description="whether all shares of an estimate are to lie in their intervals at once"
     )
+    strict: bool | None = Field(
+        None,
+        description="whether quantiles and ranges of numbers also have intervals that hold whatever the "
+        "density is; left out: in runs of at most 200 estimates of numbers",
+    )
 
 
 class LedgerModel(Model):

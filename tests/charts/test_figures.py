@@ -19,7 +19,15 @@ from ldpbeam.charts.numbers import distributions
 from ldpbeam.charts.subject import Subject
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.images import images
-from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import (
+    Accounting,
+    CumulativeShares,
+    Ends,
+    EstimateRecord,
+    IntervalsRecord,
+    ManyEnds,
+    StrictRecord,
+)
 
 SHARES = (0.123456789, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1, 0.176543211)
 EDGES = tuple(number / 8 for number in range(9))
@@ -109,3 +117,21 @@ def test_images_are_made_of_every_chart() -> None:
     ]  # fmt: skip
     assert made["02-mean-x.png"].startswith(b"\x89PNG")
     assert b"m (auto of m)" in made["02-mean-x.svg"]
+
+
+def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> None:
+    strict = StrictRecord(CumulativeShares((0.0, 0.5), (0.0, 0.2), (0.3, 0.9)), {"0.5": Ends(0.3, 0.8)})
+    intervals = IntervalsRecord(0.95, quantiles={"0.5": Ends(0.4, 0.6)}, strict=strict)
+    _, figure, *_ = figures_of(replace(of_service("a"), intervals=intervals, quantiles={"0.5": 0.5}))
+    data = figure.panels[0].data
+    # Up to 0.5 people are at most as many as have at most 0.5.
+    assert (data["cdf"]["at"], data["cdf"]["low"], data["cdf"]["high"]) == (
+        [0, 0.5, 1],
+        [0, 0.2, 1],
+        [0.9, 1, 1],
+    )
+    assert dict(zip(data["bars"]["kind"], data["bars"]["low"], strict=True)) == {"strict": 0.3, "smooth": 0.4}
+    assert data["below"]["share"][-1] == 1
+    assert figure.table.rows == [["", "0.5", "0.5", "0.4 to 0.6", "0.3 to 0.8"]]
+    # Without strict intervals there is no such figure.
+    assert "What is certain of x" not in [figure.title for figure in figures_of(of_service("a"))]

@@ -76,6 +76,34 @@ def columns_sum_to_one_and_products_are_those_of_the_matrix(case: Case) -> None:
             assert_products_are_the_matrix(channel)
 
 
+@law(reports_numbers)
+def single_values_have_the_probabilities_that_buckets_are_the_averages_of(case: Case) -> None:
+    """The midpoint rule with 4,096 parts of a bucket errs by less than the square of a part's width."""
+    buckets, resolution, parts = 3, 8, 4096
+    values = (np.arange(buckets * parts) + 0.5) / (buckets * parts)
+    for epsilon in case.epsilons(*MODERATE):
+        mechanism = case.at(epsilon)
+        at = mechanism.at(values, resolution)
+        if at is None:
+            continue
+        np.testing.assert_allclose(at.sum(axis=0), 1.0, rtol=0, atol=1e-12)
+        averages = at.reshape(len(at), buckets, parts).mean(axis=2)
+        matrix = mechanism.channel(buckets, resolution).dense()
+        np.testing.assert_allclose(averages, matrix, rtol=0, atol=1e-6)
+
+
+@law(reports_numbers)
+def probabilities_are_linear_between_corners(case: Case) -> None:
+    for epsilon in case.epsilons(*MODERATE):
+        mechanism = case.at(epsilon)
+        corners = mechanism.corners(8)
+        if corners is None:
+            continue
+        points = np.concatenate(([0.0], corners, [1.0]))
+        ends, middles = mechanism.at(points, 8), mechanism.at(0.5 * (points[1:] + points[:-1]), 8)
+        np.testing.assert_allclose(middles, 0.5 * (ends[:, 1:] + ends[:, :-1]), rtol=0, atol=1e-12)
+
+
 @law(is_estimated_whole)
 def every_accepted_epsilon_gives_a_channel(case: Case) -> None:
     # Differences of densities of numbers lose digits, those of the numbers in slots some, others none.

@@ -38,7 +38,7 @@ def test_the_files_are_the_estimates_in_rows(kind: str, folders: dict[str, Path]
     table = pq.read_table(place_of(folders[kind], "estimates"))
     assert table.schema.equals(ESTIMATES)
     for row, line in zip(table.to_pylist(), lines, strict=True):
-        assert row["schema_version"] == 2
+        assert row["schema_version"] == 3
         for name in ("study", "run", "attribute", "services", "estimator", "group", "complete", "reports"):
             assert row[name] == line[name]
         assert (row["estimate"], row["mean"], row["users"]) == (line["name"], line.get("mean"), line["users"])
@@ -46,6 +46,8 @@ def test_the_files_are_the_estimates_in_rows(kind: str, folders: dict[str, Path]
         quantiles = {f"{own['level']:g}": own["value"] for own in row["quantiles"] or ()}
         assert quantiles == line.get("quantiles", {})
         assert json.loads(row["details"]) == line.get("details", {})
+        cdf = line.get("intervals", {}).get("strict", {}).get("cdf", {"at": [], "low": [], "high": []})
+        assert {name: [own[name] for own in row["strict_cdf"] or ()] for name in cdf} == cdf
         if "0.5" in quantiles:
             assert row["median"] == quantiles["0.5"]
 

@@ -42,6 +42,9 @@ def hour(start: int) -> dict[str, str]:
         ("mean < 4", "no"),
         ("price: mean > 3.9", "certainly"),
         ("quantile 0.5 < 5.5", "certainly"),
+        # Beyond it if the density is smooth.
+        ("quantile 0.5 < 5.2", "possibly"),
+        ("share from 0 to 2 > 28%", "possibly"),
         ("share from 0 to 2 > 25%", "certainly"),
         ("share from 0 to 2 > 0.35", "possibly"),
         ("share of cash < 21%", "certainly"),

@@ -6,19 +6,30 @@ from typing import Any
 
 from ldpbeam.answers.results import Results
 from ldpbeam.schemas.outputs.records import (
+    CumulativeShares,
     Ends,
     EstimateRecord,
     IntervalsRecord,
     ManyEnds,
     RangeShare,
     RunRecord,
+    StrictRecord,
 )
 
 
 def price(**changed: Any) -> EstimateRecord:
-    """A mean of 5 in [4, 6], a median of 3 in [2, 5], and 40% (30% to 50%) between 0 and 2."""
+    """A mean of 5 in [4, 6], a median of 3 in [2, 5], and 40% (30% to 50%) between 0 and 2.
+
+    The strict intervals of the median and the range are [1.5, 5.4] and 26% to 55%.
+    """
+    strict = StrictRecord(
+        CumulativeShares((0.0, 2.0), (0.0, 0.26), (0.1, 0.55)),
+        {"0.5": Ends(1.5, 5.4)},
+        ManyEnds((0.26,), (0.55,)),
+    )
     intervals = IntervalsRecord(
         0.95, mean=Ends(4.0, 6.0), quantiles={"0.5": Ends(2.0, 5.0)}, ranges=ManyEnds((0.3,), (0.5,)),
+        strict=strict,
     )  # fmt: skip
     given: dict[str, Any] = {
         "study": "s", "attribute": "price", "name": "shape", "estimator": "em", "reports": 10,

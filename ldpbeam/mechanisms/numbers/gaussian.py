@@ -250,6 +250,11 @@ class Gaussian(NumericMechanism):
             matrix += weight * np.where(right | (standard[1:] <= 0.0), same_side, across)
         return DenseChannel(matrix)
 
+    def at(self, values: Floats, resolution: int) -> Floats:
+        """P(cell | value): differences of the normal distribution function."""
+        edges = np.linspace(-self._edge, self._edge, resolution + 1)[:, None]
+        return np.diff(ndtr((edges - (2.0 * values - 1.0)) / self.sigma), axis=0, prepend=0.0, append=1.0)
+
     def output(self) -> str:
         """The range of reports, in words."""
         return f"a number, within {self.report_range[1]:.6g} of 0"

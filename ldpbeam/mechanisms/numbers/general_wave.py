@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.channels.band import Band
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_draws
@@ -113,6 +114,25 @@ class GeneralWave(NumericMechanism):
         corners = self._second_antiderivative(reports[:, None] - np.linspace(0.0, 1.0, value_buckets + 1))
         area = np.diff(corners[:, :-1] - corners[:, 1:], axis=0)
         return DenseChannel(self.densities[1] * (high - low) / resolution + value_buckets * area)
+
+    def at(self, values: Floats, resolution: int) -> Floats:
+        """P(cell | value): differences of the trapezoid's distribution function, and the constant part."""
+        low, high = self.report_range
+        gap = np.linspace(low, high, resolution + 1)[:, None] - values
+        slope_width, distance = self.b * (1.0 - self.top), np.abs(gap)
+        along_slope = np.clip(self.b - distance, 0.0, slope_width)
+        ramp = along_slope**2 / (2.0 * slope_width) if slope_width else 0.0
+        height = math.expm1(self.epsilon) * self.densities[1]
+        tail = height * (ramp + np.maximum(self.top * self.b - distance, 0.0))
+        below = np.where(gap > 0.0, self.share - tail, tail)
+        return np.asarray(self.densities[1] * (high - low) / resolution + np.diff(below, axis=0))
+
+    def corners(self, resolution: int) -> Floats | None:
+        """The values at which a square wave begins or ends at the edge of a cell; a trapezoid has none."""
+        if self.top < 1.0:
+            return None
+        inside, outside = self.densities
+        return Band(*self.report_range, 1.0, 0.0, self.b, inside, outside).corners(resolution)
 
     def _second_antiderivative(self, gap: Floats) -> Floats:
         """The second antiderivative of the wave's density above q; it is zero for gaps up to -b.

@@ -116,6 +116,18 @@ class Hybrid(NumericMechanism):
         spread = self.piecewise.channel(value_buckets, resolution)
         return MixtureChannel([spread, rounding], [self.share, 1.0 - self.share])
 
+    def at(self, values: Floats, resolution: int) -> Floats:
+        """P(cell | value): the mixture of PM's and SR's."""
+        rounding = self.rounding.at(values, resolution)
+        if not self.share:
+            return rounding
+        spread = self.piecewise.at(values, resolution)
+        return np.vstack((self.share * spread, (1.0 - self.share) * rounding))
+
+    def corners(self, resolution: int) -> Floats:
+        """PM's; SR's reports have none."""
+        return self.piecewise.corners(resolution) if self.share else np.zeros(0)
+
     def output(self) -> str:
         """PM's range and SR's two reports, in words."""
         if not self.share:

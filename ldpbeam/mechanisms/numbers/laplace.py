@@ -149,6 +149,14 @@ class Laplace(NumericMechanism):
         """P(cell | value bucket), for values on [0, 1], where the scale is 1/epsilon."""
         return LaplaceChannel(value_buckets, resolution, 0.5 * self.scale)
 
+    def at(self, values: Floats, resolution: int) -> Floats:
+        """P(cell | value): differences of the Laplace distribution function."""
+        edges = np.linspace(-1.0, 1.0, resolution + 1)[:, None]
+        gap = (edges - (2.0 * values - 1.0)) / self.scale
+        below = 0.5 * np.exp(-np.abs(gap))
+        below = np.where(gap > 0.0, 1.0 - below, below)
+        return np.diff(below, axis=0, prepend=0.0, append=1.0)
+
     def output(self) -> str:
         """The range of reports, in words."""
         return f"a number, within {self.report_range[1]:.6g} of 0"

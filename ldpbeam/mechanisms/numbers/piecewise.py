@@ -70,10 +70,15 @@ class Piecewise(NumericMechanism):
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(cell | value bucket): a band of half width (C-1)/2 around (C+1)v/2."""
+        return BandChannel(value_buckets, self.cells(resolution), self.band)
+
+    @property
+    def band(self) -> Band:
+        """The density of reports: a band of half width (C-1)/2 around (C+1)v/2."""
         C = self.bound
         s = math.exp(self.epsilon / 2.0)
         inside = s * math.expm1(self.epsilon / 2.0) / (2.0 * (s + 1.0))
-        band = Band(
+        return Band(
             low=-C,
             high=C,
             slope=C + 1.0,
@@ -82,4 +87,11 @@ class Piecewise(NumericMechanism):
             inside=inside,
             outside=inside * math.exp(-self.epsilon),
         )
-        return BandChannel(value_buckets, self.cells(resolution), band)
+
+    def at(self, values: Floats, resolution: int) -> Floats:
+        """P(cell | value), piecewise linear in the value."""
+        return self.band.at(values, resolution)
+
+    def corners(self, resolution: int) -> Floats:
+        """The values at which the wave begins or ends at the edge of a cell."""
+        return self.band.corners(resolution)

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Band, BandChannel, Channel
+from ldpbeam.domains import Floats
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_draws
 from ldpbeam.mechanisms.registry import register
@@ -90,9 +91,14 @@ class SquareWave(NumericMechanism):
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(cell | value bucket): a band of half width b around the value."""
+        return BandChannel(value_buckets, self.cells(resolution), self.band)
+
+    @property
+    def band(self) -> Band:
+        """The density of reports: a band of half width b around the value."""
         low, high = self.report_range
         inside, outside = self.densities
-        band = Band(
+        return Band(
             low=low,
             high=high,
             slope=1.0,
@@ -101,4 +107,11 @@ class SquareWave(NumericMechanism):
             inside=inside,
             outside=outside,
         )
-        return BandChannel(value_buckets, self.cells(resolution), band)
+
+    def at(self, values: Floats, resolution: int) -> Floats:
+        """P(cell | value), piecewise linear in the value."""
+        return self.band.at(values, resolution)
+
+    def corners(self, resolution: int) -> Floats:
+        """The values at which the wave begins or ends at the edge of a cell."""
+        return self.band.corners(resolution)

@@ -80,8 +80,16 @@ class StochasticRounding(NumericMechanism):
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(report | value bucket), linear in the value: the average of a bucket is that of its midpoint."""
-        up = 0.5 + (bucket_midpoints(value_buckets) - 0.5) / self.bound
-        return DenseChannel(np.vstack((1.0 - up, up)))
+        return DenseChannel(self.at(bucket_midpoints(value_buckets), resolution))
+
+    def at(self, values: Floats, resolution: int) -> Floats:
+        """P(report | value), linear in the value."""
+        up = 0.5 + (values - 0.5) / self.bound
+        return np.vstack((1.0 - up, up))
+
+    def corners(self, resolution: int) -> Floats:
+        """No values: P(report | value) is linear everywhere."""
+        return np.zeros(0)
 
     def output(self) -> str:
         """The two reports, in words."""

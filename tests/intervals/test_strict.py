@@ -1,0 +1,274 @@
+"""Strict intervals, which hold whatever people's values are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from support.asked import attribute_of, statistic_of
+
+from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.domains import Floats, Numeric
+from ldpbeam.estimators import Question
+from ldpbeam.estimators import estimate as solve
+from ldpbeam.estimators.estimate import StrictIntervals as Strict
+from ldpbeam.intervals import WantedIntervals, certain, strict
+from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.intervals.strict import strict_intervals
+from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.over_time.memoised.lifetime import Lifetime
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.statistics import empty, merge
+from ldpbeam.study import Study
+
+DAYS = Numeric(0.0, 10.0)
+WANTED = WantedIntervals(0.95, False, (0.05, 0.5, 0.95), ((2.5, 5.0), (0.0, 10.0)))
+EDGE = 1e-9
+
+
+def asked(*services: tuple[str, float], buckets: int = 64) -> Attribute:
+    return attribute_of(
+        DAYS, *(build_mechanism(name, DAYS, epsilon) for name, epsilon in services), buckets=buckets
+    )
+
+
+def of_people(attribute: Attribute, values: Floats, seed: int, wanted: WantedIntervals = WANTED) -> Strict:
+    question = Question(attribute, statistic_of(attribute, DAYS.to_unit(values), seed), attribute.services)
+    strict = strict_intervals(question, wanted)
+    assert isinstance(strict, Strict)
+    return strict
+
+
+def held(intervals: Strict, values: Floats) -> Floats:
+    """Whether each interval holds the truth: of the distribution function, the quantiles, and the ranges.
+
+    People exactly at the ends of a range may count or not, but for those at an end of the domain.
+    """
+    values = np.sort(values)
+    below = np.searchsorted(values, intervals.at, "right") / len(values)
+    quantiles = np.quantile(values, WANTED.quantiles, method="inverted_cdf")
+    low, high = np.array(WANTED.ranges).T
+    with_ends = np.searchsorted(values, high, "right") - np.searchsorted(values, low, "left")
+    inside = np.where(low <= DAYS.low, -np.inf, low), np.where(high >= DAYS.high, np.inf, high)
+    without = np.searchsorted(values, inside[1], "left") - np.searchsorted(values, inside[0], "right")
+    pairs = [
+        (intervals.cdf, below, below),
+        (intervals.quantiles, quantiles, quantiles),
+        (intervals.ranges, without / len(values), with_ends / len(values)),
+    ]
+    return np.concatenate([
+        (ends[:, 0] <= least + EDGE) & (most <= ends[:, 1] + EDGE) for ends, least, most in pairs
+    ]).astype(float)  # fmt: skip
+
+
+HOSTILE: Mapping[str, Callable[[np.random.Generator], Floats]] = {
+    "spikes on ends of ranges": lambda rng: rng.choice([2.5, 5.0, 7.5], 4_000),
+    "nine spikes": lambda rng: rng.choice(np.arange(1.0, 10.0), 4_000),
+    "everybody at one value": lambda rng: np.full(4_000, 5.0),
+    "at both ends of the domain": lambda rng: rng.choice([0.0, 10.0, 3.0], 4_000),
+    "a gap": lambda rng: np.where(
+        rng.random(4_000) < 0.5, rng.uniform(0, 2, 4_000), rng.uniform(6, 9, 4_000)
+    ),
+}
+DESIGNS = {
+    "square_wave": asked(("square_wave", 2.0)),
+    "piecewise": asked(("piecewise", 2.0)),
+    "several": asked(("square_wave", 1.0), ("piecewise", 2.0), ("stochastic_rounding", 1.0)),
+    "hybrid": asked(("hybrid", 2.0)),
+    "laplace": asked(("laplace", 3.0)),
+    "general_wave": asked(("general_wave", 3.0)),
+}
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_they_hold_whatever_peoples_values_are(design: str) -> None:
+    """The misses of all runs, of shapes that a smooth density does not fit.
+
+    Each end misses in at most 2.5% of runs. The 37 intervals of a run depend on each other, so the sum over
+    runs is compared with four standard errors of runs that miss all or nothing.
+    """
+    runs, rng = [], np.random.default_rng(7)
+    for draw in HOSTILE.values():
+        for seed in range(6):
+            values = draw(rng)
+            runs.append(1.0 - held(of_people(DESIGNS[design], values, seed), values).mean())
+    most = 0.05 + 4.0 * np.sqrt(0.05 * 0.95 / len(runs))
+    assert np.mean(runs) <= most
+    # What is certain is held: nobody is outside of the domain.
+    assert max(runs) < 1.0
+
+
+def test_a_range_holds_people_at_an_end_that_has_no_short_decimal() -> None:
+    third = 10.0 / 3.0
+    wanted = dataclasses.replace(WANTED, ranges=((third, 2.0 * third),))
+    for place in (third, 2.0 * third):
+        intervals = of_people(DESIGNS["square_wave"], np.full(20_000, place), 1, wanted)
+        # They may count or not.
+        assert intervals.ranges[0, 0] < 0.01 and intervals.ranges[0, 1] > 0.99
+
+
+def test_people_at_the_ends_of_the_domain_are_inside_of_ranges_that_reach_them() -> None:
+    wanted = dataclasses.replace(WANTED, ranges=((-3.0, 5.0), (5.0, 30.0)))
+    values = np.repeat([0.0, 10.0], [30_000, 10_000])
+    low, high = of_people(DESIGNS["square_wave"], values, 1, wanted).ranges.T
+    assert 0.6 < low[0] <= 0.75 <= high[0] and 0.1 < low[1] <= 0.25 <= high[1]
+
+
+def test_the_few_who_do_not_have_the_common_value_are_held() -> None:
+    """At a large epsilon a part of 150 reports often has none of the 1% who are elsewhere."""
+    attribute, wanted = asked(("square_wave", 15.0)), dataclasses.replace(WANTED, ranges=((8.0, 10.0),))
+    ends = [
+        of_people(attribute, np.repeat([4.0, 9.0], [148, 2]), seed, wanted).ranges[0] for seed in range(40)
+    ]
+    assert np.mean([low <= 2 / 150 <= high for low, high in ends]) >= 0.9
+
+
+def test_few_cells_where_their_number_has_no_divisor() -> None:
+    """4,093 is a prime number."""
+    values = np.random.default_rng(3).choice([2.5, 5.0, 7.5], 4_000)
+    attribute = asked(("square_wave", 2.0), buckets=4_093)
+    statistic = statistic_of(attribute, DAYS.to_unit(values), 1)
+    reports = strict._reports(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
+    assert reports is not None and len(reports.counts) <= 2 * strict.CELLS
+    assert held(of_people(attribute, values, 1), values).mean() > 0.9
+
+
+def test_services_of_one_mechanism_are_counted_together_and_few_mechanisms_are_used() -> None:
+    epsilons = [0.5, 1.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.0]
+    attribute = asked(*(("square_wave", epsilon) for epsilon in epsilons))
+    statistic = statistic_of(attribute, np.random.default_rng(2).beta(3.0, 5.0, 2_000), 1)
+    reports = strict._reports(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
+    assert reports is not None and len(reports.totals) == strict.MECHANISMS
+    # Of the largest epsilon first; two services have it.
+    np.testing.assert_allclose(reports.totals / 1_500, [2.0, 1.0, 1.0, 1.0], rtol=0.05)
+
+
+def test_windows_with_the_same_noise_have_none_and_one_window_is_wider_by_what_clients_round() -> None:
+    lifetime = Lifetime(build_mechanism("square_wave", DAYS, 2.0), 3.0, False, 8)
+    attribute = Attribute("x", DAYS, 8, (ServiceVersion("s", "", lifetime.window, lifetime),), (), 8)
+    middles = np.full(20_000, 3.125)
+    statistic = statistic_of(attribute, DAYS.to_unit(middles), 1)
+    question = Question(attribute, statistic, ("s",))
+    # The clients of people at 2.6 and at 3.7 round their values to 3.125.
+    wanted = dataclasses.replace(WANTED, ranges=((2.5, 3.0), (3.5, 5.0)))
+    intervals = strict_intervals(question, wanted)
+    assert isinstance(intervals, Strict) and np.all(intervals.ranges[:, 1] > 0.9)
+    assert strict_intervals(dataclasses.replace(question, windows=2), wanted) == strict.REMEMBERED
+
+
+def test_they_narrow_as_more_people_report() -> None:
+    widths = []
+    for people in (1_000, 16_000, 256_000):
+        values = np.random.default_rng(1).beta(3.0, 5.0, people) * 10.0
+        intervals = of_people(DESIGNS["square_wave"], values, 1)
+        widths.append((np.diff(intervals.cdf).mean(), np.diff(intervals.quantiles).mean()))
+    # The resolution falls as the cube root of the number: 16 times as many people, 2.5 times as narrow.
+    cdf, quantiles = np.array(widths).T
+    assert np.all(cdf[:-1] / cdf[1:] > 1.5) and np.all(quantiles[:-1] / quantiles[1:] > 1.5)
+
+
+def test_a_function_chosen_badly_gives_a_wide_interval_and_no_false_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.random.default_rng(2).beta(3.0, 5.0, 20_000) * 10.0
+    good = of_people(DESIGNS["square_wave"], values, 1)
+
+    def badly(wanted: Floats, noise: certain.Noise, deviations: float) -> Floats:
+        rng = np.random.default_rng(3)
+        return 0.1 * rng.normal(size=(len(wanted), len(noise.functions)))
+
+    monkeypatch.setattr(strict, "functions", badly)
+    bad = of_people(DESIGNS["square_wave"], values, 1)
+    assert np.diff(bad.cdf).mean() > 2.0 * np.diff(good.cdf).mean()
+    assert held(bad, values).all()
+
+
+def test_a_solver_that_stops_at_once_gives_a_wide_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(2).beta(3.0, 5.0, 20_000) * 10.0
+    monkeypatch.setattr(certain, "MOST_STEPS", 0)
+    intervals = of_people(DESIGNS["square_wave"], values, 1)
+    assert np.diff(intervals.ranges)[0] == 1.0 and held(intervals, values).all()
+
+
+def test_they_depend_on_the_counts_alone() -> None:
+    attribute, rng = DESIGNS["square_wave"], np.random.default_rng(4)
+    parts = [statistic_of(attribute, rng.random(3_000), rng) for _ in range(3)]
+    first = strict_intervals(Question(attribute, merge(parts), attribute.services), WANTED)
+    again = strict_intervals(Question(attribute, merge(parts[::-1]), attribute.services), WANTED)
+    assert isinstance(first, Strict) and isinstance(again, Strict)
+    for name in ("cdf", "quantiles", "ranges"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
+
+
+def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> None:
+    """By a search over all points, which bisection must agree with."""
+    values = np.random.default_rng(5).beta(2.0, 2.0, 30_000)
+    attribute = DESIGNS["piecewise"]
+    question = Question(attribute, statistic_of(attribute, values, 5), attribute.services)
+    reports = strict._reports(question, 0.95, np.arange(strict.PLACES) / strict.PLACES)
+    assert reports is not None
+    below, intervals = reports.below(reports.points), strict_intervals(question, WANTED)
+    assert isinstance(intervals, Strict)
+    for level, (low, high) in zip(WANTED.quantiles, DAYS.to_unit(intervals.quantiles), strict=True):
+        assert low == pytest.approx(reports.points[np.flatnonzero(below[:, 1] >= level)[0] - 1], abs=0.02)
+        assert high == pytest.approx(reports.points[np.flatnonzero(below[:, 0] > level)[0]], abs=0.02)
+
+
+@pytest.mark.parametrize("people", [0, 1, 10, 99])
+def test_too_few_reports_have_none(people: int) -> None:
+    attribute = DESIGNS["square_wave"]
+    statistic = statistic_of(attribute, np.full(people, 0.5), 1) if people else empty(attribute)
+    assert strict_intervals(Question(attribute, statistic, attribute.services), WANTED) == strict.TOO_FEW
+
+
+def test_reports_of_whole_bins_have_none() -> None:
+    attribute = asked(("discrete_square_wave", 2.0))
+    statistic = statistic_of(attribute, np.full(1_000, 0.5), 1)
+    assert strict_intervals(Question(attribute, statistic, attribute.services), WANTED) == strict.TOO_FEW
+
+
+def test_an_interval_that_leaves_the_strict_one_is_flagged() -> None:
+    strict_ones = Strict(np.array([[2.0, 4.0]]), np.array([[0.2, 0.6]]), np.zeros(1), np.array([[0.0, 0.1]]))
+    inside = {"quantiles": np.array([[1.95, 3.0]]), "ranges": np.array([[0.3, 0.4]]), "mean": (0.0, 9.0)}
+    assert strict.outside_of_strict(inside, strict_ones, {}) == {}
+    apart = {"quantiles": np.array([[4.5, 5.0]]), "ranges": np.array([[0.55, 0.65]])}
+    flags = strict.outside_of_strict(apart, strict_ones, {"ranges": "few"})
+    assert flags == {"quantiles": strict.TAKE_STRICT, "ranges": f"few; {strict.TAKE_STRICT}"}
+
+
+def test_a_run_of_few_estimates_has_them_and_one_of_many_says_that_they_are_left_out() -> None:
+    study = parse_study(STUDY)
+    few, many = study.for_a_run([("x", 200)]), study.for_a_run([("x", 150), ("x", 51)])
+    assert wanted_of(few).strict is True and wanted_of(many).strict is None
+    asked_for = parse_study(STUDY + "intervals: {strict: true}\n").for_a_run([("x", 10_000)])
+    refused = parse_study(STUDY + "intervals: {strict: false}\n").for_a_run([("x", 1)])
+    assert wanted_of(asked_for).strict is True and wanted_of(refused).strict is False
+    rng = np.random.default_rng(1)
+    attribute = study.attribute("x")
+    statistic = statistic_of(attribute, rng.random(500), rng)
+    for of_run, says in ((few, strict.STRICT), (many, strict.LEFT_OUT), (refused, strict.NOT_WANTED)):
+        intervals = StatisticIntervals(attribute, statistic).of(
+            solve("ems", attribute, statistic, ("s",)), wanted_of(of_run)
+        )
+        assert intervals.methods["strict"] == says
+        assert (intervals.strict is not None) == (of_run is few)
+
+
+STUDY = """\
+study: s
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    buckets: 16
+    quantiles: [0.5]
+    services: {s: {mechanism: square_wave, epsilon: 1.0}}
+    estimates: {shape: {estimator: ems}}
+"""
+
+
+def wanted_of(study: Study) -> WantedIntervals:
+    wanted = study.described("x").estimates["shape"].intervals
+    assert wanted is not None
+    return wanted
