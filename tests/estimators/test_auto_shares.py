@@ -143,15 +143,6 @@ def test_equal_shares_beside_a_large_one_are_found_as_mr_finds_them() -> None:
     assert ours < of_mr
 
 
-def test_the_largest_of_equal_shares_is_not_believed_but_a_larger_one_is() -> None:
-    """Of a hundred equal shares the largest is 3.4 deviations away once in thirty times, and 5 never."""
-    deviation, noise = 0.04, stats.norm.ppf((np.arange(100) + 0.5) / 100.0)
-    for away, low, high in ((3.4, 0.0, 3.0 / 100.0), (5.0, 0.01 + 4.5 * deviation, 0.01 + 5.5 * deviation)):
-        found = posterior(told(0.01 + deviation * np.append(noise[:-1], away), deviation**2))
-        for shares in (found.means(), found.quantiles()):
-            assert low < shares[-1] < high
-
-
 def test_shares_that_sum_to_one_have_the_least_expected_absolute_error() -> None:
     rng = np.random.default_rng(2)
     atoms = np.linspace(0.0, 1.0, 41)

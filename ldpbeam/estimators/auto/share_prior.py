@@ -26,9 +26,6 @@ SHAPES = (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0, 4.0)
 #: The places of the mass at one share, as a part of 1/categories, and the mass elsewhere (exponential), which
 #: may also be that of one category.
 PLACES, ELSEWHERE = (0.0, 0.2, 0.4, 0.6, 0.8), (0.01, 0.03, 0.1, 0.2, 0.4)
-#: The chance that all shares are equal. Of hundreds of equal shares one looks large by chance, and a prior
-#: that is sure of one large share would believe it.
-EQUAL = 0.9
 #: The search for a common share starts at each of STARTS, in parts of 1/categories, and ends when it moves by
 #: less than MOVED, or after MOST_MOVES steps. The shares beside a common one differ from it by the part NEXT.
 STARTS, MOVED, MOST_MOVES, NEXT = (0.3, 0.95), 1e-7, 30, 1e-3
@@ -270,8 +267,8 @@ def thinned(shares: Floats, information: Callable[[Floats], Floats]) -> Floats:
 def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floats, Floats]:
     """(the families' probabilities of each atom, shape (families, atoms), and the chance of each family).
 
-    All have the mean 1/size. Gamma distributions, those with mass at a share, and those with a common share
-    have each a third of what equal shares leave.
+    All have the mean 1/size. Families with a common share have half of the chance; gamma distributions, and
+    those with mass at a share, a quarter each.
 
     Args:
         atoms: the shares that a category may have, ascending, shape (atoms,).
@@ -287,12 +284,11 @@ def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floa
             mean = (1.0 / size - (1.0 - mass) * point) / mass
             if mass <= max(ELSEWHERE) and mean <= 1.0 + 1e-9:
                 pointed.append(_with_point(atoms, point, mass, size))
-    shared = [_with_point(atoms, share, 1.0 / size, size) for share in common if share < 1.0 / size]
-    equal = [_with_point(atoms, 1.0 / size, 0.0, size)]
-    each = (1.0 - EQUAL) / 3.0
-    kinds = (gammas, each), (pointed, each), (shared, each), (equal, EQUAL)
-    chances = np.concatenate([np.full(len(kind), chance / max(len(kind), 1)) for kind, chance in kinds])
-    return np.array(gammas + pointed + shared + equal), chances / chances.sum()
+    # Where all shares are equal, no category has more.
+    shared = [_with_point(atoms, share, 1.0 / size if share < 1.0 / size else 0.0, size) for share in common]
+    kinds = (len(gammas), 0.25), (len(pointed), 0.25), (len(shared), 0.5)
+    chances = np.concatenate([np.full(number, chance / max(number, 1)) for number, chance in kinds])
+    return np.array(gammas + pointed + shared), chances / chances.sum()
 
 
 def _with_point(atoms: Floats, point: float, mass: float, size: int) -> Floats:
