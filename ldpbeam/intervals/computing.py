@@ -30,8 +30,6 @@ from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.intervals.strict import (
-    LEFT_OUT,
-    NOT_WANTED,
     STRICT,
     outside_of_strict,
     strict_intervals,
@@ -117,7 +115,7 @@ class StatisticIntervals:
         held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
         methods = {name: text + how for name, text in parts.methods.items() if name in held}
         strict = None
-        if "quantiles" in held or "ranges" in held:
+        if wanted.strict and ("quantiles" in held or "ranges" in held):
             strict = self._strict(question, wanted)
             methods["strict"] = STRICT if isinstance(strict, StrictIntervals) else strict
         flags = {
@@ -138,8 +136,6 @@ class StatisticIntervals:
 
     def _strict(self, question: Question, wanted: WantedIntervals) -> StrictIntervals | str:
         """The strict intervals, or why there are none."""
-        if not wanted.strict:
-            return LEFT_OUT if wanted.strict is None else NOT_WANTED
         asked = (question.services, wanted)
         if asked not in self._known_strict:
             self._known_strict[asked] = strict_intervals(question, wanted)

@@ -26,10 +26,6 @@ from ldpbeam.mechanisms import NumericMechanism
 
 #: How the intervals are computed, in words, and why there are none.
 STRICT = "bounds that hold whatever the density is"
-LEFT_OUT = (
-    "left out: runs of at most 200 estimates of numbers have them, and studies with intervals: {strict: true}"
-)
-NOT_WANTED = "none: the study has intervals: {strict: false}"
 JOINED = "none: the windows of each user are joined"
 REMEMBERED = "none: several windows have the same noise of clients that remember it"
 TOO_FEW = "none: no service has enough reports of a mechanism that says what it does with single values"

@@ -357,10 +357,10 @@ class IntervalsModel(Model):
     simultaneous: bool = Field(
         False, description="whether all shares of an estimate are to lie in their intervals at once"
     )
-    strict: bool | None = Field(
-        None,
+    strict: bool = Field(
+        False,
         description="whether quantiles and ranges of numbers also have intervals that hold whatever the "
-        "density is; left out: in runs of at most 200 estimates of numbers",
+        "density is",
     )
 
 
