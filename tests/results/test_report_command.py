@@ -50,7 +50,7 @@ def figures(page: Path) -> list[dict[str, Any]]:
         (["OUT", "--truth", "PEOPLE"], "--value-column is missing"),
         (
             ["OUT", "--truth", "PEOPLE", "--value-column", "value", "--attribute", "y"],
-            "--attribute y: the study has x",
+            "--attribute y: the study has no such attribute; there are: x",
         ),
         (
             ["OUT", "--value-column", "value"],
