@@ -48,12 +48,12 @@ def strict_bounds(subject: Subject) -> Figure | None:
 
 
 def _first(records: list[EstimateRecord]) -> EstimateRecord | None:
-    return next((record for record in records if record.intervals and record.intervals.strict), None)
+    return next((record for record in records if record.strict), None)
 
 
 def _known(record: EstimateRecord) -> tuple[IntervalsRecord, StrictRecord]:
-    assert record.intervals is not None and record.intervals.strict is not None
-    return record.intervals, record.intervals.strict
+    assert record.intervals is not None and record.strict is not None
+    return record.intervals, record.strict
 
 
 def _data(record: EstimateRecord, label: str) -> dict[str, Columns]:

@@ -101,8 +101,8 @@ def functions(wanted: Floats, noise: Noise, deviations: float) -> Floats:
             short[rough], excess[rough], beyond[rough], noise,
         )  # fmt: skip
         first = step.towards(np.zeros_like(step.x), np.zeros(len(going)))
-        left = step.product_after(first, step.reach(first)) / (points + 1)
-        centre = product * np.clip((left / product) ** 3, 1e-6, 1.0)
+        reached = step.product_after(first, step.reach(first)) / (points + 1)
+        centre = product * np.clip((reached / product) ** 3, 1e-6, 1.0)
         dx, ds, dw, df, _ = first
         bend = 0.5 * ((dx @ root) ** 2).sum(axis=1)
         dx, ds, dw, df, dl = second = step.towards(centre[:, None] - dx * ds, centre - df * dw, bend)

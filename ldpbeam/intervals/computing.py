@@ -30,7 +30,6 @@ from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.intervals.strict import (
-    STRICT,
     outside_of_strict,
     strict_intervals,
 )
@@ -90,7 +89,9 @@ class StatisticIntervals:
     def __init__(self, attribute: Attribute, statistic: Statistic, windows: int = 1) -> None:
         self.attribute, self.statistic, self.windows = attribute, statistic, windows
         self._known: dict[tuple[tuple[str, ...], WantedIntervals, bool], Parts] = {}
-        self._known_strict: dict[tuple[tuple[str, ...], WantedIntervals], StrictIntervals | str] = {}
+        self._known_strict: dict[
+            tuple[tuple[str, ...], WantedIntervals], tuple[StrictIntervals | None, str]
+        ] = {}
 
     def of(self, estimate: Estimate, wanted: WantedIntervals) -> Intervals:
         """The intervals of what an estimate holds.
@@ -116,26 +117,25 @@ class StatisticIntervals:
         methods = {name: text + how for name, text in parts.methods.items() if name in held}
         strict = None
         if wanted.strict and ("quantiles" in held or "ranges" in held):
-            strict = self._strict(question, wanted)
-            methods["strict"] = STRICT if isinstance(strict, StrictIntervals) else strict
+            strict, methods["strict"] = self._strict(question, wanted)
         flags = {
             **dict.fromkeys(held, self._misfit(question)),
             **_outside(estimate, held, self.attribute.domain, wanted),
             **parts.flags,
         }
-        if isinstance(strict, StrictIntervals):
+        if strict is not None:
             flags |= {"strict": self._misfit(question), **outside_of_strict(held, strict, flags)}
         return Intervals(
             wanted.level,
             wanted.simultaneous,
-            strict=strict if isinstance(strict, StrictIntervals) else None,
+            strict=strict,
             methods=methods,
             flags={name: text for name, text in flags.items() if text and _holds(estimate, name)},
             **held,
         )
 
-    def _strict(self, question: Question, wanted: WantedIntervals) -> StrictIntervals | str:
-        """The strict intervals, or why there are none."""
+    def _strict(self, question: Question, wanted: WantedIntervals) -> tuple[StrictIntervals | None, str]:
+        """The strict intervals and how they are computed; None and why, if there are none."""
         asked = (question.services, wanted)
         if asked not in self._known_strict:
             self._known_strict[asked] = strict_intervals(question, wanted)

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from scipy.special import ndtri
 
-from ldpbeam.domains import Floats, Integers, Numeric
+from ldpbeam.domains import Floats, Integers, Numeric, greatest_divisor
 from ldpbeam.estimators.estimate import StrictIntervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import WantedIntervals
@@ -141,26 +141,25 @@ class _Reports:
         return np.asarray(np.minimum(bound, wanted.max(axis=1)))
 
 
-def strict_intervals(question: Question, wanted: WantedIntervals) -> StrictIntervals | str:
-    """The strict intervals of a number; in words why there are none, if the reports allow none."""
+def strict_intervals(question: Question, wanted: WantedIntervals) -> tuple[StrictIntervals | None, str]:
+    """(the strict intervals of a number, how they are computed); None and why, if the reports allow none."""
     domain = cast(Numeric, question.attribute.domain)
     # Points are rounded to the same digits.
     ranges = np.round(domain.to_unit(np.array(wanted.ranges, dtype=np.float64).reshape(-1, 2)), DECIMALS)
     places = np.arange(PLACES) / PLACES
     if question.statistic.joined is not None:
-        return JOINED
+        return None, JOINED
     if question.repeats > 1:
         # Reports of one client would be in both parts.
-        return REMEMBERED
+        return None, REMEMBERED
     reports = _reports(question, wanted.level, np.concatenate((places, ranges.ravel())))
     if reports is None:
-        return TOO_FEW
+        return None, TOO_FEW
     cdf = reports.below(places)
     of_ranges = reports.shares(*ranges.T) if len(ranges) else np.zeros((0, 2))
     quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf)
-    return StrictIntervals(
-        domain.from_unit(quantiles), _outward(of_ranges), domain.from_unit(places), _outward(cdf)
-    )
+    ends = domain.from_unit(quantiles), _outward(of_ranges), domain.from_unit(places), _outward(cdf)
+    return StrictIntervals(*ends), STRICT
 
 
 def outside_of_strict(
@@ -298,8 +297,8 @@ def _says(question: Question, index: int) -> bool:
 
 
 def _coarse(cells: int, most: int) -> int:
-    """The largest divisor of a number of cells up to ``most``, or the number itself if that is too small."""
-    divisor = max(number for number in range(1, most + 1) if cells % number == 0)
+    """The greatest divisor of a number of cells up to ``most``, or the number itself if that is too small."""
+    divisor = greatest_divisor(cells, most)
     return divisor if 2 * divisor >= most or cells <= most else cells
 
 

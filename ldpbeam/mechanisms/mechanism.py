@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpbeam.channels import Channel
+from ldpbeam.channels import Band, Channel
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms.options import check_option, options_of
 
@@ -346,16 +346,24 @@ class NumericMechanism(UnbiasedMechanism):
         middles = low + (np.arange(resolution) + 0.5) * ((high - low) / resolution)
         return np.asarray(middles, dtype=np.float64)
 
+    @property
+    def band(self) -> Band | None:
+        """The density of reports, if it is a band around the value; else None."""
+        return None
+
     def at(self, values: Floats, resolution: int) -> Floats | None:
         """P(cell | value) at single values in [0, 1], shape (``cells(resolution)``, values).
 
         It is None for a mechanism that does not give it, whose reports then have no strict intervals.
         """
-        return None
+        return None if self.band is None else self.band.at(values, self.cells(resolution))
 
     def corners(self, resolution: int) -> Floats | None:
-        """The values between which each P(cell | value) is linear, ascending; None if there are none."""
-        return None
+        """The values between which each P(cell | value) is linear, ascending; None if there are none.
+
+        Those of a band are where it begins or ends at the edge of a cell.
+        """
+        return None if self.band is None else self.band.corners(self.cells(resolution))
 
     @property
     def fixed_point_step(self) -> float:

@@ -36,7 +36,7 @@ def asked(*services: tuple[str, float], buckets: int = 64) -> Attribute:
 
 def of_people(attribute: Attribute, values: Floats, seed: int, wanted: WantedIntervals = WANTED) -> Strict:
     question = Question(attribute, statistic_of(attribute, DAYS.to_unit(values), seed), attribute.services)
-    strict = strict_intervals(question, wanted)
+    strict, _ = strict_intervals(question, wanted)
     assert isinstance(strict, Strict)
     return strict
 
@@ -153,9 +153,9 @@ def test_windows_with_the_same_noise_have_none_and_one_window_is_wider_by_what_c
     question = Question(attribute, statistic, ("s",))
     # The clients of people at 2.6 and at 3.7 round their values to 3.125.
     wanted = dataclasses.replace(WANTED, ranges=((2.5, 3.0), (3.5, 5.0)))
-    intervals = strict_intervals(question, wanted)
+    intervals, _ = strict_intervals(question, wanted)
     assert isinstance(intervals, Strict) and np.all(intervals.ranges[:, 1] > 0.9)
-    assert strict_intervals(dataclasses.replace(question, windows=2), wanted) == strict.REMEMBERED
+    assert strict_intervals(dataclasses.replace(question, windows=2), wanted) == (None, strict.REMEMBERED)
 
 
 def test_they_narrow_as_more_people_report() -> None:
@@ -195,8 +195,8 @@ def test_a_solver_that_stops_at_once_gives_a_wide_interval(monkeypatch: pytest.M
 def test_they_depend_on_the_counts_alone() -> None:
     attribute, rng = DESIGNS["square_wave"], np.random.default_rng(4)
     parts = [statistic_of(attribute, rng.random(3_000), rng) for _ in range(3)]
-    first = strict_intervals(Question(attribute, merge(parts), attribute.services), WANTED)
-    again = strict_intervals(Question(attribute, merge(parts[::-1]), attribute.services), WANTED)
+    first, _ = strict_intervals(Question(attribute, merge(parts), attribute.services), WANTED)
+    again, _ = strict_intervals(Question(attribute, merge(parts[::-1]), attribute.services), WANTED)
     assert isinstance(first, Strict) and isinstance(again, Strict)
     for name in ("cdf", "quantiles", "ranges"):
         np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
@@ -209,7 +209,7 @@ def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> N
     question = Question(attribute, statistic_of(attribute, values, 5), attribute.services)
     reports = strict._reports(question, 0.95, np.arange(strict.PLACES) / strict.PLACES)
     assert reports is not None
-    below, intervals = reports.below(reports.points), strict_intervals(question, WANTED)
+    below, (intervals, _) = reports.below(reports.points), strict_intervals(question, WANTED)
     assert isinstance(intervals, Strict)
     for level, (low, high) in zip(WANTED.quantiles, DAYS.to_unit(intervals.quantiles), strict=True):
         assert low == pytest.approx(reports.points[np.flatnonzero(below[:, 1] >= level)[0] - 1], abs=0.02)
@@ -220,13 +220,19 @@ def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> N
 def test_too_few_reports_have_none(people: int) -> None:
     attribute = DESIGNS["square_wave"]
     statistic = statistic_of(attribute, np.full(people, 0.5), 1) if people else empty(attribute)
-    assert strict_intervals(Question(attribute, statistic, attribute.services), WANTED) == strict.TOO_FEW
+    assert strict_intervals(Question(attribute, statistic, attribute.services), WANTED) == (
+        None,
+        strict.TOO_FEW,
+    )
 
 
 def test_reports_of_whole_bins_have_none() -> None:
     attribute = asked(("discrete_square_wave", 2.0))
     statistic = statistic_of(attribute, np.full(1_000, 0.5), 1)
-    assert strict_intervals(Question(attribute, statistic, attribute.services), WANTED) == strict.TOO_FEW
+    assert strict_intervals(Question(attribute, statistic, attribute.services), WANTED) == (
+        None,
+        strict.TOO_FEW,
+    )
 
 
 def test_an_interval_that_leaves_the_strict_one_is_flagged() -> None:

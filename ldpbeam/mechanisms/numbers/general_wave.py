@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpbeam.channels import Channel, DenseChannel
-from ldpbeam.channels.band import Band
+from ldpbeam.channels import Band, Channel, DenseChannel
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_draws
@@ -115,6 +114,11 @@ class GeneralWave(NumericMechanism):
         area = np.diff(corners[:, :-1] - corners[:, 1:], axis=0)
         return DenseChannel(self.densities[1] * (high - low) / resolution + value_buckets * area)
 
+    @property
+    def band(self) -> Band | None:
+        """The density of reports, if the wave is square; else None."""
+        return Band(*self.report_range, 1.0, 0.0, self.b, *self.densities) if self.top == 1.0 else None
+
     def at(self, values: Floats, resolution: int) -> Floats:
         """P(cell | value): differences of the trapezoid's distribution function, and the constant part."""
         low, high = self.report_range
@@ -126,13 +130,6 @@ class GeneralWave(NumericMechanism):
         tail = height * (ramp + np.maximum(self.top * self.b - distance, 0.0))
         below = np.where(gap > 0.0, self.share - tail, tail)
         return np.asarray(self.densities[1] * (high - low) / resolution + np.diff(below, axis=0))
-
-    def corners(self, resolution: int) -> Floats | None:
-        """The values at which a square wave begins or ends at the edge of a cell; a trapezoid has none."""
-        if self.top < 1.0:
-            return None
-        inside, outside = self.densities
-        return Band(*self.report_range, 1.0, 0.0, self.b, inside, outside).corners(resolution)
 
     def _second_antiderivative(self, gap: Floats) -> Floats:
         """The second antiderivative of the wave's density above q; it is zero for gaps up to -b.

@@ -121,12 +121,12 @@ class Hybrid(NumericMechanism):
         rounding = self.rounding.at(values, resolution)
         if not self.share:
             return rounding
-        spread = self.piecewise.at(values, resolution)
+        spread = self.piecewise.band.at(values, resolution)
         return np.vstack((self.share * spread, (1.0 - self.share) * rounding))
 
     def corners(self, resolution: int) -> Floats:
         """PM's; SR's reports have none."""
-        return self.piecewise.corners(resolution) if self.share else np.zeros(0)
+        return self.piecewise.band.corners(resolution) if self.share else np.zeros(0)
 
     def output(self) -> str:
         """PM's range and SR's two reports, in words."""

@@ -87,11 +87,3 @@ class Piecewise(NumericMechanism):
             inside=inside,
             outside=inside * math.exp(-self.epsilon),
         )
-
-    def at(self, values: Floats, resolution: int) -> Floats:
-        """P(cell | value), piecewise linear in the value."""
-        return self.band.at(values, resolution)
-
-    def corners(self, resolution: int) -> Floats:
-        """The values at which the wave begins or ends at the edge of a cell."""
-        return self.band.corners(resolution)

@@ -10,7 +10,6 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Band, BandChannel, Channel
-from ldpbeam.domains import Floats
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms
 from ldpbeam.mechanisms.numbers.grid import STEPS, Wave, places, wave, whole_draws
 from ldpbeam.mechanisms.registry import register
@@ -107,11 +106,3 @@ class SquareWave(NumericMechanism):
             inside=inside,
             outside=outside,
         )
-
-    def at(self, values: Floats, resolution: int) -> Floats:
-        """P(cell | value), piecewise linear in the value."""
-        return self.band.at(values, resolution)
-
-    def corners(self, resolution: int) -> Floats:
-        """The values at which the wave begins or ends at the edge of a cell."""
-        return self.band.corners(resolution)
