@@ -21,7 +21,7 @@ import os
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -287,57 +287,58 @@ def row(cell: Cell, kind: str, runs: Runs) -> list[str]:
 
 def strict_row(cell: Cell, kind: str, runs: Runs) -> list[str]:
     """The row of a cell and a kind of strict interval, by ``STRICT_COLUMNS``; none if it has none."""
-    own = runs.clear.get(kind, Sums())
-    if not own.runs:
+    sums = runs.clear.get(kind, Sums())
+    if not sums.runs:
         return []
-    held = own.held / own.runs
-    error = math.sqrt(max(own.squares / own.runs - held**2, 0.0) / own.runs)
+    held = sums.held / sums.runs
+    error = math.sqrt(max(sums.squares / sums.runs - held**2, 0.0) / sums.runs)
     verdict = "held" if held >= LEVEL else "unclear" if held + 2.0 * error >= LEVEL else "low"
     return [
-        cell.label, cell.people, f"{cell.n:,}", f"{cell.epsilon:g}", kind, str(own.runs), f"{held:.1%}",
-        f"{error:.1%}", f"{own.width / own.runs:.3g}", f"{runs.seconds / runs.runs * 1e3:.0f}", verdict,
+        cell.label, cell.people, f"{cell.n:,}", f"{cell.epsilon:g}", kind, str(sums.runs), f"{held:.1%}",
+        f"{error:.1%}", f"{sums.width / sums.runs:.3g}", f"{runs.seconds / runs.runs * 1e3:.0f}", verdict,
     ]  # fmt: skip
 
 
 def page(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[str | Table]:
     """The lines of the page, from the runs of each cell by its name, and those of strict intervals."""
-    found = (row(cell, kind, results.get(cell.name, Runs())) for cell in cells() for kind in KINDS)
-    rows = [own for own in found if own]
+    rows = _rows(row, results, KINDS)
     yield from HEAD.splitlines()
     yield f"| cells | {' | '.join(VERDICTS)} |"
     yield "| --- " * (len(VERDICTS) + 1) + "|"
     short = set()
     for kind in (name.replace("_", " ") for name in KINDS):
-        counts = Counter(own[-1] for own in rows if own[COLUMNS.index("number")] == kind)
+        counts = Counter(line[-1] for line in rows if line[COLUMNS.index("number")] == kind)
         yield f"| {kind} | {' | '.join(str(counts[name]) for name in VERDICTS)} |"
         short |= {kind} if any(counts[name] for name in SHORT) else set()
     yield from WHAT_FALLS_SHORT.format(kinds=", ".join(sorted(short)) or "none").splitlines()
-    yield Table(
-        "coverage",
-        (
-            f"| {' | '.join(COLUMNS)} |",
-            "| --- " * len(COLUMNS) + "|",
-            *(f"| {' | '.join(own)} |" for own in rows),
-        ),
-        lambda own: own["result"] in SHORT,
-        HIDDEN,
-    )
-    strict_found = (
-        strict_row(cell, kind, strict.get(cell.name, Runs())) for cell in cells() for kind in STRICT_KINDS
-    )
-    strict_rows = [own for own in strict_found if own]
+    yield _table("coverage", COLUMNS, rows, SHORT, HIDDEN)
+    strict_rows = _rows(strict_row, strict, STRICT_KINDS)
     if strict_rows:
-        low = sum(own[-1] != "held" for own in strict_rows)
+        low = sum(line[-1] != "held" for line in strict_rows)
         yield from OF_STRICT.format(cells=len(strict_rows), low=low or "none").splitlines()
-        yield Table(
-            "coverage_strict",
-            (
-                f"| {' | '.join(STRICT_COLUMNS)} |",
-                "| --- " * len(STRICT_COLUMNS) + "|",
-                *(f"| {' | '.join(own)} |" for own in strict_rows),
-            ),
-            lambda own: own["result"] != "held",
-        )
+        yield _table("coverage_strict", STRICT_COLUMNS, strict_rows, ("unclear", "low"))
+
+
+def _rows(
+    row_of: Callable[[Cell, str, Runs], list[str]], results: Mapping[str, Runs], kinds: Sequence[str]
+) -> list[list[str]]:
+    """The rows of all cells and kinds that have one."""
+    every = (row_of(cell, kind, results.get(cell.name, Runs())) for cell in cells() for kind in kinds)
+    return [row for row in every if row]
+
+
+def _table(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    shown: Sequence[str],
+    hidden: tuple[str, ...] = (),
+) -> Table:
+    """A table of rows, of which the page shows those with some results."""
+    lines = (columns, ["---"] * len(columns), *rows)
+    return Table(
+        name, tuple(f"| {' | '.join(line)} |" for line in lines), lambda row: row["result"] in shown, hidden
+    )
 
 
 HEAD = f"""\

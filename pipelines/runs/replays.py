@@ -70,14 +70,14 @@ def continued(study: Study, output: str) -> Continued | None:
             return None
         folder = run_folder(output, runs[-1])
         counted = COUNTED.read(folder) or RunningAccounting()
-        left = next(iter(JOURNAL.each(folder).values()), JournalRecord())
+        journal = next(iter(JOURNAL.each(folder).values()), JournalRecord())
         steps = dict(STEPS.each(folder).values())
         read = positions_before(output)
         incomplete = INCOMPLETE.read(folder) or Incomplete()
-    if counted.ended and left.stopped_at is None:
+    if counted.ended and journal.stopped_at is None:
         return None
     taken = dict(counted.positions)
-    for partition, offset in left.positions.items():
+    for partition, offset in journal.positions.items():
         taken[partition] = max(offset, taken.get(partition, 0))
     if any(offset > taken.get(partition, 0) for partition, offset in read.items()):
         return None
@@ -88,14 +88,14 @@ def continued(study: Study, output: str) -> Continued | None:
             taken=taken,
             steps=steps,
             settled=counted.settled,
-            watermark=left.watermark,
+            watermark=journal.watermark,
         ),
         {
             window: needs
-            for window, needs in left.needs.items()
+            for window, needs in journal.needs.items()
             if counted.settled is None or study.windows.settles(window) > counted.settled
         },
-        left.positions,
+        journal.positions,
         incomplete,
     )
 
@@ -124,9 +124,9 @@ def lost_to(
     return Incomplete(windows, now if unread else run.incomplete.before, bool(removed) or run.incomplete.lost)
 
 
-def beginning(left: Continued | None, starts: tuple[tuple[int, int], ...]) -> Replay:
+def beginning(earlier: Continued | None, starts: tuple[tuple[int, int], ...]) -> Replay:
     """What a process knows that begins to read at some offsets, by partition."""
-    replay = Replay() if left is None else left.replay
+    replay = Replay() if earlier is None else earlier.replay
     # Retention may have removed messages, so that the first batch begins later.
     later = {each: max(offset, replay.counted.get(each, offset)) for each, offset in starts}
     return replace(replay, starts=dict(starts), counted={**replay.counted, **later})
