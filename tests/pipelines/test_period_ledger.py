@@ -342,7 +342,7 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
         assert {path.stat().st_mode & 0o777 for path in ours.iterdir()} == {0o600}
         assert not list(folder.rglob(".ledger"))
         assert not any(
-            b"u1" in path.read_bytes() for path in [*ours.iterdir(), folder / "ledger_periods.json"]
+            b"user-1" in path.read_bytes() for path in [*ours.iterdir(), folder / "ledger_periods.json"]
         )
     # The study asks for the key where runs share a folder, and not for a single run.
     again = run_estimate(tmp_path / "days", TEXT, [lines_], *span)

@@ -160,7 +160,7 @@ def report(
 ) -> dict[str, Any]:
     attribute, service = kind
     return {
-        "user_id": f"u{user}",
+        "user_id": f"user-{user}",
         "attribute": attribute,
         "service": service,
         "event_time": start + hour * HOUR + number,
