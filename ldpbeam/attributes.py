@@ -21,6 +21,8 @@ from ldpbeam.resolution import least_kept
 
 #: The most cells of a joint histogram that is solved as one dense table; with more it keeps a row per user.
 MOST_JOINT_CELLS = 2**22
+#: The most channels of an attribute: which of them a user answered is a number of 64 bits.
+MOST_CHANNELS = 62
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,9 @@ class Attribute:
             values; None for one per value.
 
     Raises:
-        ValueError: if the attribute has more than 62 channels, services are joined but reports are not
-            grouped by user, the numbers of report buckets are not one per channel, or the values of a domain
-            with a step cannot be in these buckets, or tell these mechanisms' bins apart.
+        ValueError: if the attribute has more channels than MOST_CHANNELS, services are joined but reports
+            are not grouped by user, the numbers of report buckets are not one per channel, or the values of a
+            domain with a step cannot be in these buckets, or are fewer than a mechanism's bins.
     """
 
     name: str
@@ -106,8 +108,10 @@ class Attribute:
     stepped_buckets: int | None = None
 
     def __post_init__(self) -> None:
-        if len(self.versions) > 62:
-            raise ValueError(f"{len(self.versions)} services and versions; at most 62 are joined")
+        if len(self.versions) > MOST_CHANNELS:
+            raise ValueError(
+                f"{len(self.versions)} services and versions; at most {MOST_CHANNELS} are joined"
+            )
         if self.joint_services and not self.group_users:
             raise ValueError("services can only be joined where users are grouped")
         if isinstance(self.joint_buckets, tuple) and len(self.joint_buckets) != len(self.versions):
