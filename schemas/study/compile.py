@@ -358,13 +358,15 @@ def _lifetime(
     memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
     if isinstance(domain, Numeric) and memo_buckets % buckets:
         raise ValueError(
-            f"{path}: memo_buckets must be a multiple of the attribute's buckets ({buckets}), "
+            f"{path}: memo_buckets must be a multiple of the attribute's report buckets ({buckets}), "
             f"found {memo_buckets}"
         )
     try:
         if not isinstance(named, MEMOISED):
             memo_buckets = 0
-        lifetime = Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
+        lifetime = Lifetime(
+            named, epsilon, given.get("as_published", False), memo_buckets, number_of_values(domain)
+        )
         steps_of(lifetime)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -380,7 +382,7 @@ def _check_values(path: str, at_most: int | None, domain: Domain, lifetime: Life
     of_categories = isinstance(domain, Categories)
     possible = domain.size if isinstance(domain, Categories) else lifetime.chain.inputs
     if at_most is not None and at_most > possible:
-        kind = "categories" if of_categories else "memo buckets"
+        kind = "categories" if of_categories else "values" if lifetime.values else "memo buckets"
         raise ValueError(f"{path}: values_at_most: there are {possible:,} {kind}, found {at_most:,}")
 
 
