@@ -89,12 +89,12 @@ class Numeric:
         return f"[{self.low:.{digits}g}, {self.high:.{digits}g}]"
 
     def cut_into(self, buckets: int) -> str:
-        """The number and the width of the buckets, in words."""
+        """The values of a step, and the number and the width of the buckets, in words."""
         if not self.count:
             return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
         first, second, last = map(as_text, self.values[[0, 1, -1]])
-        each = f"{self.count // buckets} each" if buckets < self.count else "one each"
-        return f"one of the values {first}, {second}, ..., {last}, estimated in {buckets} buckets of {each}"
+        each = "each" if buckets == self.count else f"in {buckets} buckets of {self.count // buckets} values"
+        return f"rounded by clients to the values {first}, {second}, ..., {last}, and estimated {each}"
 
     @property
     def width(self) -> float:
