@@ -23,8 +23,8 @@ from ldpbeam.schemas.files.local_files import refuse_special
 MOST_CATEGORIES = 1_000
 
 
-#: A step is proposed from this many different numbers or more, all below LARGEST, with few decimal digits.
-FEWEST_VALUES, LARGEST, MOST_DIGITS = 8, 1e9, 4
+#: A step is proposed from this many numbers or more, all below LARGEST, with at most so many decimal digits.
+FEWEST_NUMBERS, LARGEST, MOST_DIGITS = 20, 1e9, 4
 #: If 98% of the numbers fill less than this share of the range, most buckets of an estimate are wasted.
 LITTLE = 0.5
 _NUMBERS = pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal
@@ -109,7 +109,7 @@ def proposal(path: str, column: str) -> Proposal:
 def common_step(numbers: pa.ChunkedArray) -> float | None:
     """The greatest number of which all are multiples; None if they have many digits, or are few."""
     different = numbers.unique().to_numpy()
-    if len(different) < FEWEST_VALUES or np.abs(different).max() >= LARGEST:
+    if len(numbers) < FEWEST_NUMBERS or len(different) < 2 or np.abs(different).max() >= LARGEST:
         return None
     for digits in range(MOST_DIGITS + 1):
         scaled = different * 10.0**digits
