@@ -93,8 +93,8 @@ class Numeric:
         if not self.count:
             return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
         first, second, last = map(as_text, self.values[[0, 1, -1]])
-        each = "each" if buckets == self.count else f"in {buckets} buckets of {self.count // buckets} values"
-        return f"rounded by clients to the values {first}, {second}, ..., {last}, and estimated {each}"
+        each = "value" if buckets == self.count else f"of {buckets} buckets of {self.count // buckets} values"
+        return f"rounded by clients to {first}, {second}, ..., {last}, with a share for each {each}"
 
     @property
     def width(self) -> float:

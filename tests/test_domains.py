@@ -101,6 +101,13 @@ def test_the_values_of_a_step_are_its_multiples_in_decimals(
     assert domain.variance_within(domain.count) == 0.0
 
 
+def test_a_step_is_explained() -> None:
+    ages = Numeric(0.0, 99.0, 1.0)
+    rounded = "a number in [0, 99], rounded by clients to 0, 1, ..., 99, with a share for each"
+    assert ages.explain(100) == f"{rounded} value"
+    assert ages.explain(25) == f"{rounded} of 25 buckets of 4 values"
+
+
 def test_numbers_are_rounded_to_the_nearest_value_and_halves_up() -> None:
     years = Numeric(-2.0, 100.0, 1.0)
     given = [-9.0, -2.0, -1.5, -0.51, -0.5, 17.49, 17.5, 18.49, 99.5, 1e9]

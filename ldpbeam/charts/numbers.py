@@ -218,7 +218,9 @@ def _chart(
 def _sentence(where: str, record: EstimateRecord) -> str:
     quantiles, parts = record.quantiles or {}, []
     if "0.5" in quantiles:
-        parts.append(f"half of the people are below {words.number(quantiles['0.5'])}")
+        half = words.number(quantiles["0.5"])
+        below = f"below {half}" if record.step is None else f"at {half} or below"
+        parts.append(f"half of the people are {below}")
     if "0.05" in quantiles and "0.95" in quantiles:
         low, high = words.number(quantiles["0.05"]), words.number(quantiles["0.95"])
         parts.append(f"nine in ten are between {low} and {high}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,3 +83,14 @@ def test_more_bins_than_values_are_refused() -> None:
 def test_buckets_that_would_cut_between_the_wrong_values_are_refused() -> None:
     with pytest.raises(ValueError, match="this step makes 11 values, and buckets must divide that, found 4"):
         asked("square_wave", stepped_buckets=4)
+
+
+def test_statistics_tell_a_step_and_its_report_buckets_but_not_the_buckets_of_estimates() -> None:
+    attribute = asked("square_wave")
+    others = [
+        replace(attribute, domain=Numeric(0.0, 1.8)),
+        replace(attribute, domain=Numeric(0.0, 1.8, 0.36)),
+        replace(attribute, buckets=64),
+    ]
+    assert len({one.fingerprint for one in (attribute, *others)}) == 4
+    assert replace(attribute, stepped_buckets=1).fingerprint == attribute.fingerprint
