@@ -85,6 +85,7 @@ class Attribute:
             whose reports are numbers, or one number per channel, in the order of ``versions``.
         group_users: whether reports are grouped by user; if not, each report is counted alone, and users are
             not counted.
+        has_users: whether reports have user ids; if not, none is read, and reports are not grouped.
 
     Raises:
         ValueError: if the attribute has more than 62 channels, services are joined but reports are not
@@ -98,6 +99,7 @@ class Attribute:
     joint_services: tuple[str, ...] = ()
     joint_buckets: int | tuple[int, ...] = 256
     group_users: bool = True
+    has_users: bool = True
 
     def __post_init__(self) -> None:
         if len(self.versions) > 62:

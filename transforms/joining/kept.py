@@ -45,7 +45,7 @@ class Reports(NamedTuple):
 
     Attributes:
         versions: the channel's index, shape (n,).
-        users: user keys, binary, n values.
+        users: user keys, binary, n values; null where reports have no users.
         times: event times in epoch milliseconds, shape (n,).
         report_ids: binary, n values; null without one.
         deliveries: binary, n values; null with a report id, and where reports do not come in messages.
@@ -77,7 +77,7 @@ def gathered(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> Reports
     versions = sorted(payloads)
     return Reports(
         versions=np.repeat(versions, [len(payloads[version]) for version in versions]),
-        users=pa.concat_arrays([batch.column("user") for batch in ordered]),
+        users=column_or_nulls(ordered, "user", pa.binary()),
         times=np.concatenate([batch.column("event_time").to_numpy() for batch in ordered]),
         report_ids=column_or_nulls(ordered, "report_id", pa.binary()),
         deliveries=column_or_nulls(ordered, DELIVERY, pa.binary()),
@@ -234,13 +234,13 @@ def _order_of(batch: pa.RecordBatch) -> tuple[NDArray[Any], ...]:
     if not pa.types.is_fixed_size_binary(payload.type):
         values = np.ascontiguousarray(payload.to_numpy()).view(np.uint8)
         payload = binary_of_width(values.reshape(batch.num_rows, -1))
-    group, delivery, ids = (
-        column_or_nulls([batch], name, pa.binary()) for name in ("group", DELIVERY, "report_id")
+    user, group, delivery, ids = (
+        column_or_nulls([batch], name, pa.binary()) for name in ("user", "group", DELIVERY, "report_id")
     )
     times = batch.column("event_time").to_numpy().astype(np.int64)
-    contents = _hashes((batch.column("user"), payload, group))
+    contents = _hashes((user, payload, group))
     dated = _mixed_in(contents, times.view(np.uint64))
-    of_ids = np.where(is_null(ids), dated, _hashes((batch.column("user"), ids)))
+    of_ids = np.where(is_null(ids), dated, _hashes((user, ids)))
     return times, _mixed_in(contents, mixed(_bytes(delivery, np.arange(batch.num_rows)))), of_ids
 
 
