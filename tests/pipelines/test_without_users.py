@@ -132,3 +132,34 @@ def test_no_output_of_a_batch_has_anything_of_a_guessed_id(
     nobody = {b"{}", hashlib.sha256(b"{}").hexdigest().encode()}
     if text == STUDY:
         assert not {*looked_through(run.out + run.err, run.path, inputs)} - nobody
+
+
+def test_what_is_made_of_a_run_says_what_it_counts(command: Any, run_estimate: Any, tmp_path: Path) -> None:
+    lines(tmp_path / "in.jsonl", reports())
+    run = run_estimate(tmp_path / "run", f"{STUDY}publish: {{at_least: 70}}\n", [tmp_path / "in.jsonl"])
+    study, folder = tmp_path / "run" / "study.yaml", tmp_path / "rolled"
+    # Of one attribute and hour there are fewer reports.
+    least = "a window has fewer than 70 reports (publish.at_least)"
+    few = [snapshot for snapshot in run.snapshots if snapshot.statistic.reports < 70]
+    assert (least in run.err) == bool(few)
+    assert {e["users"] for e in run.estimates} == {None}
+    assert json.loads((run.path / "ledger.json").read_text()) == []
+    rolled = command(
+        "rollup", "--study", study, "--window", "2h", "--output", folder,
+        "--statistics", run.path / "statistics" / "*.avro", "--json",
+    )  # fmt: skip
+    assert rolled.code == 0, rolled.err
+    estimates = json.loads(rolled.out)["estimates"]
+    assert [e["reports"] for e in estimates] == [200, 200]
+    assert command("diff", folder, folder).code == 0
+    assert command("show", run.path).code == 0
+    page = tmp_path / "page.html"
+    assert command("report", run.path, "-o", page).code == 0
+    assert (
+        "Each report is taken for one of another person, in thresholds, intervals and tests"
+        in page.read_text()
+    )
+    planned = command("plan", "--study", study, "--users", 1000)
+    assert "nobody can count how many anybody sends" in planned.out
+    (of_x, _) = json.loads(command("plan", "--study", study, "--users", 1000, "--json").out)
+    assert of_x["attribute"] == "x" and of_x["one_percent_fake"] is None
