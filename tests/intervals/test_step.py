@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 import ldpbeam as ldp
 from ldpbeam.clients.values import scaled
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, Numeric
+from ldpbeam.intervals import WantedIntervals
+from ldpbeam.intervals.computing import _of_buckets
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 EPSILON, RANGES = 3.0, ((18, 30), (20, 60), (0, 17), (65, 100))
@@ -161,3 +163,11 @@ def test_clients_that_remember_one_answer_per_value_report_of_the_values(service
         assert [shares[:2].sum(), shares[30:33].sum(), shares[99:].sum()] == pytest.approx(
             [(ages == value).mean() for value in (0.0, 31.0, 100.0)], abs=0.05
         )
+
+
+def test_what_buckets_allow_is_exact_where_each_has_one_value() -> None:
+    ages, shares = Numeric(0.0, 4.0, 1.0), np.array([0.1, 0.2, 0.3, 0.25, 0.15])
+    wanted = WantedIntervals(0.95, False, (0.25, 0.9), ((1.0, 3.0), (0.5, 2.5)))
+    bounds = _of_buckets(shares, ages, wanted)
+    assert bounds["quantiles"].tolist() == [[1.0, 1.0], [4.0, 4.0]]
+    assert bounds["ranges"] == pytest.approx(np.array([[0.75, 0.75], [0.5, 0.5]]))
