@@ -90,7 +90,7 @@ class Client:
         self.clip = clip
         self._described = study.attributes[attribute].services[service]
         if version is not None:
-            if self._described.version_field is None:
+            if not self._described.fields:
                 raise ValueError(f"version={version!r}: no field tells versions of {service!r} apart")
             _check_known("version", version, self._described.versions)
         self._versions = versions_of_clients(study, self.attribute, service, version)
@@ -111,7 +111,8 @@ class Client:
 
         Args:
             value: the true value; it does not leave this method.
-            user_id: who reports; None for a random id that nobody else has.
+            user_id: who reports; None for a random id that nobody else has. Reports of an attribute without
+                users (``users: none``) have none.
             event_time: when the value was observed; a study with windows, versions by time or a ledger
                 needs it.
             group: the value of the study's group field, which a study with groups needs; an empty text is no
@@ -122,8 +123,8 @@ class Client:
             The fields by name. A payload is a float, an int, or bytes (in JSON, write ``payload.hex()``).
 
         Raises:
-            ValueError: if the value is outside the domain, the event time is missing or no time, or the
-                group is no text.
+            ValueError: if the value is outside the domain, the event time is missing or no time, the group
+                is no text, or an id is given for a report that has none.
         """
         table = self.reports(
             [value],
@@ -159,8 +160,8 @@ class Client:
             report_ids: n ids by which copies of a report are recognised.
 
         Returns:
-            A table of n rows with the columns ``user_id``, ``attribute``, ``service``, ``payload``, and those
-            that were given.
+            A table of n rows with the columns ``user_id`` (where reports have users), ``attribute``,
+            ``service``, ``payload``, and those that were given.
 
         Raises:
             ValueError: if a value is outside the domain, a group is no text, columns have different lengths,
@@ -173,16 +174,19 @@ class Client:
             raise ValueError("the study looks at event times: give when the values were observed")
         if self.study.panel is not None and user_ids is None:
             raise ValueError("the study has a panel: give user_ids, which say whose turn it is")
-        users = self._user_ids(user_ids, people)
-        self._check_turns(users, times)
-        columns = {
-            "user_id": users,
-            "attribute": pa.repeat(self.attribute.name, people),
-            "service": pa.repeat(self.service, people),
-        }
+        columns: dict[str, pa.Array] = {}
+        if self.attribute.has_users:
+            columns["user_id"] = self._user_ids(user_ids, people)
+            self._check_turns(columns["user_id"], times)
+        elif user_ids is not None:
+            raise ValueError(
+                f"reports of {self.attribute.name!r} have no users (users: none): leave user ids out"
+            )
+        columns["attribute"] = pa.repeat(self.attribute.name, people)
+        columns["service"] = pa.repeat(self.service, people)
         if times is not None:
             columns["event_time"] = pa.array(times, pa.timestamp("ms", "UTC"))
-        for field, named in self.version_field.items():
+        for field, named in self.version_fields.items():
             columns[field] = pa.repeat(named, people)
         if self.study.groups is None and groups is not None:
             raise ValueError("the study has no groups: leave groups out")
@@ -211,12 +215,13 @@ class Client:
         return pa.table(columns)
 
     @property
-    def version_field(self) -> dict[str, str]:
-        """The field that names the client's version, and its value; empty if there is no such field."""
-        if self._described.version_field is None:
+    def version_fields(self) -> dict[str, str]:
+        """The fields that tell the client's version, and their values; empty if there are no such fields."""
+        if not self._described.fields:
             return {}
         (version,) = self._versions.values()
-        return {self._described.version_field: self._described.versions[version.version].values[0]}
+        texts = self._described.versions[version.version].texts
+        return {field: values[0] for field, values in texts.items()}
 
     def payloads(
         self,
@@ -358,7 +363,7 @@ def versions_of_clients(
         version: a version, where a field tells versions apart; None for the first.
     """
     described = study.attributes[attribute.name].services[service]
-    named = None if described.version_field is None else version or next(iter(described.versions))
+    named = (version or next(iter(described.versions))) if described.fields else None
     versions = {index: attribute.versions[index] for index in attribute.versions_of([service])}
     return {index: known for index, known in versions.items() if named in (None, known.version)}
 
@@ -371,9 +376,10 @@ def records_of(table: pa.Table, users: Sequence[Any] | None = None) -> list[Repo
         users: the user ids as they were given; None for those of the table, with 16 bytes as a UUID.
     """
     columns = table.to_pydict()
-    columns["user_id"] = users or [
-        str(uuid.UUID(bytes=user)) if isinstance(user, bytes) else user for user in columns["user_id"]
-    ]
+    if "user_id" in columns:
+        columns["user_id"] = users or [
+            str(uuid.UUID(bytes=user)) if isinstance(user, bytes) else user for user in columns["user_id"]
+        ]
     if "event_time" in columns:
         columns["event_time"] = list(map(rfc3339, table.column("event_time").cast(pa.int64()).to_pylist()))
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -120,13 +120,13 @@ def simulate(
         )
         named = {
             field: pa.repeat(_checked(pa.array([value]), "values of versions")[0], len(times))
-            for field, value in client.version_field.items()
+            for field, value in client.version_fields.items()
         }
         for part, (indexes, rows, payloads) in enumerate(client.payloads(values, times, keys)):
             yield SentReports(
                 attribute.name,
                 service,
-                users.take(rows),
+                users.take(rows) if attribute.has_users else pa.nulls(len(rows)),
                 times[rows],
                 payloads,
                 {name: column.take(rows) for name, column in (extras | named).items()},

@@ -19,7 +19,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.over_time.received import Received
 from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.reports import event_times, fields, stamps
-from ldpbeam.schemas.reports.casts import binary_of_width
+from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width
 from ldpbeam.schemas.reports.columns import DELIVERY, STAMP_KEYS, Columns
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
@@ -57,16 +57,18 @@ def wanted_columns(
         renamed: the field of the input that has a column, by the column's name, where they differ.
 
     Raises:
-        ValueError: if ``renamed`` cannot be.
+        ValueError: if ``renamed`` cannot be, or whole records would hold user ids that are not to be kept.
     """
+    without = study.without_users
+    if without and "user_id" in (renamed or {}).values():
+        raise ValueError(
+            f"the field 'user_id' is not read, because reports of {without[0]!r} have no users (users: none)"
+        )
     extras = [study.groups.field] if study.groups else []
     for model in study.attributes.values():
-        extras += [
-            service_model.version_field
-            for service_model in model.services.values()
-            if service_model.version_field
-        ]
-    columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole)
+        extras += [field for service_model in model.services.values() for field in service_model.fields]
+    users = tuple(name for name in study.attributes if name not in without) if without else None
+    columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole, users=users)
     return replace(columns, renamed=fields.check(renamed or {}, columns.names))
 
 
@@ -187,9 +189,9 @@ class Validation:
                     if kept.any():
                         same_key = users is not None and self.key == self.ledger_key
                         hidden = users[kept[valid]] if users is not None and same_key else None
-                        reports = self._reports(batch, rows[kept], payloads[kept], hidden)
+                        reports = self._reports(batch, attribute, rows[kept], payloads[kept], hidden)
                         batches.append(tagged(reports, name, index, batch.schema.metadata))
-                reasons[unclaimed] = CODE["unknown_version"]
+                reasons[unclaimed] = CODE["unknown_channel" if model.of_records else "unknown_version"]
         return Validated(batches, refused(self.study, batch, reasons), out_of_range, received)
 
     def _common_reasons(
@@ -201,8 +203,13 @@ class Validation:
         def refuse(rows: NDArray[np.bool_], reason: str) -> None:
             reasons[rows & (reasons == 0)] = CODE[reason]
 
-        refuse(is_null(batch.column("user_id")), "no_user_id")
-        refuse(_is_longer(batch, "user_id", LONGEST_USER_ID), "user_id_too_long")
+        if "user_id" in batch.schema.names:
+            without = is_null(batch.column("user_id"))
+            if self.study.without_users:
+                of_users = [rows for name, rows in by_attribute.items() if self._has_users(name)]
+                without &= np.logical_or.reduce([np.zeros_like(without), *of_users])
+            refuse(without, "no_user_id")
+            refuse(_is_longer(batch, "user_id", LONGEST_USER_ID), "user_id_too_long")
         refuse(_is_longer(batch, "report_id", LONGEST_REPORT_ID), "report_id_too_long")
         if self.study.groups:
             refuse(_is_longer(batch, self.study.groups.field, LONGEST_GROUP), "group_too_long")
@@ -222,6 +229,10 @@ class Validation:
             for code in np.unique(problems[problems > 0]):
                 refuse(problems == code, event_times.PROBLEMS[code - 1][0])
         return reasons
+
+    def _has_users(self, attribute: str | None) -> bool:
+        """Whether it is an attribute of the study whose reports have users."""
+        return attribute in self.study.attributes and attribute not in self.study.without_users
 
     def _out_of_turn(
         self, batch: pa.RecordBatch, attribute: str, rows: NDArray[np.int64]
@@ -264,6 +275,7 @@ class Validation:
     def _reports(
         self,
         batch: pa.RecordBatch,
+        attribute: Attribute,
         rows: NDArray[np.int64],
         payloads: NDArray[Any],
         hidden: NDArray[np.uint8] | None,
@@ -275,14 +287,13 @@ class Validation:
         def column(name: str) -> pa.Array:
             return batch.column(name) if every else batch.column(name).take(chosen)
 
-        users = column("user_id")
-        if self.key is not None:
-            users = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
-        columns = {
-            "user": users,
-            "event_time": pc.fill_null(column("event_time"), 0),
-            "payload": payload_column(payloads),
-        }
+        columns: dict[str, pa.Array] = {}
+        if attribute.has_users:
+            columns["user"] = users = column("user_id")
+            if self.key is not None:
+                columns["user"] = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
+        columns["event_time"] = pc.fill_null(column("event_time"), 0)
+        columns["payload"] = payload_column(payloads)
         for name in ("report_id", DELIVERY):
             if name in batch.schema.names:
                 ids = column(name)
@@ -332,21 +343,24 @@ def _by_version(
     if not model.versions:
         yield indexes[0], np.flatnonzero(chosen)
         return
+    missing = pa.nulls(batch.num_rows, pa.string())
+    fields = {name: batch.column(name) if name in batch.schema.names else missing for name in model.fields}
+    if model.of_records:
+        fields = {name: as_numbers(column) for name, column in fields.items()}
     for index in indexes:
         version = model.versions[attribute.versions[index].version]
-        if model.version_field:
-            recognised = _is_in(batch, model.version_field, version.values)
-        else:
-            recognised = ~version.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False))
-        yield index, np.flatnonzero(chosen & recognised)
+        recognised = chosen
+        for field, values in version.fields.items():
+            recognised = recognised & _is_in(fields[field], values)
+        if model.by_time:
+            outside = version.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False))
+            recognised = recognised & ~outside
+        yield index, np.flatnonzero(recognised)
 
 
-def _is_in(batch: pa.RecordBatch, field: str, names: Sequence[str]) -> NDArray[np.bool_]:
-    if field not in batch.schema.names:
-        return np.zeros(batch.num_rows, dtype=np.bool_)
-    known = pc.is_in(batch.column(field), value_set=pa.array(names))
-    result: NDArray[np.bool_] = known.to_numpy(zero_copy_only=False)
-    return result
+def _is_in(column: pa.Array, values: Sequence[str | float]) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = pc.is_in(column, value_set=pa.array(values)).to_numpy(zero_copy_only=False)
+    return known
 
 
 def _keyed(users: pa.Array, key: bytes) -> NDArray[np.uint8]:
