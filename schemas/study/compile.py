@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector, number_of_values
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
+from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse, epsilon_of_rate
+from ldpbeam.mechanisms.categories.unary_encoding import OptimisedUnaryEncoding, epsilon_of_bits
 from ldpbeam.mechanisms.registry import AUTO
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.over_time.memoised import MEMOISED, Lifetime, released_options, steps_of
@@ -18,6 +21,7 @@ from ldpbeam.over_time.panels import Panel
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (
+    BUCKETS,
     AttributeModel,
     IntervalsModel,
     ServiceModel,
@@ -43,6 +47,9 @@ from ldpbeam.times import format_duration
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
+
+#: Where the domain has a step, the report buckets of a histogram are at most this many.
+MOST_REPORT_BUCKETS = 1_024
 
 #: Up to this many joined services the default resolution is the same for all of them.
 FEW_SERVICES = 3
@@ -152,11 +159,21 @@ def _described(model: AttributeModel, intervals: IntervalsModel | None) -> Study
 
 
 def _service(model: ServiceModel) -> Service:
-    versions = {
-        name: Version(tuple(version.values or [name]) if model.version_field else (), version.span)
-        for name, version in model.versions.items()
-    }
-    return Service(versions, model.version_field)
+    if not (model.versions or model.by_field):
+        return Service()
+    return Service(
+        {
+            name: Version(_told_by(model, name, version), version.span)
+            for name, version in model.each_version.items()
+        }
+    )
+
+
+def _told_by(model: ServiceModel, name: str, version: VersionModel) -> Mapping[str, tuple[str | float, ...]]:
+    """The values of a report's fields that tell a version; none where its event time does."""
+    if model.version_field:
+        return {model.version_field: tuple(version.values or [name])}
+    return {chosen.field: (float(getattr(version, key)),) for key, chosen in model.by_field.items()}
 
 
 def _check_estimates(attribute: Attribute, described: StudyAttribute) -> None:
@@ -189,17 +206,16 @@ def _compiled(name: str, model: AttributeModel, study: StudyModel) -> Iterator[A
     Raises:
         ValueError: if a mechanism does not fit, or the joint histogram cannot be.
     """
-    domain = model.domain.domain
+    domain, buckets = model.domain.domain, _report_buckets(model)
     users = has_users(study, model)
     group_users = users and study.duplicates == "drop" and study.repeats == "first"
     versions = []
     for service, described in model.services.items():
         for version, version_model in described.each_version.items():
-            path = f"attributes.{name}.services.{service}" + (f".versions.{version}" if version else "")
-            mechanism = _mechanism(path, described, version_model, domain, model.buckets)
-            lifetime = _lifetime(
-                path, described, version_model, mechanism, domain, model.buckets, group_users
-            )
+            path = f"attributes.{name}.services.{service}"
+            path += f".versions.{version}" if version in described.versions else ""
+            mechanism = _mechanism(path, described, version_model, domain, buckets)
+            lifetime = _lifetime(path, described, version_model, mechanism, domain, buckets, group_users)
             at_most = version_model.values_at_most or described.values_at_most
             if lifetime is not None:
                 mechanism = lifetime.window
@@ -226,19 +242,30 @@ def _attribute(
     group_users: bool,
     users: bool,
 ) -> Attribute:
+    buckets = _report_buckets(model)
     try:
         return Attribute(
             name=name,
             domain=domain,
-            buckets=model.buckets,
+            buckets=buckets,
             versions=versions,
             joint_services=joined,
-            joint_buckets=model.joint_buckets or _joint_buckets(model.buckets, versions, joined, domain),
+            joint_buckets=model.joint_buckets or _joint_buckets(buckets, versions, joined, domain),
             group_users=group_users,
             has_users=users,
+            stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
         )
     except ValueError as error:
         raise ValueError(f"attributes.{attribute_of(name)}: {error}") from None
+
+
+def _report_buckets(model: AttributeModel) -> int:
+    """The number of report buckets: as many as value buckets, but with a step enough to tell values apart."""
+    if model.domain.step is None:
+        return model.buckets
+    domain = model.domain.domain
+    values = number_of_values(domain.values if isinstance(domain, Vector) else domain)
+    return min(max(values, BUCKETS), MOST_REPORT_BUCKETS)
 
 
 def _joined(
@@ -259,8 +286,8 @@ def _mechanism(
     path: str, service: ServiceModel, version: VersionModel, domain: Domain, buckets: int
 ) -> Mechanism:
     name = version.mechanism or service.mechanism
-    epsilon = version.epsilon if version.epsilon is not None else service.epsilon
-    options = {**(service.model_extra or {}), **(version.model_extra or {})}
+    epsilon = _stated_epsilon(path, name, service, version, domain)
+    options = {**service.constants, **(version.model_extra or {})}
     given = {**service.remembering, **version.remembering}
     if given.get("as_published") and "lifetime_epsilon" in given and name is not None and epsilon is not None:
         options = {**released_options(name, given["lifetime_epsilon"], epsilon), **options}
@@ -271,12 +298,45 @@ def _mechanism(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     named = mechanism.in_study
-    if isinstance(domain, Numeric | Vector) and buckets % named.granularity:
+    numbers = domain.values if isinstance(domain, Vector) else domain
+    if isinstance(numbers, Numeric) and not numbers.count and buckets % named.granularity:
         raise ValueError(
             f"{path}: {named.name} tells {named.granularity} bins apart, so the attribute's buckets "
             f"must be a multiple of that, found {buckets}"
         )
     return mechanism
+
+
+def _stated_epsilon(
+    path: str, name: str | None, service: ServiceModel, version: VersionModel, domain: Domain
+) -> float | None:
+    """The epsilon of reports, of which a study may state other probabilities; None if it states nothing.
+
+    Raises:
+        ValueError: if it states several, one that the mechanism does not have, or one that cannot be.
+    """
+    epsilon, rate = service.number_of(version, "epsilon"), service.number_of(version, "rate")
+    if rate is None and service.other is None and service.replacement is None:
+        return epsilon
+    stated = [number for number in (epsilon, rate, service.other) if number is not None]
+    if len(stated) != 1:
+        raise ValueError(f"{path}: give one of epsilon, rate and other")
+    if not stated[0] > 0.0:
+        raise ValueError(f"{path}: epsilon, rate and other are above 0, found {stated[0]:g}")
+    if service.other is not None and name == OptimisedUnaryEncoding.name:
+        own = (version.model_extra or {}).get("own", service.constants.get("own", 0.5))
+        if not (isinstance(own, int | float) and service.other < own < 1.0):
+            raise ValueError(
+                f"{path}: other is below own, and own below 1, found {service.other:g} and {own}"
+            )
+        return epsilon_of_bits(own, service.other)
+    if service.other is not None or not isinstance(domain, Categories) or name != RandomisedResponse.name:
+        raise ValueError(f"{path}: rate and replacement are for mechanism: grr, and other for oue")
+    if rate is None:
+        rate = (domain.size - 1.0) / (math.exp(stated[0]) + domain.size - 1.0)
+    if not rate < 1.0:
+        raise ValueError(f"{path}: rate is below 1, found {rate:g}")
+    return epsilon_of_rate(rate, domain.size)
 
 
 def _lifetime(
@@ -314,13 +374,15 @@ def _lifetime(
     memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
     if isinstance(domain, Numeric) and memo_buckets % buckets:
         raise ValueError(
-            f"{path}: memo_buckets must be a multiple of the attribute's buckets ({buckets}), "
+            f"{path}: memo_buckets must be a multiple of the attribute's report buckets ({buckets}), "
             f"found {memo_buckets}"
         )
     try:
         if not isinstance(named, MEMOISED):
             memo_buckets = 0
-        lifetime = Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
+        lifetime = Lifetime(
+            named, epsilon, given.get("as_published", False), memo_buckets, number_of_values(domain)
+        )
         steps_of(lifetime)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -336,7 +398,7 @@ def _check_values(path: str, at_most: int | None, domain: Domain, lifetime: Life
     of_categories = isinstance(domain, Categories)
     possible = domain.size if isinstance(domain, Categories) else lifetime.chain.inputs
     if at_most is not None and at_most > possible:
-        kind = "categories" if of_categories else "memo buckets"
+        kind = "categories" if of_categories else "values" if lifetime.values else "memo buckets"
         raise ValueError(f"{path}: values_at_most: there are {possible:,} {kind}, found {at_most:,}")
 
 
