@@ -89,9 +89,9 @@ class Attribute:
             whose reports are numbers, or one number per channel, in the order of ``versions``.
         group_users: whether reports are grouped by user; if not, each report is counted alone, and users are
             not counted.
-        has_users: whether reports have user ids; if not, none is read, and reports are not grouped.
         stepped_buckets: the number of value buckets where the domain has a step, which divides the number of
             values; None for one per value.
+        has_users: whether reports have user ids; if not, none is read, and reports are not grouped.
 
     Raises:
         ValueError: if the attribute has more channels than MOST_CHANNELS, services are joined but reports
@@ -106,8 +106,8 @@ class Attribute:
     joint_services: tuple[str, ...] = ()
     joint_buckets: int | tuple[int, ...] = 256
     group_users: bool = True
-    has_users: bool = True
     stepped_buckets: int | None = None
+    has_users: bool = True
 
     def __post_init__(self) -> None:
         if len(self.versions) > MOST_CHANNELS:

@@ -252,8 +252,8 @@ def _attribute(
             joint_services=joined,
             joint_buckets=model.joint_buckets or _joint_buckets(buckets, versions, joined, domain),
             group_users=group_users,
-            has_users=users,
             stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
+            has_users=users,
         )
     except ValueError as error:
         raise ValueError(f"attributes.{attribute_of(name)}: {error}") from None
