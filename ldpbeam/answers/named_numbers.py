@@ -82,16 +82,13 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         names = [f"quantile {quantile}" for quantile in record.quantiles]
         ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
         part = _part(names, list(record.quantiles.values()), ends, level, flags.get("quantiles"))
-        yield (
-            part
-            if record.strict is None
-            else _with_strict(part, _of_quantiles(record.quantiles, record.strict.quantiles), flags)
-        )
+        strict = _of_quantiles(record.quantiles, record.strict.quantiles if record.strict else {})
+        yield _with_strict(part, strict, flags)
     if record.ranges is not None:
         names = [f"share from {as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
         shares = [part.share for part in record.ranges]
         part = _part(names, shares, intervals.ranges, level, flags.get("ranges"))
-        yield part if record.strict is None else _with_strict(part, record.strict.ranges, flags)
+        yield _with_strict(part, record.strict.ranges if record.strict else None, flags)
     if record.distribution is not None and record.bucket_edges is not None:
         # Five digits of the width tell the edges of 16,384 buckets apart.
         digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], 6, of_width=5)

@@ -20,14 +20,14 @@ class WantedIntervals:
         quantiles: the levels of the quantiles of a number that get an interval, each above 0 and below 1.
         ranges: the ranges (low, high) of a number whose shares get an interval, in the attribute's unit.
         strict: whether the quantiles and ranges of a number also get intervals that assume nothing of its
-            density.
+            density; None if that depends on how many estimates of numbers a run has.
     """
 
     level: float = 0.95
     simultaneous: bool = False
     quantiles: tuple[float, ...] = ()
     ranges: tuple[tuple[float, float], ...] = ()
-    strict: bool = False
+    strict: bool | None = None
 
 
 class Parts(NamedTuple):

@@ -30,6 +30,8 @@ from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import shares_interval
 from ldpbeam.intervals.strict import (
+    LEFT_OUT,
+    NOT_WANTED,
     outside_of_strict,
     strict_intervals,
 )
@@ -116,7 +118,7 @@ class StatisticIntervals:
         held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
         methods = {name: text + how for name, text in parts.methods.items() if name in held}
         strict = None
-        if wanted.strict and ("quantiles" in held or "ranges" in held):
+        if "quantiles" in held or "ranges" in held:
             strict, methods["strict"] = self._strict(question, wanted)
         flags = {
             **dict.fromkeys(held, self._misfit(question)),
@@ -136,6 +138,8 @@ class StatisticIntervals:
 
     def _strict(self, question: Question, wanted: WantedIntervals) -> tuple[StrictIntervals | None, str]:
         """The strict intervals and how they are computed; None and why, if there are none."""
+        if not wanted.strict:
+            return None, LEFT_OUT if wanted.strict is None else NOT_WANTED
         asked = (question.services, wanted)
         if asked not in self._known_strict:
             self._known_strict[asked] = strict_intervals(question, wanted)

@@ -14,7 +14,7 @@ from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators import Question
 from ldpbeam.estimators import estimate as solve
 from ldpbeam.estimators.estimate import StrictIntervals as Strict
-from ldpbeam.intervals import WantedIntervals, certain, strict
+from ldpbeam.intervals import WantedIntervals, certain, split_reports, strict
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.strict import strict_intervals
 from ldpbeam.mechanisms import build_mechanism
@@ -130,8 +130,8 @@ def test_few_cells_where_their_number_has_no_divisor() -> None:
     values = np.random.default_rng(3).choice([2.5, 5.0, 7.5], 4_000)
     attribute = asked(("square_wave", 2.0), buckets=4_093)
     statistic = statistic_of(attribute, DAYS.to_unit(values), 1)
-    reports = strict._reports(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
-    assert reports is not None and len(reports.counts) <= 2 * strict.CELLS
+    reports = split_reports.split(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
+    assert reports is not None and len(reports.counts) <= 2 * split_reports.CELLS
     assert held(of_people(attribute, values, 1), values).mean() > 0.9
 
 
@@ -139,8 +139,8 @@ def test_services_of_one_mechanism_are_counted_together_and_few_mechanisms_are_u
     epsilons = [0.5, 1.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.0]
     attribute = asked(*(("square_wave", epsilon) for epsilon in epsilons))
     statistic = statistic_of(attribute, np.random.default_rng(2).beta(3.0, 5.0, 2_000), 1)
-    reports = strict._reports(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
-    assert reports is not None and len(reports.totals) == strict.MECHANISMS
+    reports = split_reports.split(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
+    assert reports is not None and len(reports.totals) == split_reports.MECHANISMS
     # Of the largest epsilon first; two services have it.
     np.testing.assert_allclose(reports.totals / 1_500, [2.0, 1.0, 1.0, 1.0], rtol=0.05)
 
@@ -179,7 +179,7 @@ def test_a_function_chosen_badly_gives_a_wide_interval_and_no_false_one(
         rng = np.random.default_rng(3)
         return 0.1 * rng.normal(size=(len(wanted), len(noise.functions)))
 
-    monkeypatch.setattr(strict, "functions", badly)
+    monkeypatch.setattr(split_reports, "functions", badly)
     bad = of_people(DESIGNS["square_wave"], values, 1)
     assert np.diff(bad.cdf).mean() > 2.0 * np.diff(good.cdf).mean()
     assert held(bad, values).all()
@@ -207,7 +207,7 @@ def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> N
     values = np.random.default_rng(5).beta(2.0, 2.0, 30_000)
     attribute = DESIGNS["piecewise"]
     question = Question(attribute, statistic_of(attribute, values, 5), attribute.services)
-    reports = strict._reports(question, 0.95, np.arange(strict.PLACES) / strict.PLACES)
+    reports = split_reports.split(question, 0.95, np.arange(strict.PLACES) / strict.PLACES)
     assert reports is not None
     below, (intervals, _) = reports.below(reports.points), strict_intervals(question, WANTED)
     assert isinstance(intervals, Strict)
@@ -244,17 +244,22 @@ def test_an_interval_that_leaves_the_strict_one_is_flagged() -> None:
     assert flags == {"quantiles": strict.TAKE_STRICT, "ranges": f"few; {strict.TAKE_STRICT}"}
 
 
-def test_a_study_that_asks_for_them_has_them() -> None:
-    rng, services = np.random.default_rng(1), ("s",)
-    for text, asked_for in ((STUDY, False), (STUDY + "intervals: {strict: true}\n", True)):
-        study = parse_study(text)
-        attribute = study.attribute("x")
-        statistic = statistic_of(attribute, rng.random(500), rng)
+def test_a_run_of_few_estimates_has_them_and_one_of_many_says_that_they_are_left_out() -> None:
+    study = parse_study(STUDY)
+    few, many = study.for_a_run([("x", 200)]), study.for_a_run([("x", 150), ("x", 51)])
+    assert wanted_of(few).strict is True and wanted_of(many).strict is None
+    asked_for = parse_study(STUDY + "intervals: {strict: true}\n").for_a_run([("x", 10_000)])
+    refused = parse_study(STUDY + "intervals: {strict: false}\n").for_a_run([("x", 1)])
+    assert wanted_of(asked_for).strict is True and wanted_of(refused).strict is False
+    rng = np.random.default_rng(1)
+    attribute = study.attribute("x")
+    statistic = statistic_of(attribute, rng.random(500), rng)
+    for of_run, says in ((few, strict.STRICT), (many, strict.LEFT_OUT), (refused, strict.NOT_WANTED)):
         intervals = StatisticIntervals(attribute, statistic).of(
-            solve("ems", attribute, statistic, services), wanted_of(study)
+            solve("ems", attribute, statistic, ("s",)), wanted_of(of_run)
         )
-        assert (intervals.strict is not None) == asked_for
-        assert intervals.methods.get("strict", "") == (strict.STRICT if asked_for else "")
+        assert intervals.methods["strict"] == says
+        assert (intervals.strict is not None) == (of_run is few)
 
 
 STUDY = """\
