@@ -128,9 +128,13 @@ def comparison(
     z = -normal_quantile(FALSE_ALARMS / 2 / max(judged, 1))
     differences = []
     for record, other_record, part, other, columns in pairs:
-        flag = "; ".join(dict.fromkeys(filter(None, (part.flag, other.flag))))
+        flags = [
+            "; ".join(dict.fromkeys(filter(None, both))) for both in zip(part.flags, other.flags, strict=True)
+        ]
         meet = _strict_ones_meet(part, other)
-        for name, (one, two, low, high, error), met in zip(part.names, columns.tolist(), meet, strict=True):
+        for name, (one, two, low, high, error), met, flag in zip(
+            part.names, columns.tolist(), meet, flags, strict=True
+        ):
             beyond = abs(two - one) > z * error and (flagged or not flag) and not met
             known_ends = _known(low), _known(high)
             differences.append(

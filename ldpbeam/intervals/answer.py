@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ldpbeam.domains import Floats
+
 #: How the intervals of sums over reports are computed, in words.
 UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 
@@ -37,11 +39,13 @@ class Parts(NamedTuple):
         ends: the ends, by the attribute of :class:`ldpbeam.estimators.estimate.Intervals` that they are for.
         methods: how each was computed, in words.
         flags: why some may be wrong.
+        largest: the ends of shares that hold for all at once, and so for the largest.
     """
 
     ends: dict[str, Any]
     methods: dict[str, str]
     flags: dict[str, str]
+    largest: Floats | None = None
 
 
 def each_level(level: float, many: int, simultaneous: bool) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.estimate import StrictIntervals
@@ -27,10 +28,8 @@ REMEMBERED = "none: several windows have the same noise of clients that remember
 TOO_FEW = "none: no service has enough reports of a mechanism that says what it does with single values"
 #: An interval that rests on a smooth density may leave the strict one by this part of its width.
 LEAVES = 0.1
-TAKE_STRICT = (
-    "the reports contradict the smooth density that these intervals rest on: take the strict intervals, "
-    "which hold whatever the density is (docs/formulas.md#strict-intervals)"
-)
+#: Or by this part of all people, or of the domain.
+ROUNDING = 1e-4
 #: The distribution function is bounded at so many places of the domain, from its low end on.
 PLACES = 32
 #: Shares are rounded outward to this.
@@ -58,24 +57,20 @@ def strict_intervals(question: Question, wanted: WantedIntervals) -> tuple[Stric
     return StrictIntervals(*ends), STRICT
 
 
-def outside_of_strict(
-    held: Mapping[str, Any], strict: StrictIntervals, flags: Mapping[str, str]
-) -> dict[str, str]:
-    """The flags of quantiles and ranges, with one more where an interval leaves the strict one.
+def leaves_strict(held: Mapping[str, Any], strict: StrictIntervals) -> dict[str, NDArray[np.bool_]]:
+    """Which quantiles and ranges have an interval that leaves the strict one.
 
     Args:
         held: the ends of the intervals that rest on a smooth density, by what they are of.
         strict: the strict intervals.
-        flags: the flags without it.
     """
-    more = {}
+    leaves = {}
     for name in held.keys() & {"quantiles", "ranges"}:
         low, high = np.asarray(held[name]).T
         least, most = getattr(strict, name).T
-        beyond = np.maximum(least - low, high - most)
-        if (beyond > LEAVES * (high - low)).any():
-            more[name] = "; ".join(filter(None, (flags.get(name, ""), TAKE_STRICT)))
-    return more
+        rounding = ROUNDING * (1.0 if name == "ranges" else np.ptp(strict.at))
+        leaves[name] = np.maximum(least - low, high - most) > LEAVES * (high - low) + rounding
+    return leaves
 
 
 def _outward(ends: Floats) -> Floats:

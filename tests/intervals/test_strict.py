@@ -14,8 +14,10 @@ from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators import Question
 from ldpbeam.estimators import estimate as solve
 from ldpbeam.estimators.estimate import StrictIntervals as Strict
-from ldpbeam.intervals import WantedIntervals, certain, split_reports, strict
+from ldpbeam.intervals import WantedIntervals, certain, computing, split_reports, strict
 from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.intervals.finest_detail import expected_intervals, finest_detail
+from ldpbeam.intervals.flags import TAKE_STRICT
 from ldpbeam.intervals.strict import strict_intervals
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.over_time.memoised.lifetime import Lifetime
@@ -235,13 +237,47 @@ def test_reports_of_whole_bins_have_none() -> None:
     )
 
 
-def test_an_interval_that_leaves_the_strict_one_is_flagged() -> None:
-    strict_ones = Strict(np.array([[2.0, 4.0]]), np.array([[0.2, 0.6]]), np.zeros(1), np.array([[0.0, 0.1]]))
-    inside = {"quantiles": np.array([[1.95, 3.0]]), "ranges": np.array([[0.3, 0.4]]), "mean": (0.0, 9.0)}
-    assert strict.outside_of_strict(inside, strict_ones, {}) == {}
-    apart = {"quantiles": np.array([[4.5, 5.0]]), "ranges": np.array([[0.55, 0.65]])}
-    flags = strict.outside_of_strict(apart, strict_ones, {"ranges": "few"})
-    assert flags == {"quantiles": strict.TAKE_STRICT, "ranges": f"few; {strict.TAKE_STRICT}"}
+def test_an_interval_leaves_the_strict_one_by_more_than_a_tenth_of_its_width() -> None:
+    strict_ones = Strict(np.array([[2.0, 4.0]]), np.array([[0.2, 0.6]] * 2), np.zeros(1), np.zeros((1, 2)))
+    held = {
+        "quantiles": np.array([[1.95, 3.0]]),
+        "ranges": np.array([[0.3, 0.4], [0.55, 0.65]]),
+        "mean": (0.0, 9.0),
+    }
+    leaves = strict.leaves_strict(held, strict_ones)
+    assert {name: of.tolist() for name, of in leaves.items()} == {
+        "quantiles": [False],
+        "ranges": [False, True],
+    }
+
+
+def test_the_number_whose_interval_leaves_the_strict_one_is_flagged_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attribute, values = DESIGNS["square_wave"], np.random.default_rng(6).beta(3.0, 5.0, 5_000)
+
+    def elsewhere(question: Question, wanted: WantedIntervals) -> tuple[Strict | None, str]:
+        found, how = strict_intervals(question, wanted)
+        assert found is not None
+        return dataclasses.replace(found, ranges=found.ranges + [[0.5], [0.0]]), how
+
+    monkeypatch.setattr(computing, "strict_intervals", elsewhere)
+    intervals = computing.StatisticIntervals(attribute, statistic_of(attribute, values, 3))
+    shares = solve("ems", attribute, intervals.statistic)
+    told = intervals.of(shares, dataclasses.replace(WANTED, strict=True))
+    # The share of all people is in both, but for rounding.
+    assert {name for name, text in told.flags.items() if TAKE_STRICT in text} == {"ranges 2.5 to 5"}
+
+
+def test_what_a_design_shows_is_what_people_who_are_spread_evenly_give() -> None:
+    attribute = DESIGNS["several"]
+    expected = expected_intervals(attribute, dict.fromkeys(range(3), 20_000), WANTED)
+    assert expected is not None
+    even = of_people(attribute, np.linspace(0.0, 10.0, 20_000), 8)
+    np.testing.assert_allclose(np.diff(expected.quantiles), np.diff(even.quantiles), rtol=0.4)
+    np.testing.assert_allclose(np.diff(expected.ranges), np.diff(even.ranges), rtol=0.4)
+    # Reports of whole bins say nothing of single values.
+    assert finest_detail(asked(("discrete_square_wave", 2.0)), {0: 20_000}, 0.95) is None
 
 
 def test_a_run_of_few_estimates_has_them_and_one_of_many_says_that_they_are_left_out() -> None:
