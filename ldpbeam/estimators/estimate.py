@@ -40,6 +40,8 @@ class Intervals:
         quantiles: the ends for each quantile that was wanted, shape (quantiles, 2).
         ranges: the ends for the share of each range that was wanted, shape (ranges, 2).
         distribution: the ends for the share of each value bucket or category, shape (value buckets, 2).
+        cdf: values, in ascending order, and the ends for the share of people with at most each of them,
+            shape (values, 3).
         frequencies: the ends for the share of people who have each key, shape (keys, 2).
         largest: the ends for the share of each category or key that hold for all at once, and so for the
             largest, shape (categories, 2).
@@ -58,6 +60,7 @@ class Intervals:
     quantiles: Floats | None = None
     ranges: Floats | None = None
     distribution: Floats | None = None
+    cdf: Floats | None = None
     frequencies: Floats | None = None
     largest: Floats | None = None
     key_means: Floats | None = None

@@ -195,7 +195,7 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
 def _holds(estimate: Estimate, name: str) -> bool:
     """Whether an estimate has a number; quantiles and ranges are of its distribution."""
     part = name.partition(" ")[0]
-    of = {"quantiles": "distribution", "ranges": "distribution", "strict": "distribution"}
+    of = dict.fromkeys(("cdf", "quantiles", "ranges", "strict"), "distribution")
     return getattr(estimate, of.get(part, part)) is not None
 
 

@@ -23,6 +23,7 @@ from ldpbeam.intervals.finest_detail import finest_detail
 from ldpbeam.intervals.flags import COMPOSITE, LITTLE, TOO_HIGH, TOO_LARGE, UNEXPLAINED
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
+from ldpbeam.intervals.strict import PLACES
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.over_time.joined_windows import JoinedCells
 from ldpbeam.over_time.variance_by_user import added_noise
@@ -172,6 +173,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     intervals: dict[str, Any] = {"distribution": share_ends(people.buckets, level, wanted.simultaneous)}
     intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
+    places = np.arange(PLACES) / PLACES
+    below = ends(_below(shares, places), level)
+    intervals["cdf"] = np.column_stack((domain.from_unit(places), np.clip(below, 0.0, 1.0)))
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
         drawn = np.array([metrics.quantiles(draw, unit, wanted.quantiles) for draw in shares])
@@ -190,6 +194,13 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     if of_sums.flags:
         flags = dict.fromkeys(methods, of_sums.flags["mean"])
     return Parts(intervals, methods, flags)
+
+
+def _below(shares: Floats, places: Floats) -> Floats:
+    """The share of people up to each place of [0, 1), of each draw, shape (draws, places)."""
+    below = np.cumsum(np.column_stack((np.zeros(len(shares)), shares)), axis=1)
+    parts = (shares.shape[1] * places).astype(int)
+    return np.asarray(below[:, parts] + (shares.shape[1] * places - parts) * shares[:, parts])
 
 
 def ends(draws: Floats, level: float) -> Floats:

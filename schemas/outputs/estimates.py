@@ -46,7 +46,7 @@ _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - 
 _OF_INTERVALS = [
     field.name
     for field in fields(Intervals)
-    if field.default is None and field.name not in {"largest", "strict"}
+    if field.default is None and field.name not in {"cdf", "largest", "strict"}
 ]
 
 
@@ -184,6 +184,8 @@ def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -
         parts[called(name)] = ManyEnds(low, high) if isinstance(low, list) else Ends(low, high)
     if given.quantiles is not None:
         parts["quantiles"] = _of_quantiles(given.quantiles, summary)
+    if given.cdf is not None:
+        parts["cdf"] = CumulativeShares(*given.cdf.T.tolist())
     if (strict := given.strict) is not None:
         parts["strict"] = StrictRecord(
             CumulativeShares(strict.at.tolist(), *strict.cdf.T.tolist()),

@@ -124,6 +124,7 @@ class IntervalsRecord:
     distribution: ManyEnds | None = None
     frequencies: ManyEnds | None = None
     key_means: ManyEnds | None = None
+    cdf: CumulativeShares | None = None
     strict: StrictRecord | None = None
     methods: dict[str, str] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
