@@ -38,8 +38,7 @@ def expected_intervals(
     histograms = [np.zeros_like(histogram) for histogram in empty(attribute).histograms]
     moments = {}
     for index, many in reports.items():
-        channel = attribute.versions[index].mechanism.histogram_channel(len(even), attribute.buckets)
-        histograms[index] = np.rint(many * channel.matvec(even)).astype(np.int64)
+        histograms[index] = np.rint(many * attribute.channel(index).matvec(even)).astype(np.int64)
         moments[1 << index] = Moments(many, (), ())
     services = tuple(attribute.versions[index].service for index in reports)
     statistic = replace(

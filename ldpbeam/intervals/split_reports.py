@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import ndtri
 
-from ldpbeam.domains import Floats, Integers, greatest_divisor
+from ldpbeam.domains import Floats, Integers, Numeric, greatest_divisor
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.certain import Noise, functions, noise
 from ldpbeam.mechanisms import NumericMechanism
@@ -29,6 +29,8 @@ CELLS, FEW = 64, 10_000
 MECHANISMS = 4
 #: The points of mechanisms whose probabilities are not piecewise linear in the value.
 POINTS = 129
+#: At most so many values of a domain with a step are the points; of more, people are bounded at all places.
+MOST_VALUES = 257
 #: EM makes so many steps to the shares near which bounds are narrow, which keep this part of even shares.
 STEPS, EVEN = 200, 1e-3
 #: Values of [0, 1] that differ by less are one point.
@@ -49,6 +51,7 @@ class SplitReports:
         noise: how far shares of the points can be from those that the pilot's reports suggest.
         deviations: how many standard deviations each end is away.
         rounding: clients round no value further than this.
+        at_points: whether people have no values but the points.
     """
 
     values: Floats
@@ -59,6 +62,7 @@ class SplitReports:
     noise: Noise
     deviations: float
     rounding: float
+    at_points: bool
 
     @property
     def points(self) -> Floats:
@@ -68,15 +72,15 @@ class SplitReports:
     def shares(self, starts: Floats, stops: Floats) -> Floats:
         """The ends of the shares of people from each start to its stop, shape (ranges, 2), within [0, 1].
 
-        People exactly at an end may count or not, but those at an end of the domain count. All starts and
-        stops in [0, 1] are to be points.
+        People exactly at an end may count or not, but those at an end of the domain count, and all do where
+        values are points. All starts and stops in [0, 1] are to be points.
         """
         # Nobody is beyond an end of the domain.
         starts, stops = np.where(starts <= 0.0, -np.inf, starts), np.where(stops >= 1.0, np.inf, stops)
         a, b, at = self._moved(starts, -1), self._moved(stops, 1), self.values
         with_ends = (a[:, None] <= at) & (at <= b[:, None])
         a, b = self._moved(starts, 1), self._moved(stops, -1)
-        without = (a[:, None] < at) & (at < b[:, None])
+        without = with_ends if self.at_points else (a[:, None] < at) & (at < b[:, None])
         most, less = np.split(self._at_most(np.vstack((with_ends, -1.0 * without))), 2)
         return np.clip(np.column_stack((-less, most)), 0.0, 1.0)
 
@@ -139,13 +143,19 @@ def split(question: Question, level: float, places: Floats) -> SplitReports | No
     cells = _coarse(buckets, max((CELLS if reports > FEW else CELLS // 2) // len(kinds), CELLS // 2))
     every = max(1, cells // CELLS)
     mechanisms = [question.mechanism(group[0]) for group in kinds]
-    corners = [None if every > 1 else mechanism.corners(cells) for mechanism in mechanisms]
-    linear = all(of_one is not None for of_one in corners)
-    points = np.concatenate([places, [0.0, 1.0], *(of_one for of_one in corners if of_one is not None)])
-    if not linear:
-        points = np.append(points, np.linspace(0.0, 1.0, POINTS))
-    points = np.unique(np.round(points, DECIMALS))
-    values = points if linear else np.append(points, 0.5 * (points[1:] + points[:-1]))
+    rounding = max(_rounding(question, index) for group in kinds for index in group)
+    count = cast(Numeric, question.attribute.domain).count
+    at_points = 0 < count <= MOST_VALUES and not rounding
+    if at_points:
+        values = points = np.round(np.arange(count) / (count - 1), DECIMALS)
+    else:
+        corners = [None if every > 1 else mechanism.corners(cells) for mechanism in mechanisms]
+        linear = all(of_one is not None for of_one in corners)
+        points = np.concatenate([places, [0.0, 1.0], *(of_one for of_one in corners if of_one is not None)])
+        if not linear:
+            points = np.append(points, np.linspace(0.0, 1.0, POINTS))
+        points = np.unique(np.round(points, DECIMALS))
+        values = points if linear else np.append(points, 0.5 * (points[1:] + points[:-1]))
     channels = [_together(mechanism.at(values, cells), every) for mechanism in mechanisms]
     counts = [_together(sum(_merged(question, index, cells) for index in group), every) for group in kinds]
     # A thinned multinomial: the two parts are independent.
@@ -163,7 +173,8 @@ def split(question: Question, level: float, places: Floats) -> SplitReports | No
         np.concatenate([rest / rest.sum() for rest in rests]),
         noise(channel[:, : len(points)], suggested, np.repeat(totals, sizes)),
         float(ndtri(0.5 + 0.5 * level)),
-        max(_rounding(question, index) for group in kinds for index in group),
+        rounding,
+        at_points,
     )
 
 
@@ -181,7 +192,7 @@ def _information(question: Question, group: list[int]) -> float:
 def _rounding(question: Question, index: int) -> float:
     """How far clients that remember their noise move a value when they round it, at most."""
     lifetime = question.attribute.versions[index].lifetime
-    return 0.0 if lifetime is None else 0.5 / lifetime.memo_buckets
+    return 0.0 if lifetime is None or lifetime.values else 0.5 / lifetime.memo_buckets
 
 
 def _together(cells: Any, every: int) -> Any:

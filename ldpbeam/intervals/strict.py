@@ -39,9 +39,8 @@ DIGITS = 1000.0
 def strict_intervals(question: Question, wanted: WantedIntervals) -> tuple[StrictIntervals | None, str]:
     """(the strict intervals of a number, how they are computed); None and why, if the reports allow none."""
     domain = cast(Numeric, question.attribute.domain)
-    # Points are rounded to the same digits.
-    ranges = np.round(domain.to_unit(np.array(wanted.ranges, dtype=np.float64).reshape(-1, 2)), DECIMALS)
-    places = np.arange(PLACES) / PLACES
+    ranges = _on_unit(np.array(wanted.ranges, dtype=np.float64).reshape(-1, 2), domain)
+    places, _ = cdf_places(domain)
     if question.statistic.joined is not None:
         return None, JOINED
     if question.repeats > 1:
@@ -53,8 +52,32 @@ def strict_intervals(question: Question, wanted: WantedIntervals) -> tuple[Stric
     cdf = reports.below(places)
     of_ranges = reports.shares(*ranges.T) if len(ranges) else np.zeros((0, 2))
     quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf)
-    ends = domain.from_unit(quantiles), _outward(of_ranges), domain.from_unit(places), _outward(cdf)
-    return StrictIntervals(*ends), STRICT
+    at = domain.from_unit(places)
+    if domain.count:
+        at = domain.values[np.rint(places * (domain.count - 1)).astype(int)]
+        index = quantiles * (domain.count - 1)
+        whole = np.column_stack((np.floor(index[:, 0] + ROUNDING), np.ceil(index[:, 1] - ROUNDING)))
+        of_quantiles = domain.values[whole.astype(int)]
+    else:
+        of_quantiles = domain.from_unit(quantiles)
+    return StrictIntervals(of_quantiles, _outward(of_ranges), at, _outward(cdf)), STRICT
+
+
+def cdf_places(domain: Numeric) -> tuple[Floats, Floats]:
+    """(the values on [0, 1] up to which shares are bounded; the part of all buckets that is up to each)."""
+    if not domain.count:
+        return np.arange(PLACES) / PLACES, np.arange(PLACES) / PLACES
+    index = np.unique(np.arange(PLACES) * domain.count // PLACES)
+    return index / (domain.count - 1), (index + 1) / domain.count
+
+
+def _on_unit(ranges: Floats, domain: Numeric) -> Floats:
+    """The ends of ranges on [0, 1], with as many digits as points have; with a step, the values inside."""
+    if domain.step is None:
+        return np.round(domain.to_unit(ranges), DECIMALS)
+    steps = (ranges - domain.low) / domain.step
+    inside = np.column_stack((np.ceil(steps[:, 0] - ROUNDING), np.floor(steps[:, 1] + ROUNDING)))
+    return np.round(inside / (domain.count - 1), DECIMALS)
 
 
 def leaves_strict(held: Mapping[str, Any], strict: StrictIntervals) -> dict[str, NDArray[np.bool_]]:
@@ -92,8 +115,8 @@ def _quantiles(reports: SplitReports, levels: Floats, places: Floats, cdf: Float
     # The first point where the largest share reaches the level, and from which the smallest exceeds it.
     sides = []
     for first in (
-        np.where(most.any(axis=1), most.argmax(axis=1), PLACES),
-        PLACES - (~least[:, ::-1]).argmax(axis=1),
+        np.where(most.any(axis=1), most.argmax(axis=1), len(places)),
+        len(places) - (~least[:, ::-1]).argmax(axis=1),
     ):
         before = np.where(first > 0, known[np.maximum(first, 1) - 1], -1)
         sides.append((before, np.append(known, last)[first]))
@@ -108,6 +131,9 @@ def _quantiles(reports: SplitReports, levels: Floats, places: Floats, cdf: Float
         reached = np.where(of_most, ends[:, 1] >= wanted[open_], ends[:, 0] > wanted[open_])
         after[open_] = np.where(reached, middle, after[open_])
         before[open_] = np.where(reached, before[open_], middle)
+    # Where people have no values but the points, the quantile is not the last of these, but above it.
     low = points[np.maximum(before[: len(levels)], 0)]
+    if reports.at_points:
+        low = points[np.minimum(after[: len(levels)], last - 1)]
     high = points[np.minimum(after[len(levels) :], last - 1)]
     return np.column_stack((low, high))

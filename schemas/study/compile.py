@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector, number_of_values
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
@@ -21,6 +21,7 @@ from ldpbeam.over_time.panels import Panel
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (
+    BUCKETS,
     AttributeModel,
     IntervalsModel,
     ServiceModel,
@@ -45,6 +46,9 @@ from ldpbeam.times import format_duration
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
+
+#: Where the domain has a step, the report buckets of a histogram are at most this many.
+MOST_REPORT_BUCKETS = 1_024
 
 #: Up to this many joined services the default resolution is the same for all of them.
 FEW_SERVICES = 3
@@ -201,16 +205,14 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
     Raises:
         ValueError: if a mechanism does not fit, or the joint histogram cannot be.
     """
-    domain = model.domain.domain
+    domain, buckets = model.domain.domain, _report_buckets(model)
     versions = []
     for service, described in model.services.items():
         for version, version_model in described.each_version.items():
             path = f"attributes.{name}.services.{service}"
             path += f".versions.{version}" if version in described.versions else ""
-            mechanism = _mechanism(path, described, version_model, domain, model.buckets)
-            lifetime = _lifetime(
-                path, described, version_model, mechanism, domain, model.buckets, group_users
-            )
+            mechanism = _mechanism(path, described, version_model, domain, buckets)
+            lifetime = _lifetime(path, described, version_model, mechanism, domain, buckets, group_users)
             at_most = version_model.values_at_most or described.values_at_most
             if lifetime is not None:
                 mechanism = lifetime.window
@@ -236,18 +238,29 @@ def _attribute(
     joined: tuple[str, ...],
     group_users: bool,
 ) -> Attribute:
+    buckets = _report_buckets(model)
     try:
         return Attribute(
             name=name,
             domain=domain,
-            buckets=model.buckets,
+            buckets=buckets,
             versions=versions,
             joint_services=joined,
-            joint_buckets=model.joint_buckets or _joint_buckets(model.buckets, versions, joined, domain),
+            joint_buckets=model.joint_buckets or _joint_buckets(buckets, versions, joined, domain),
             group_users=group_users,
+            stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
         )
     except ValueError as error:
         raise ValueError(f"attributes.{attribute_of(name)}: {error}") from None
+
+
+def _report_buckets(model: AttributeModel) -> int:
+    """The number of report buckets: as many as value buckets, but with a step enough to tell values apart."""
+    if model.domain.step is None:
+        return model.buckets
+    domain = model.domain.domain
+    values = number_of_values(domain.values if isinstance(domain, Vector) else domain)
+    return min(max(values, BUCKETS), MOST_REPORT_BUCKETS)
 
 
 def _joined(
@@ -280,7 +293,8 @@ def _mechanism(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     named = mechanism.in_study
-    if isinstance(domain, Numeric | Vector) and buckets % named.granularity:
+    numbers = domain.values if isinstance(domain, Vector) else domain
+    if isinstance(numbers, Numeric) and not numbers.count and buckets % named.granularity:
         raise ValueError(
             f"{path}: {named.name} tells {named.granularity} bins apart, so the attribute's buckets "
             f"must be a multiple of that, found {buckets}"
@@ -355,13 +369,15 @@ def _lifetime(
     memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
     if isinstance(domain, Numeric) and memo_buckets % buckets:
         raise ValueError(
-            f"{path}: memo_buckets must be a multiple of the attribute's buckets ({buckets}), "
+            f"{path}: memo_buckets must be a multiple of the attribute's report buckets ({buckets}), "
             f"found {memo_buckets}"
         )
     try:
         if not isinstance(named, MEMOISED):
             memo_buckets = 0
-        lifetime = Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
+        lifetime = Lifetime(
+            named, epsilon, given.get("as_published", False), memo_buckets, number_of_values(domain)
+        )
         steps_of(lifetime)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -377,7 +393,7 @@ def _check_values(path: str, at_most: int | None, domain: Domain, lifetime: Life
     of_categories = isinstance(domain, Categories)
     possible = domain.size if isinstance(domain, Categories) else lifetime.chain.inputs
     if at_most is not None and at_most > possible:
-        kind = "categories" if of_categories else "memo buckets"
+        kind = "categories" if of_categories else "values" if lifetime.values else "memo buckets"
         raise ValueError(f"{path}: values_at_most: there are {possible:,} {kind}, found {at_most:,}")
 
 

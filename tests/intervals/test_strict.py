@@ -102,6 +102,42 @@ def test_they_hold_whatever_peoples_values_are(design: str) -> None:
     assert max(runs) < 1.0
 
 
+@pytest.mark.parametrize(
+    ("high", "mechanisms"),
+    [(20.0, ("square_wave", "piecewise")), (20.0, ("laplace",)), (300.0, ("piecewise",))],
+)
+def test_with_a_step_they_hold_and_count_the_values_at_both_ends(
+    high: float, mechanisms: tuple[str, ...]
+) -> None:
+    """People have whole numbers from 0 to 20, half of them 5, 10 and 15; 301 values are too many points."""
+    domain = Numeric(0.0, high, 1.0)
+    attribute = attribute_of(
+        domain, *(build_mechanism(name, domain, 3.0) for name in mechanisms), buckets=domain.count
+    )
+    wanted = dataclasses.replace(WANTED, ranges=((5.0, 10.0), (4.5, 5.5), (10.2, 10.8)))
+    missed = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        values = rng.integers(0, 21, 6_000)
+        values[:3_000] = rng.choice([5, 10, 15], 3_000)
+        statistic = statistic_of(attribute, domain.to_unit(values), seed)
+        found, _ = strict_intervals(Question(attribute, statistic, attribute.services), wanted)
+        assert found is not None
+        assert {*found.quantiles.ravel(), *found.at} <= {*range(int(high) + 1)}
+        truth = [
+            *((values <= at).mean() for at in found.at),
+            *np.quantile(values, wanted.quantiles, method="inverted_cdf"),
+            *(((low <= values) & (values <= stop)).mean() for low, stop in wanted.ranges),
+        ]
+        ends = np.concatenate((found.cdf, found.quantiles, found.ranges))
+        missed.append(np.mean((truth < ends[:, 0] - EDGE) | (ends[:, 1] + EDGE < truth)))
+        # Nobody has a value between 10.2 and 10.8.
+        assert found.ranges[2].tolist() == [0.0, 0.0]
+    assert np.mean(missed) <= 0.05 + 4.0 * np.sqrt(0.05 * 0.95 / len(missed))
+    # The share of the value 5 alone is known where values are the points.
+    assert (found.ranges[1, 0] > 0.05) == (high == 20.0 and "laplace" not in mechanisms)
+
+
 def test_a_range_holds_people_at_an_end_that_has_no_short_decimal() -> None:
     third = 10.0 / 3.0
     wanted = dataclasses.replace(WANTED, ranges=((third, 2.0 * third),))
