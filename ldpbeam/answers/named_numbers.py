@@ -87,8 +87,8 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         yield _with_strict(part, strict, flags)
     if record.ranges is not None:
         texts = [f"{as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
-        names, shares = [f"share from {text}" for text in spans], [part.share for part in record.ranges]
-        part = _part(names, shares, intervals.ranges, level, _flags(flags, "ranges", spans))
+        names, shares = [f"share from {text}" for text in texts], [part.share for part in record.ranges]
+        part = _part(names, shares, intervals.ranges, level, _flags(flags, "ranges", texts))
         yield _with_strict(part, record.strict.ranges if record.strict else None, flags)
     if record.distribution is not None and record.bucket_edges is not None:
         # Five digits of the width tell the edges of 16,384 buckets apart.
