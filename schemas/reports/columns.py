@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ldpbeam.schemas.encodings.writer_schemas import NO_SCHEMAS, WriterSchemas
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.near import meant
 
@@ -64,6 +65,8 @@ class Columns:
         whole: whether batches have whole records, in the column :data:`RECORD`.
         renamed: (column, field of the input that has it) for the columns whose fields have other names; what
             :func:`ldpbeam.schemas.reports.fields.check` lets pass.
+        schemas: where the writers' schemas are that messages of Avro name by an id.
+        zone: the zone of event times without one, as IANA names it; None if such times are none.
     """
 
     attribute: str | None = None
@@ -72,6 +75,8 @@ class Columns:
     timed: bool = True
     whole: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
+    schemas: WriterSchemas = NO_SCHEMAS
+    zone: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,7 +139,7 @@ def decoded(
     result: dict[str, pa.Array] = {}
     for name, field in wanted.fields.items():
         if field in columns:
-            result[name] = cast_column(name, columns[field])
+            result[name] = cast_column(name, columns[field], wanted.zone)
     for name in ("user_id", "payload"):
         if name not in result:
             result[name] = pa.nulls(length, pa.binary() if name == "user_id" else pa.float64())

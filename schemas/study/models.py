@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
+import zoneinfo
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
@@ -33,6 +36,18 @@ def _safe_name(value: str) -> str:
 def _free_field(value: str) -> str:
     if value in OWN_COLUMNS:
         raise ValueError("this is a column of every report; name another field")
+    return value
+
+
+def _known_zone(value: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(value)
+        # Arrow looks for zones by itself.
+        pc.assume_timezone(pa.scalar(0, pa.timestamp("ms")), value)
+    except (LookupError, OSError, ValueError, pa.ArrowException):
+        raise ValueError(
+            "this is no time zone that is known here; zones have names as in UTC and Europe/Berlin"
+        ) from None
     return value
 
 
@@ -413,4 +428,7 @@ class StudyModel(Model):
     )
     ledger: Later[LedgerModel] = Field(
         None, description="adds up what each user spends over a period, in all windows and attributes"
+    )
+    zone: Later[Annotated[str, AfterValidator(_known_zone)]] = Field(
+        None, description="the zone of event times without one, as in Europe/Berlin; they are refused without"
     )

@@ -67,7 +67,7 @@ def wanted_columns(
             if service_model.version_field
         ]
     columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole)
-    return replace(columns, renamed=fields.check(renamed or {}, columns.names))
+    return replace(columns, renamed=fields.check(renamed or {}, columns.names), zone=study.zone)
 
 
 def columns_or_only(
