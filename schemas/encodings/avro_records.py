@@ -49,6 +49,7 @@ class Records:
 
     def __init__(self, header: Header, wanted: Columns) -> None:
         self._header = header
+        self._metadata = header.metadata_of(wanted)
         self._wanted = wanted
         self._values: Values = {}
         self._positions: list[int] = []
@@ -114,7 +115,7 @@ class Records:
         rows = np.array(self._rows[start:stop], dtype=np.int64)
         try:
             values = {name: every[start:stop] for name, every in self._values.items()}
-            yield from self._reader.batches(values, self._header.metadata, positions, rows)
+            yield from self._reader.batches(values, self._metadata, positions, rows)
         except MemoryError:
             raise
         except Exception as error:  # Arrow raises its own errors and those of Python

@@ -114,16 +114,6 @@ def _floored(wide: pa.Array) -> pa.Array:
         return pa.nulls(len(wide), wide.type)
 
 
-def as_json_values(array: pa.Array) -> pa.Array:
-    """Values of any type that is not nested as numbers, text, bytes or truth values."""
-    array = unwrapped(array)
-    kind = array.type
-    plain = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
-    if is_number(kind) or pa.types.is_fixed_size_binary(kind) or any(is_plain(kind) for is_plain in plain):
-        return array
-    return _cast_or_null(array, pa.string())
-
-
 def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast an array; a value that cannot be cast becomes null.
 

@@ -36,6 +36,10 @@ SERVICE_KEY = "ldpbeam.service"
 MECHANISM_KEY, EPSILON_KEY = "ldpbeam.mechanism", "ldpbeam.epsilon"
 OPTIONS_KEY, DOMAIN_KEY = "ldpbeam.options", "ldpbeam.domain"
 STAMP_KEYS = (MECHANISM_KEY, EPSILON_KEY, OPTIONS_KEY, DOMAIN_KEY)
+#: In the metadata of a decoded batch with whole records: the schema of the Avro file that they come from.
+WRITER_KEY = "ldpbeam.writer"
+#: What the metadata of an input say of its records, which whole records keep.
+ORIGIN_KEYS = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 #: The column that identifies a report without a ``report_id`` by its message and row, so that a message that
 #: is delivered twice counts once; null for a report with an id. Nothing that a client writes reaches it.
 DELIVERY = "ldpbeam.delivery"
@@ -161,6 +165,7 @@ def decoded(
         result[NEAR] = near
     if records is not None:
         result[RECORD] = records
+        constants |= {key: text for key, text in metadata.items() if key in (*ORIGIN_KEYS, WRITER_KEY)}
     result["position"], result["row"] = position, row
     batch = pa.RecordBatch.from_pydict(result)
     return batch.replace_schema_metadata(constants)
