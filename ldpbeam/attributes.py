@@ -20,6 +20,8 @@ from ldpbeam.resolution import least_kept
 
 #: The most cells of a joint histogram that is solved as one dense table; with more it keeps a row per user.
 MOST_JOINT_CELLS = 2**22
+#: The most channels of an attribute: which of them a user answered is a number of 64 bits.
+MOST_CHANNELS = 62
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,8 @@ class Attribute:
             not counted.
 
     Raises:
-        ValueError: if the attribute has more than 62 channels, services are joined but reports are not
-            grouped by user, or the numbers of report buckets are not one per channel.
+        ValueError: if the attribute has more channels than MOST_CHANNELS, services are joined but reports
+            are not grouped by user, or the numbers of report buckets are not one per channel.
     """
 
     name: str
@@ -100,8 +102,10 @@ class Attribute:
     group_users: bool = True
 
     def __post_init__(self) -> None:
-        if len(self.versions) > 62:
-            raise ValueError(f"{len(self.versions)} services and versions; at most 62 are joined")
+        if len(self.versions) > MOST_CHANNELS:
+            raise ValueError(
+                f"{len(self.versions)} services and versions; at most {MOST_CHANNELS} are joined"
+            )
         if self.joint_services and not self.group_users:
             raise ValueError("services can only be joined where users are grouped")
         if isinstance(self.joint_buckets, tuple) and len(self.joint_buckets) != len(self.versions):

@@ -39,7 +39,11 @@ export type NumericMechanism =
 
 type Hashing = Named<"olh", { seeds: number | "any"; hashed: "index" | "text"; hashes: number }>;
 
-export type CategoricalMechanism = Named<"auto" | Exclude<Oracle, "olh">> | Hashing;
+export type CategoricalMechanism =
+  | Named<"auto" | Exclude<Oracle, "olh" | "oue" | "block_hadamard">>
+  | Named<"oue", { own: number }>
+  | Named<"block_hadamard", { most_blocks: number }>
+  | Hashing;
 
 export type KeyValueMechanism =
   | Named<"privkv", { key_share: number }>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
+from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse, epsilon_of_rate
+from ldpbeam.mechanisms.categories.unary_encoding import OptimisedUnaryEncoding, epsilon_of_bits
 from ldpbeam.mechanisms.registry import AUTO
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.over_time.memoised import MEMOISED, Lifetime, released_options, steps_of
@@ -152,11 +155,21 @@ def _described(model: AttributeModel, intervals: IntervalsModel | None) -> Study
 
 
 def _service(model: ServiceModel) -> Service:
-    versions = {
-        name: Version(tuple(version.values or [name]) if model.version_field else (), version.span)
-        for name, version in model.versions.items()
-    }
-    return Service(versions, model.version_field)
+    if not (model.versions or model.by_field):
+        return Service()
+    return Service(
+        {
+            name: Version(_told_by(model, name, version), version.span)
+            for name, version in model.each_version.items()
+        }
+    )
+
+
+def _told_by(model: ServiceModel, name: str, version: VersionModel) -> Mapping[str, tuple[str | float, ...]]:
+    """The values of a report's fields that tell a version; none where its event time does."""
+    if model.version_field:
+        return {model.version_field: tuple(version.values or [name])}
+    return {chosen.field: (float(getattr(version, key)),) for key, chosen in model.by_field.items()}
 
 
 def _check_estimates(attribute: Attribute, described: StudyAttribute) -> None:
@@ -193,7 +206,8 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
     versions = []
     for service, described in model.services.items():
         for version, version_model in described.each_version.items():
-            path = f"attributes.{name}.services.{service}" + (f".versions.{version}" if version else "")
+            path = f"attributes.{name}.services.{service}"
+            path += f".versions.{version}" if version in described.versions else ""
             mechanism = _mechanism(path, described, version_model, domain, model.buckets)
             lifetime = _lifetime(
                 path, described, version_model, mechanism, domain, model.buckets, group_users
@@ -255,8 +269,8 @@ def _mechanism(
     path: str, service: ServiceModel, version: VersionModel, domain: Domain, buckets: int
 ) -> Mechanism:
     name = version.mechanism or service.mechanism
-    epsilon = version.epsilon if version.epsilon is not None else service.epsilon
-    options = {**(service.model_extra or {}), **(version.model_extra or {})}
+    epsilon = _stated_epsilon(path, name, service, version, domain)
+    options = {**service.constants, **(version.model_extra or {})}
     given = {**service.remembering, **version.remembering}
     if given.get("as_published") and "lifetime_epsilon" in given and name is not None and epsilon is not None:
         options = {**released_options(name, given["lifetime_epsilon"], epsilon), **options}
@@ -273,6 +287,38 @@ def _mechanism(
             f"must be a multiple of that, found {buckets}"
         )
     return mechanism
+
+
+def _stated_epsilon(
+    path: str, name: str | None, service: ServiceModel, version: VersionModel, domain: Domain
+) -> float | None:
+    """The epsilon of reports, of which a study may state other probabilities; None if it states nothing.
+
+    Raises:
+        ValueError: if it states several, one that the mechanism does not have, or one that cannot be.
+    """
+    epsilon, rate = service.number_of(version, "epsilon"), service.number_of(version, "rate")
+    if rate is None and service.other is None and service.replacement is None:
+        return epsilon
+    stated = [number for number in (epsilon, rate, service.other) if number is not None]
+    if len(stated) != 1:
+        raise ValueError(f"{path}: give one of epsilon, rate and other")
+    if not stated[0] > 0.0:
+        raise ValueError(f"{path}: epsilon, rate and other are above 0, found {stated[0]:g}")
+    if service.other is not None and name == OptimisedUnaryEncoding.name:
+        own = (version.model_extra or {}).get("own", service.constants.get("own", 0.5))
+        if not (isinstance(own, int | float) and service.other < own < 1.0):
+            raise ValueError(
+                f"{path}: other is below own, and own below 1, found {service.other:g} and {own}"
+            )
+        return epsilon_of_bits(own, service.other)
+    if service.other is not None or not isinstance(domain, Categories) or name != RandomisedResponse.name:
+        raise ValueError(f"{path}: rate and replacement are for mechanism: grr, and other for oue")
+    if rate is None:
+        rate = (domain.size - 1.0) / (math.exp(stated[0]) + domain.size - 1.0)
+    if not rate < 1.0:
+        raise ValueError(f"{path}: rate is below 1, found {rate:g}")
+    return epsilon_of_rate(rate, domain.size)
 
 
 def _lifetime(

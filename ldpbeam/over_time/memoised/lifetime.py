@@ -67,6 +67,8 @@ class Lifetime:
                 f"lifetime_epsilon must be above epsilon ({self.named.epsilon:g}) and at most "
                 f"{LARGEST_EPSILON:g}, found {self.epsilon:g}"
             )
+        if isinstance(self.named, OptimisedUnaryEncoding) and self.named.own != 0.5:
+            raise ValueError("lifetime_epsilon is for oue with own: 0.5, the default")
         of_number = isinstance(self.named, _NUMBERS)
         if of_number and self.as_published:
             raise ValueError("as_published is for grr, olh, oue and sue: nothing is published for numbers")
