@@ -3,11 +3,15 @@
 /** The ends of a range of numbers, low < high, between 1e-100 and 1e100 wide. */
 export type Range = readonly [low: number, high: number];
 
+/** The values are low, low + step, ..., high, 4096 at most; a client rounds to the nearest, and halves up. */
+export type Step = number;
+
 /** Two different names or more, or how many there are: then they are called 0, 1, 2 ... */
 export type Names = readonly string[] | number;
 
 export interface NumericDomain {
   readonly numeric: Range;
+  readonly step?: Step;
 }
 export interface CategoriesDomain {
   readonly categories: Names;
@@ -19,6 +23,7 @@ export interface KeysDomain {
 export interface VectorDomain {
   readonly coordinates: Names;
   readonly values: Range;
+  readonly step?: Step;
 }
 
 interface Named<Mechanism extends string, Options = Record<string, never>> {
@@ -163,10 +168,7 @@ export function turn(
   time: Date | number,
 ): Promise<readonly [begin: number, end: number]>;
 
-/** A report, as ldpbeam reads it. */
-export interface ReportRecord {
-  /** 1 to 256 bytes. */
-  readonly user_id: string;
+interface SomeReport {
   /** What `report` returned. */
   readonly payload: Payload;
   /** A Date, milliseconds since 1970, or RFC 3339 with a zone; where the study has windows or versions by time. */
@@ -179,9 +181,22 @@ export interface ReportRecord {
   readonly [field: string]: Payload | Date | string | undefined;
 }
 
+/** A report, as ldpbeam reads it. */
+export interface ReportRecord extends SomeReport {
+  /** 1 to 256 bytes. */
+  readonly user_id: string;
+}
+
+/** A report of nobody: the study, or its attribute, has `users: none`. */
+export interface ReportWithoutUser extends SomeReport {
+  readonly user_id?: undefined;
+}
+
 /**
  * A report as one line of JSON, without the line's end.
  *
  * @throws {TypeError} for a field that ldpbeam would refuse.
  */
-export function line(record: ReportRecord): string;
+export function line(record: ReportRecord, study?: { readonly users?: "ids" }): string;
+/** A report of a study or an attribute with `users: none`. */
+export function line(record: ReportWithoutUser, study: { readonly users: "none" }): string;

@@ -12,6 +12,7 @@ from ldpbeam.channels.band import Band, BandChannel
 from ldpbeam.channels.channel import Channel, DenseChannel, DiagonalChannel, SlotChannel, bits_channel
 from ldpbeam.channels.composed import (
     BinnedChannel,
+    ChosenColumns,
     MixtureChannel,
     ReducedChannel,
     StackedChannel,
@@ -24,6 +25,7 @@ __all__ = [
     "BandChannel",
     "BinnedChannel",
     "Channel",
+    "ChosenColumns",
     "DenseChannel",
     "DiagonalChannel",
     "MixtureChannel",

@@ -13,7 +13,7 @@ from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.density.averaging import average
 from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
-from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
@@ -87,7 +87,7 @@ def people_of(question: Question, level: float) -> People | None:
     fine = fine_buckets(attribute)
     if isinstance(joined, JoinedCells):
         (index,) = question.versions
-        channel = question.mechanism(index).histogram_channel(fine, attribute.buckets)
+        channel = attribute.channel(index, fine)
         probabilities = channel.dense() @ by_bucket(density.T, likelihood, fine).T
         factor = question.noise_factor(index)
         shares = shares + added_noise(joined, probabilities, density.T, factor, rng)
@@ -116,8 +116,8 @@ def misfit(question: Question, distribution: Floats, determined: float) -> float
     """
     tested, chi_square = 0, 0.0
     for index in question.versions:
-        mechanism, factor = question.mechanism(index), question.noise_factor(index)
-        channel = mechanism.histogram_channel(len(distribution), question.attribute.buckets)
+        factor = question.noise_factor(index)
+        channel = question.attribute.channel(index, len(distribution))
         expected = channel.matvec(distribution) * question.reports_of(index) / factor
         enough = expected >= FEW
         apart = question.statistic.histograms[index][enough] / factor - expected[enough]
@@ -151,21 +151,24 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         composite = any(mechanism.composite for mechanism in question.mechanisms)
         return of_sums._replace(flags=of_sums.flags | {"distribution": COMPOSITE if composite else TOO_LARGE})
     shares = people.shares
-    x = bucket_midpoints(shares.shape[1])
+    x = domain.middles(shares.shape[1])
     means = shares @ x
     variances = shares @ x**2 - means**2
     of_mean, of_variance = ends(np.column_stack((means, variances)), level)
     intervals: dict[str, Any] = {"distribution": share_ends(people.buckets, level, wanted.simultaneous)}
     intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
+    edges, step = domain.edges(shares.shape[1]), domain.step
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
         drawn = np.array([metrics.quantiles(draw, unit, wanted.quantiles) for draw in shares])
-        quantiles = whole_buckets(ends(drawn, level), shares.mean(axis=0))
-        intervals["quantiles"] = domain.from_unit(quantiles)
+        quantiles = ends(drawn, level)
+        if step is None:
+            quantiles = whole_buckets(quantiles, shares.mean(axis=0))
+        places = edges[0] + quantiles * (edges[-1] - edges[0])
+        intervals["quantiles"] = places if step is None else metrics.value_below(places, edges[0], step)
     if wanted.ranges:
-        edges = domain.edges(shares.shape[1])
-        inside = [[metrics.range_share(draw, edges, *of) for of in wanted.ranges] for draw in shares]
+        inside = [[metrics.range_share(draw, edges, *of, step) for of in wanted.ranges] for draw in shares]
         intervals["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
     intervals |= of_sums.ends
     methods = dict.fromkeys(intervals, SMOOTH) | of_sums.methods

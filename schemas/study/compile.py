@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector, number_of_values
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
@@ -21,12 +21,14 @@ from ldpbeam.over_time.panels import Panel
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (
+    BUCKETS,
     AttributeModel,
     IntervalsModel,
     ServiceModel,
     StudyModel,
     VersionModel,
 )
+from ldpbeam.schemas.study.users import check_users, has_users
 from ldpbeam.study import (
     FEWEST_USERS,
     MOST_REPORTS,
@@ -46,6 +48,9 @@ from ldpbeam.times import format_duration
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
 
+#: Where the domain has a step, the report buckets of a histogram are at most this many.
+MOST_REPORT_BUCKETS = 1_024
+
 #: Up to this many joined services the default resolution is the same for all of them.
 FEW_SERVICES = 3
 
@@ -57,8 +62,8 @@ def compile_study(model: StudyModel) -> Study:
         ValueError: if a mechanism or an estimator does not fit, or a joint histogram cannot be; the text
             begins with the place in the file.
     """
-    group_users = model.duplicates == "drop" and model.repeats == "first"
-    if model.most_reports and (model.duplicates == "keep" or group_users):
+    check_users(model)
+    if model.most_reports and (model.duplicates == "keep" or model.repeats == "first"):
         raise ValueError("most_reports: it needs duplicates: drop and repeats: all")
     study = Study(
         name=model.study,
@@ -68,7 +73,7 @@ def compile_study(model: StudyModel) -> Study:
         compiled={
             attribute.name: attribute
             for name, described in model.attributes.items()
-            for attribute in _compiled(name, described, group_users)
+            for attribute in _compiled(name, described, model)
         },
         fingerprint=_fingerprint(model),
         windows=None if model.windows is None else model.windows.windows,
@@ -196,22 +201,22 @@ def _check_estimates(attribute: Attribute, described: StudyAttribute) -> None:
             raise ValueError(f"{where}.estimates.{key}: {error}") from None
 
 
-def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[Attribute]:
+def _compiled(name: str, model: AttributeModel, study: StudyModel) -> Iterator[Attribute]:
     """The attribute; of a vector also each coordinate, as a numeric attribute of its own.
 
     Raises:
         ValueError: if a mechanism does not fit, or the joint histogram cannot be.
     """
-    domain = model.domain.domain
+    domain, buckets = model.domain.domain, _report_buckets(model)
+    users = has_users(study, model)
+    group_users = users and study.duplicates == "drop" and study.repeats == "first"
     versions = []
     for service, described in model.services.items():
         for version, version_model in described.each_version.items():
             path = f"attributes.{name}.services.{service}"
             path += f".versions.{version}" if version in described.versions else ""
-            mechanism = _mechanism(path, described, version_model, domain, model.buckets)
-            lifetime = _lifetime(
-                path, described, version_model, mechanism, domain, model.buckets, group_users
-            )
+            mechanism = _mechanism(path, described, version_model, domain, buckets)
+            lifetime = _lifetime(path, described, version_model, mechanism, domain, buckets, group_users)
             at_most = version_model.values_at_most or described.values_at_most
             if lifetime is not None:
                 mechanism = lifetime.window
@@ -219,14 +224,14 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
             versions.append(ServiceVersion(service, version, mechanism, lifetime, at_most))
     if not isinstance(domain, Vector):
         joined = _joined(model, domain, versions, group_users)
-        yield _attribute(name, model, domain, tuple(versions), joined, group_users)
+        yield _attribute(name, model, domain, tuple(versions), joined, group_users, users)
         return
-    yield _attribute(name, model, domain, tuple(versions), (), group_users)
+    yield _attribute(name, model, domain, tuple(versions), (), group_users, users)
     alone = [ServiceVersion(whole.service, whole.version, whole.mechanism.in_study) for whole in versions]
     joined = _joined(model, domain.values, alone, group_users)
     for coordinate in domain.coordinates:
         own_name = f"{name}.{coordinate}"
-        yield _attribute(own_name, model, domain.values, tuple(alone), joined, group_users)
+        yield _attribute(own_name, model, domain.values, tuple(alone), joined, group_users, users)
 
 
 def _attribute(
@@ -236,19 +241,32 @@ def _attribute(
     versions: tuple[ServiceVersion, ...],
     joined: tuple[str, ...],
     group_users: bool,
+    users: bool,
 ) -> Attribute:
+    buckets = _report_buckets(model)
     try:
         return Attribute(
             name=name,
             domain=domain,
-            buckets=model.buckets,
+            buckets=buckets,
             versions=versions,
             joint_services=joined,
-            joint_buckets=model.joint_buckets or _joint_buckets(model.buckets, versions, joined, domain),
+            joint_buckets=model.joint_buckets or _joint_buckets(buckets, versions, joined, domain),
             group_users=group_users,
+            stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
+            has_users=users,
         )
     except ValueError as error:
         raise ValueError(f"attributes.{attribute_of(name)}: {error}") from None
+
+
+def _report_buckets(model: AttributeModel) -> int:
+    """The number of report buckets: as many as value buckets, but with a step enough to tell values apart."""
+    if model.domain.step is None:
+        return model.buckets
+    domain = model.domain.domain
+    values = number_of_values(domain.values if isinstance(domain, Vector) else domain)
+    return min(max(values, BUCKETS), MOST_REPORT_BUCKETS)
 
 
 def _joined(
@@ -281,7 +299,8 @@ def _mechanism(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     named = mechanism.in_study
-    if isinstance(domain, Numeric | Vector) and buckets % named.granularity:
+    numbers = domain.values if isinstance(domain, Vector) else domain
+    if isinstance(numbers, Numeric) and not numbers.count and buckets % named.granularity:
         raise ValueError(
             f"{path}: {named.name} tells {named.granularity} bins apart, so the attribute's buckets "
             f"must be a multiple of that, found {buckets}"
@@ -356,13 +375,15 @@ def _lifetime(
     memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
     if isinstance(domain, Numeric) and memo_buckets % buckets:
         raise ValueError(
-            f"{path}: memo_buckets must be a multiple of the attribute's buckets ({buckets}), "
+            f"{path}: memo_buckets must be a multiple of the attribute's report buckets ({buckets}), "
             f"found {memo_buckets}"
         )
     try:
         if not isinstance(named, MEMOISED):
             memo_buckets = 0
-        lifetime = Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
+        lifetime = Lifetime(
+            named, epsilon, given.get("as_published", False), memo_buckets, number_of_values(domain)
+        )
         steps_of(lifetime)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -378,7 +399,7 @@ def _check_values(path: str, at_most: int | None, domain: Domain, lifetime: Life
     of_categories = isinstance(domain, Categories)
     possible = domain.size if isinstance(domain, Categories) else lifetime.chain.inputs
     if at_most is not None and at_most > possible:
-        kind = "categories" if of_categories else "memo buckets"
+        kind = "categories" if of_categories else "values" if lifetime.values else "memo buckets"
         raise ValueError(f"{path}: values_at_most: there are {possible:,} {kind}, found {at_most:,}")
 
 

@@ -62,6 +62,8 @@ def _known_zone(value: str) -> str:
     return value
 
 
+#: The default number of value buckets and of report buckets of numbers.
+BUCKETS = 256
 #: A finite number, and not a word such as yes that YAML takes for one.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Name = Annotated[str, AfterValidator(_safe_name)]
@@ -81,6 +83,9 @@ class Model(BaseModel):
         """The keys of this part and of those that derive from it."""
         return set(cls.model_fields).union(*(part.known_keys() for part in cls.__subclasses__()))
 
+
+#: Whether reports have user ids; none: no id is read, and one that is there is not kept.
+Users = Literal["ids", "none"]
 
 #: Names in the order of their indexes, or how many there are: then they are called 0, 1, 2 ...
 Names = list[str] | Annotated[int, Field(ge=2, le=1_000_000)]
@@ -104,6 +109,10 @@ class DomainModel(Model):
     values: tuple[Number, Number] | None = Field(
         None, description="[low, high] of every key's value, or of every coordinate"
     )
+    step: Later[Number] = Field(
+        None, gt=0,
+        description="the values are low, low + step, ..., high; clients round to the nearest of them",
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _one_kind(self) -> DomainModel:
@@ -114,6 +123,8 @@ class DomainModel(Model):
             )
         if (self.values is not None) != (self.keys is not None or self.coordinates is not None):
             raise ValueError("values: [low, high] goes with keys or coordinates, and they need it")
+        if self.step is not None and self.numeric is None and self.coordinates is None:
+            raise ValueError("step is for numbers: it goes with numeric, or with coordinates")
         self.domain  # noqa: B018 - raises for an empty range or doubled names
         return self
 
@@ -121,10 +132,11 @@ class DomainModel(Model):
     def domain(self) -> Domain:
         """The domain as the statistics see it."""
         if self.numeric is not None:
-            return Numeric(*self.numeric)
+            return Numeric(*self.numeric, self.step)
         if self.categories is not None:
             return Categories(_named(self.categories))
-        values = Numeric(*(self.values or ()))
+        assert self.values is not None
+        values = Numeric(*self.values, self.step)
         if self.keys is not None:
             return KeyValues(_named(self.keys), values)
         assert self.coordinates is not None
@@ -358,7 +370,11 @@ class AttributeModel(Model):
     """One measured quantity."""
 
     domain: DomainModel
-    buckets: int = Field(256, ge=2, le=16384, description="value buckets of a numeric domain")
+    buckets: int = Field(
+        BUCKETS, ge=2, le=16384,
+        description="value buckets of a numeric domain; with a step they divide the number of values, and "
+        "there is by default one per value",
+    )  # fmt: skip
     joint_buckets: int | None = Field(
         None, ge=2, le=4096,
         description="report buckets a service in the joint histogram; by default the finest "
@@ -376,6 +392,9 @@ class AttributeModel(Model):
     )
     top: int | None = Field(
         None, ge=1, description="how many of the most frequent categories or keys to list"
+    )
+    users: Later[Users] = Field(
+        None, description="whether reports of the attribute have user ids; by default as the study says"
     )
 
 
@@ -510,6 +529,10 @@ class StudyModel(Model):
     groups: GroupsModel | None = None
     publish: PublishModel = PublishModel()
     panel: Later[PanelModel] = Field(None, description="leave out if a user may answer every window")
+    users: Later[Users] = Field(
+        None,
+        description="none: no user id is asked of reports, and one that is there is not kept; by default ids",
+    )
     duplicates: Literal["drop", "keep"] = Field(
         "drop", description="keep: no report is compared with another, and users are not grouped"
     )

@@ -146,7 +146,7 @@ export const blockHadamard = {
   options: { most_blocks: whole(2 ** 20, 1, 2 ** 20) },
   whole: true,
   make(epsilon, options, size) {
-    const blocks = powerBelow(Math.min(Math.exp(epsilon), 2 * size, 2 * options.most_blocks + 1));
+    const blocks = powerBelow(Math.min(Math.exp(epsilon), 2 * size, options.most_blocks + 1));
     const order = powerOfTwo(Math.ceil(size / blocks) + 1);
     const share = Math.expm1(epsilon) / (Math.expm1(epsilon) + 2 * blocks);
     const width = order / 2;

@@ -12,7 +12,7 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import BandChannel, Channel, by_block
 from ldpbeam.density.likelihoods import Exact
-from ldpbeam.domains import Floats, Integers, least_multiple
+from ldpbeam.domains import Floats, Integers, least_multiple, number_of_values
 from ldpbeam.estimators.linearised import block_starts, blocks_of
 
 #: With fewer value buckets, each is divided: inside a wide bucket a distribution is not even.
@@ -24,8 +24,11 @@ MOST_ENTRIES = 2**23
 
 
 def fine_buckets(attribute: Attribute) -> int:
-    """The number of equal parts of the range, as many in each value bucket, that densities are found on."""
-    return least_multiple(attribute.value_buckets, LEAST_BUCKETS)
+    """The number of equal parts of the range, as many in each value bucket, that densities are found on.
+
+    With a step they are the values.
+    """
+    return number_of_values(attribute.domain) or least_multiple(attribute.value_buckets, LEAST_BUCKETS)
 
 
 def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact | None:

@@ -82,10 +82,7 @@ def _fit(question: Question) -> Fitted | None:
         return _fit_joined(question)
     attribute = question.attribute
     fine = fine_buckets(attribute)
-    channels = [
-        attribute.versions[index].mechanism.histogram_channel(fine, attribute.buckets)
-        for index in question.versions
-    ]
+    channels = [attribute.channel(index, fine) for index in question.versions]
     histograms = [question.statistic.histograms[i] / question.noise_factor(i) for i in question.versions]
     likelihood = of_channels(channels, histograms)
     if likelihood is None:

@@ -92,7 +92,7 @@ class BlockHadamardResponse(WholeReports, CategoricalMechanism):
     def blocks(self) -> int:
         """B, the number of blocks."""
         below = 1
-        while 2 * below < min(math.exp(self.epsilon), 2 * self.size, 2 * self.most_blocks + 1):
+        while 2 * below < min(math.exp(self.epsilon), 2 * self.size, self.most_blocks + 1):
             below *= 2
         return below
 
