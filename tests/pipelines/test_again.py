@@ -15,11 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.output_folders import HOUR, START, contents, stream_folder
+from support.schema_registry import FLEET, framed, schema, served
+from support.sent_messages import single_object
 from support.studies import SMALL
 
 from ldpbeam.schemas.encodings.avro import fixed_report_schema, write_fixed
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import merge
+from ldpbeam.transforms.outputs.dead_letters import write_letters
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, disclosed, in_columns
 
 STUDY = f"{SMALL}windows: {{size: 1h}}\n"
 #: The fields of the fleet, which the first study did not know: its every report is a dead letter.
@@ -224,3 +228,67 @@ def test_into_the_folder_of_a_stream_the_estimates_are_of_whole_windows_and_the_
     assert contents(stream) == left
     shown = command("show", stream)
     assert shown.code == 0, shown.err
+
+
+def letters_of(folder: Path, letters: list[tuple[str, bytes, int]]) -> None:
+    """Put dead letters of messages of a topic in place of those of a run: (reason, record, reports)."""
+    for path in (folder / "dead_letters").glob("*.avro"):
+        path.unlink()
+    made = [
+        DeadLetter("rides/0", place, 0, reason, "", reports, record)
+        for place, (reason, record, reports) in enumerate(letters)
+    ]
+    batches = [disclosed(batch, Disclosure(records=True)) for batch in in_columns(made)]
+    write_letters(str(folder / "dead_letters"), 0, batches)
+
+
+def test_messages_of_every_form_are_read_again_and_what_no_study_mends_is_not_decoded(
+    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
+) -> None:
+    kept = run_estimate(tmp_path / "kept", STUDY, [in_lines(tmp_path / "in.jsonl")], *KEEP).path
+    report = {"user_id": "ann", "event_time": START, "payload": 0.5}
+    line = json.dumps({**report, "user_id": "bob", "attribute": "x", "service": "a"}).encode()
+    empty = {"attribute": "x", "service": "a", "report_id": None}
+    fields = {
+        name: empty.get(name, report.get(name)) for name in ("user_id", *empty, "event_time", "payload")
+    }
+    letters_of(
+        kept,
+        [
+            ("unknown_schema", framed(7, {**report, "user_id": "eve"}), 1),
+            ("unknown_schema", framed(8, report), 1),
+            ("no_service", single_object(fields), 1),
+            ("unknown_attribute", line, 1),
+            # One of several, of which the others were not kept.
+            ("unknown_service", line.replace(b"bob", b"joe"), 41),
+            *(
+                (reason, line.replace(b"bob", b"sue"), 1)
+                for reason in ("defeated_decoder", "bad_file", "not_json")
+            ),
+            ("unknown_content_type", line.replace(b"bob", b"sue"), 1),
+        ],
+    )
+
+    def again(registry: str) -> Any:
+        output, names = tmp_path / "again", ("--column", "user_id=uid", "--attribute", "x", "--service", "a")
+        asked = ("estimate", "--study", tmp_path / "kept" / "study.yaml", "--again", kept, "--output", output)
+        return command(*asked, *ALL, "--overwrite", "--schemas", registry, *names)
+
+    with served({"/schemas/ids/7": schema(FLEET)}) as registry:
+        ran = again(registry.url)
+    assert ran.code == 3, ran.err
+    assert "cannot be read again: 40 unknown_service" in ran.err
+    accounting = json.loads((tmp_path / "again" / "accounting.json").read_text())
+    # The lines have user_id, which is read from uid here; a single object has our names.
+    assert accounting["used"] == 2
+    assert accounting["in"] == 9
+    assert accounting["dead_letters_by_reason"] == {
+        "no_user_id": 2, "unknown_schema": 1, "defeated_decoder": 1, "bad_file": 1, "not_json": 1,
+        "unknown_content_type": 1,
+    }  # fmt: skip
+    assert accounting["damaged_files"] == 0
+    # A registry that goes down is an error of the run, and no dead letter.
+    with served({"/schemas/ids/7": (503, {})}) as registry:
+        failed = again(registry.url)
+    assert failed.code == 2
+    assert f"the schema registry at {registry.url} refused: 503" in failed.err
