@@ -177,7 +177,7 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     data = message.data
     source = pa.BufferReader(data)
     try:
-        _refuse_sizes(data)
+        refuse_sizes(data)
         reader = pa.ipc.open_stream(source)
         all_names, read = Counter(reader.schema.names), set(wanted.fields.values())
         names = [
@@ -226,7 +226,12 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
             raise ValueError(NO_REPORTS)
 
 
-def _refuse_sizes(data: bytes) -> None:
+def refuse_sizes(data: bytes) -> None:
+    """Check that an Arrow stream has no buffers that could exhaust memory.
+
+    Raises:
+        ValueError: if it has.
+    """
     batches, plain = sizes_of(data)
     if plain > MOST_BYTES:
         raise ValueError(f"its buffers would be more than {MOST_BYTES // 2**20} MB")

@@ -23,7 +23,15 @@ from ldpbeam.schemas.files.avro_headers import (
     write_block,
     write_header,
 )
-from ldpbeam.schemas.messages.binary import ARROW, FRAME_MAGIC, OBJECT_MAGIC, BadMessage, Decoded, Message
+from ldpbeam.schemas.messages.binary import (
+    ARROW,
+    FRAME_MAGIC,
+    OBJECT_MAGIC,
+    BadMessage,
+    Decoded,
+    Message,
+    refuse_sizes,
+)
 from ldpbeam.schemas.messages.decode import AVRO, JSON, decode_messages
 from ldpbeam.schemas.reports.casts import unwrapped
 from ldpbeam.schemas.reports.columns import WRITER_KEY, Columns
@@ -32,6 +40,9 @@ from ldpbeam.schemas.reports.columns import WRITER_KEY, Columns
 MOST_SCHEMA_BYTES = 2**16
 _NOT_KEPT = b""
 _SYNC = b"ldpbeam kept rec"
+#: An Avro file, which is no message, and what is not decoded as messages are.
+_AVRO_FILE = "avro"
+_FILES = (_AVRO_FILE, ARROW)
 #: How an Arrow stream begins.
 _STREAM_MAGIC = b"\xff\xff\xff\xff"
 
@@ -90,10 +101,13 @@ def decode_kept(records: Sequence[bytes], wanted: Columns) -> Decoded:
         OSError: if a registry of schemas does not answer.
     """
     messages = [Message(str(index), record, _kind(record)) for index, record in enumerate(records)]
-    yield from decode_messages([message for message in messages if message.content_type], wanted)
+    yield from decode_messages(
+        [message for message in messages if message.content_type not in _FILES], wanted
+    )
+    yield from _decode_rows([message for message in messages if message.content_type == ARROW], wanted)
     by_header: dict[bytes, tuple[Header, list[Block]]] = {}
     for index, message in enumerate(messages):
-        if message.content_type:
+        if message.content_type != _AVRO_FILE:
             continue
         try:
             start = next((known for known in by_header if message.data.startswith(known)), None)
@@ -112,10 +126,40 @@ def decode_kept(records: Sequence[bytes], wanted: Columns) -> Decoded:
                 yield item
 
 
+def _decode_rows(messages: Sequence[Message], wanted: Columns) -> Decoded:
+    """Decode streams of one row; those of one schema together, as the input had them."""
+    by_schema: dict[bytes, tuple[list[Message], list[pa.Table]]] = {}
+    for message in messages:
+        try:
+            refuse_sizes(message.data)
+            row = pa.ipc.open_stream(message.data).read_all()
+            row.validate(full=True)
+            if row.num_rows != 1:
+                raise ValueError(f"it has {row.num_rows} rows")
+        except Exception as error:  # damage can raise any of Arrow's errors
+            yield _bad(message, f"no row of Arrow: {error}")
+            continue
+        of_schema, rows = by_schema.setdefault(row.schema.serialize().to_pybytes(), ([], []))
+        of_schema.append(message)
+        rows.append(row)
+    for of_schema, rows in by_schema.values():
+        together = pa.concat_tables(rows).combine_chunks()
+        stream = io.BytesIO()
+        with pa.ipc.new_stream(stream, together.schema) as writer:
+            writer.write_table(together)
+        places = pa.array([int(message.id) for message in of_schema], pa.int64())
+        for item in decode_messages([Message("", stream.getvalue(), ARROW)], wanted):
+            if isinstance(item, BadMessage):
+                yield from (_bad(message, item.problem) for message in of_schema[item.row or 0 :])
+            else:
+                at = item.schema.get_field_index("position")
+                yield item.set_column(at, "position", places.take(item.column("row")))
+
+
 def _kind(record: bytes) -> str:
-    """The content type of a kept record, by how it begins; empty of an Avro file."""
+    """The content type of a kept record, by how it begins."""
     if record.startswith(MAGIC):
-        return ""
+        return _AVRO_FILE
     if record.startswith(_STREAM_MAGIC):
         return ARROW
     return AVRO[0] if record.startswith((OBJECT_MAGIC, FRAME_MAGIC)) else JSON

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -28,6 +27,8 @@ from ldpbeam.transforms.reports.kept_records import decode_kept
 from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.storage import open_raw
 
+#: Letters are decoded in parts of about this many bytes.
+PART_BYTES = 16 * 2**20
 #: The reasons of dead letters that a study or an option may mend. Records of other letters are no reports
 #: whatever the study says, and a message that defeated the decoder is not decoded again.
 MAY_BE_MENDED = frozenset({*REASONS[1:], UNKNOWN_SCHEMA})
@@ -104,7 +105,7 @@ class _ReadLetters(beam.DoFn):
         with open_raw(path) as stream:
             pairs = zip(read_dead_letters(stream), chosen, strict=False)
             letters = (letter for letter, taken in pairs if taken)
-            while part := list(itertools.islice(letters, LETTERS_AT_ONCE)):
+            for part in _parts(letters):
                 still: list[DeadLetter] = []
                 for item in read_again(part, self.columns):
                     if isinstance(item, DeadLetter):
@@ -115,6 +116,20 @@ class _ReadLetters(beam.DoFn):
                 if still:
                     yield count(IN, sum(letter.reports for letter in still))
                     yield from emit(in_columns(still), self.disclosure)
+
+
+def _parts(letters: Iterator[DeadLetterRecord]) -> Iterator[list[DeadLetterRecord]]:
+    """Consecutive letters in parts that are decoded at once."""
+    part: list[DeadLetterRecord] = []
+    size = 0
+    for letter in letters:
+        part.append(letter)
+        size += len(letter.record or b"")
+        if len(part) >= LETTERS_AT_ONCE or size >= PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def read_again(letters: Sequence[DeadLetterRecord], wanted: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
