@@ -19,8 +19,11 @@ from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
+from ldpbeam.intervals.finest_detail import finest_detail
+from ldpbeam.intervals.flags import COMPOSITE, LITTLE, TOO_HIGH, TOO_LARGE, UNEXPLAINED
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
+from ldpbeam.intervals.strict import cdf_places
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.over_time.joined_windows import JoinedCells
 from ldpbeam.over_time.variance_by_user import added_noise
@@ -31,17 +34,14 @@ SMOOTH = "posterior of a smooth density"
 UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
 FEW = 5.0
-UNEXPLAINED = "no density that was tried explains the reports: spikes were not found, or some are false"
 #: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
 SPIKE = 4.0
 #: So many draws lie beyond each end of an interval, if that takes no more than MOST_DRAWS.
 BEYOND, MOST_DRAWS = 6, 2_400
-COMPOSITE = "the counts have no likelihood of whole reports, so it has no intervals"
-TOO_LARGE = "the reports are of too many kinds for a matrix, so it has no intervals"
-TOO_HIGH = f"the level is so high that the largest of {MOST_DRAWS:,} draws are the ends"
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
 FEW_FEATURES = 2.5
-LITTLE = "the reports say little of the shape: these intervals rest on its being smooth"
+#: Nearly all people are between the ends of so much of a density; its shape is what is between.
+NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,13 @@ def people_of(question: Question, level: float) -> People | None:
     if not is_joined(question) and misfit(question, parts, determined) < UNLIKELY:
         flags.append(UNEXPLAINED)
     elif determined < FEW_FEATURES:
-        flags.append(LITTLE)
+        detail = finest_detail(
+            attribute, {index: question.reports_of(index) for index in question.versions}, level
+        )
+        # That many features are half waves of this width.
+        detail = 1.0 / FEW_FEATURES if detail is None else detail
+        if _narrowest(parts) > detail:
+            flags.append(LITTLE.format(detail=f"{detail:.0%}"))
     equal = np.ptp(likelihood.sizes) == 0
     return People(
         shares if equal else by_bucket(shares, likelihood, fine),
@@ -104,6 +110,15 @@ def people_of(question: Question, level: float) -> People | None:
         parts,
         "; ".join(flags),
     )
+
+
+def _narrowest(shares: Floats) -> float:
+    """The part of the range that nearly all people are in."""
+    below = np.append(0.0, np.cumsum(shares)) / shares.sum()
+    ends = np.interp(
+        [0.5 - 0.5 * NEARLY_ALL, 0.5 + 0.5 * NEARLY_ALL], below, np.linspace(0.0, 1.0, len(below))
+    )
+    return float(ends[1] - ends[0])
 
 
 def misfit(question: Question, distribution: Floats, determined: float) -> float:
@@ -158,6 +173,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     intervals: dict[str, Any] = {"distribution": share_ends(people.buckets, level, wanted.simultaneous)}
     intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
+    places, parts = cdf_places(domain)
+    below = ends(_below(shares, parts), level)
+    intervals["cdf"] = np.column_stack((domain.from_unit(places), np.clip(below, 0.0, 1.0)))
     edges, step = domain.edges(shares.shape[1]), domain.step
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
@@ -179,6 +197,14 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     if of_sums.flags:
         flags = dict.fromkeys(methods, of_sums.flags["mean"])
     return Parts(intervals, methods, flags)
+
+
+def _below(shares: Floats, parts: Floats) -> Floats:
+    """The share of people in the first part of the buckets, for each part of [0, 1], shape (draws, parts)."""
+    below = np.cumsum(np.column_stack((np.zeros(len(shares)), shares)), axis=1)
+    buckets = shares.shape[1] * parts
+    whole = np.minimum(buckets.astype(int), shares.shape[1] - 1)
+    return np.asarray(below[:, whole] + (buckets - whole) * shares[:, whole])
 
 
 def ends(draws: Floats, level: float) -> Floats:
