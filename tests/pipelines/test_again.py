@@ -144,6 +144,22 @@ def test_records_of_a_mended_study_count_as_if_it_had_been_right_from_the_start(
         assert "none of the 6 reports in the input is used" in third.err
 
 
+def test_reports_without_ids_count_once_the_study_says_that_there_are_none(
+    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
+) -> None:
+    given = in_lines(tmp_path / "in.jsonl")
+    wrong = run_estimate(tmp_path / "wrong", STUDY, [given], *KEEP, *COLUMNS[2:])
+    assert wrong.accounting["dead_letters_by_reason"]["no_user_id"] == 240
+    without = STUDY.replace("ule", "ivw").replace("study: small", "study: small\nusers: none")
+    right = run_estimate(tmp_path / "right", without, [given], *COLUMNS[2:], *ALL)
+    assert right.accounting["used"] == 234
+    study, again = tmp_path / "right" / "study.yaml", tmp_path / "again"
+    asked = ("estimate", "--study", study, "--again", wrong.path, "--output", again, *COLUMNS[2:], *ALL)
+    ran = command(*asked)
+    assert ran.code == 0, ran.err
+    assert outcome(again) == outcome(right.path)
+
+
 def test_letters_in_two_folders_count_once_and_what_is_not_kept_is_told(
     tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
 ) -> None:
