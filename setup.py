@@ -76,6 +76,8 @@ setup(
         "pyarrow>=24",
         "pydantic>=2.12",
         "PyYAML>=6",
+        # Beam needs it as well.
+        "requests>=2.32.4",
         "rich>=13",
         "scipy>=1.15",
         # Completion for shells, fish among them.

@@ -219,6 +219,7 @@ class Study:
         most_reports: with ``all``, how many reports of a user count to each service in a step of the windows.
         epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
         ledger: the periods over which the ledger adds up; None for windows alone.
+        zone: the zone of event times without one, as IANA names it; None if such times are refused.
         text: the study file, in JSON (which is YAML); empty for a study that was not read from one.
     """
 
@@ -235,6 +236,7 @@ class Study:
     most_reports: int = MOST_REPORTS
     epsilon_cap: float | None = None
     ledger: LedgerPeriod | None = None
+    zone: str | None = None
     text: str = field(default="", repr=False)
 
     def __eq__(self, other: object) -> bool:
@@ -243,7 +245,7 @@ class Study:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
-    @property
+    @functools.cached_property
     def group_users(self) -> bool:
         """Whether a user's reports to an attribute are brought together."""
         return any(attribute.group_users for attribute in self.compiled.values())

@@ -37,6 +37,11 @@ def explain(study: Study) -> list[str]:
     for name, described in study.attributes.items():
         sentences += _collection(study.attribute(name), described)
     sentences.append(cut.explain(study.windows))
+    if study.zone is not None:
+        sentences.append(
+            f"An event time without a zone is what clocks of {study.zone} show; one that they show twice or "
+            "never is refused."
+        )
     if study.panel is not None:
         sentences.append(panels.explain(study.panel))
     sentences += kept.explain(study)

@@ -6,6 +6,9 @@ A function that checks something raises UserError if it is not so; the message n
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,6 +18,7 @@ from ldpbeam.command_line.options import PEOPLE_COLUMNS
 from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.errors import StudyError, UserError, meant_or_known
 from ldpbeam.printing import warn
+from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
@@ -73,7 +77,7 @@ def check_service(service: str | None, study: Study) -> None:
 
 
 def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False) -> Columns:
-    """The columns that are read, for ``--attribute``, ``--service`` and ``--column``.
+    """The columns that are read, for ``--attribute``, ``--service``, ``--column`` and ``--schemas``.
 
     Args:
         options: the options of the command.
@@ -81,7 +85,8 @@ def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False
         whole: whether dead letters will hold whole records.
 
     Raises:
-        UserError: if a column is not written as OURS=THEIRS, or they do not fit the study or each other.
+        UserError: if a column is not written as OURS=THEIRS, they do not fit the study or each other, or a
+            schema cannot be had.
     """
     check_service(options.service, study)
     renamed: dict[str, str] = {}
@@ -93,9 +98,41 @@ def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False
             raise UserError(f"--column {text}: {name!r} is given twice, as {renamed[name]!r} before")
         renamed[name] = field
     try:
-        return wanted_columns(study, options.attribute, options.service, whole=whole, renamed=renamed)
+        wanted = wanted_columns(study, options.attribute, options.service, whole=whole, renamed=renamed)
     except ValueError as error:
         raise UserError(f"--column: {error}") from None
+    return replace(wanted, schemas=_schemas_of(options.schemas or ()))
+
+
+def _schemas_of(given: Sequence[str]) -> WriterSchemas:
+    """The writers' schemas that ``--schemas`` names.
+
+    Raises:
+        UserError: if it is no address and no ID=FILE, a file has no schema of a record, or a registry does
+            not answer.
+    """
+    registries = [where for where in given if re.match("https?://", where)]
+    if len(registries) > 1:
+        raise UserError(f"--schemas {registries[1]}: name one registry")
+    texts: dict[int, str] = {}
+    for where in given:
+        if where in registries:
+            continue
+        number, equals, path = where.partition("=")
+        if not (equals and re.fullmatch("[0-9]{1,10}", number)):
+            raise UserError(
+                f"--schemas {where}: write the address of a registry, as in http://localhost:8081, or an id "
+                "and the file of its schema, as in 7=report.avsc"
+            )
+        if int(number) in texts:
+            raise UserError(f"--schemas {where}: the id {number} is given twice")
+        texts[int(number)] = _text(path)
+    schemas = WriterSchemas(registries[0] if registries else None, tuple(texts.items()))
+    try:
+        schemas.check()
+    except (OSError, ValueError) as error:
+        raise UserError(f"--schemas: {error}") from None
+    return schemas
 
 
 def duration_of(option: str, text: str) -> int:

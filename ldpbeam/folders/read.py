@@ -11,6 +11,7 @@ from ldpbeam.answers.results import FolderKind, Results, RunResults
 from ldpbeam.errors import StudyError, UserError, naming
 from ldpbeam.folders.output import (
     ACCOUNTING,
+    DEAD_LETTERS,
     ESTIMATES,
     FIT,
     FIT_FOLDER,
@@ -53,6 +54,14 @@ def read_results(folder: str) -> Results:
     about = _about(folder)
     results = _alone(folder, about) if about.kind is None else _shared(folder, about, about.kind)
     return replace(results, periods=read_periods(folder))
+
+
+def dead_letter_files(results: Results) -> Iterator[str]:
+    """The files of dead letters of all runs of a folder, in the order of their names."""
+    for run in results.runs:
+        folder = join(run.folder, DEAD_LETTERS)
+        for name in names_in(folder, "*.avro"):
+            yield join(folder, name)
 
 
 def read_periods(folder: str) -> tuple[PeriodEntry, ...]:

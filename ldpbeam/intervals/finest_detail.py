@@ -38,7 +38,9 @@ def expected_intervals(
     histograms = [np.zeros_like(histogram) for histogram in empty(attribute).histograms]
     moments = {}
     for index, many in reports.items():
-        histograms[index] = np.rint(many * attribute.channel(index).matvec(even)).astype(np.int64)
+        # Sums are rounded, so that few reports in many cells are as many as they are.
+        below = np.rint(np.cumsum(many * attribute.channel(index).matvec(even)))
+        histograms[index] = np.diff(below, prepend=0.0).astype(np.int64)
         moments[1 << index] = Moments(many, (), ())
     services = tuple(attribute.versions[index].service for index in reports)
     statistic = replace(

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 
 from ldpbeam.answers.results import Results
 from ldpbeam.errors import DONE, UserError, meant_or_known, naming
-from ldpbeam.folders.output import DEAD_LETTERS, names_in
-from ldpbeam.folders.read import read_results
+from ldpbeam.folders.read import dead_letter_files, read_results
 from ldpbeam.printing import document
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
-from ldpbeam.transforms.storage import join, open_raw
+from ldpbeam.transforms.storage import open_raw
 from ldpbeam.untrusted import shown
 
 
@@ -41,12 +40,9 @@ def dead_letters_of(results: Results) -> Iterator[DeadLetterRecord]:
     Raises:
         UserError: if a file is damaged, or none of dead letters; it names the file.
     """
-    for run in results.runs:
-        folder = join(run.folder, DEAD_LETTERS)
-        for name in names_in(folder, "*.avro"):
-            path = join(folder, name)
-            with naming(path), open_raw(path) as stream:
-                yield from read_dead_letters(stream)
+    for path in dead_letter_files(results):
+        with naming(path), open_raw(path) as stream:
+            yield from read_dead_letters(stream)
 
 
 def by_reason(results: Results, examples: int) -> list[Reason]:

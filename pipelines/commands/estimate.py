@@ -31,6 +31,7 @@ from ldpbeam.pipelines.estimates.ledger_files import (
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
+from ldpbeam.pipelines.runs.again_runs import AgainRun, with_other_runs
 from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
@@ -42,7 +43,6 @@ from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.temporary import folder_of_run
-from ldpbeam.times import rfc3339
 from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.transforms.sources.read import DAMAGE
 from ldpbeam.transforms.storage import delete, open_raw, write_json
@@ -103,6 +103,7 @@ def _run(request: Request, folder: Path) -> int:
             "estimates": [json_fields(record) for record in estimates],
             "errors": errors,
             "accounting": accounting,
+            **({"not_kept": dict(request.lost)} if request.lost else {}),
             "over_epsilon_cap": spenders,
             "periods": [fields_of(entry) for entry in periods],
             "fit": {"tests": len(tests), "flagged": sum(test.flagged for test in tests)},
@@ -123,7 +124,11 @@ def _run(request: Request, folder: Path) -> int:
         warn("--truth: nobody in the file is of the window and group of an estimate: nothing is compared")
     for sentence in (*without_groups(job.study, estimates), *cut_windows(job.study, job.span)):
         warn(sentence)
-    return _judged(job.study, accounting, request.max_bad_fraction)
+    done = _judged(job.study, accounting, request.max_bad_fraction)
+    if request.lost:
+        of_reason = ", ".join(f"{reports:,} {reason}" for reason, reports in request.lost.items())
+        warn(f"dead letters without their records cannot be read again: {shown(of_reason)}")
+    return WITH_CARE if request.lost else done
 
 
 def _folder(request: Request) -> str:
@@ -149,7 +154,8 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     accounting = read_accounting(job)
     if accounting["damaged_files"] and request.on_bad_file == "stop":
         stop_for_damage(job, accounting["damaged_files"])
-    estimates, left = estimate_all(job, job.estimate_on, request.processes)
+    estimated = with_other_runs(request.shared) if isinstance(request.shared, AgainRun) else job
+    estimates, left = estimate_all(estimated, job.estimate_on, request.processes)
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)
@@ -205,11 +211,7 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
 def _whereabouts(request: Request) -> str:
     if request.shared is None:
         return f"estimates, statistics and accounting are in {request.job.output}"
-    span = request.shared.span
-    return (
-        f"estimates and statistics of the windows from {rfc3339(span.start)} to {rfc3339(span.stop)} are in "
-        f"{request.shared.output}, the accounting is in {request.shared.own.output}"
-    )
+    return str(request.shared)
 
 
 #: The error message names at most this many damaged files, each with the first damage in it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ldpbeam.answers.costs import refuse_endless
@@ -25,14 +25,17 @@ from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.options.sources import BOUNDED, named
+from ldpbeam.pipelines.runs.again_runs import AgainRun, run_of
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
-from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
+from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, STREAMS, is_of_streams, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
+from ldpbeam.pipelines.sources.again import Again, find_again
 from ldpbeam.pipelines.sources.kafka import topic_in
 from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.again import KeptRecords
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
@@ -53,6 +56,7 @@ class Request:
         on_bad_file: ``stop`` or ``skip``: whether a damaged file ends the run.
         max_bad_fraction: more bad input than this share changes the exit code.
         processes: how many processes compute estimates; None for one per core.
+        lost: how many dead letters are not read again because they have no record, by reason.
     """
 
     job: BatchJob
@@ -65,6 +69,7 @@ class Request:
     on_bad_file: str
     max_bad_fraction: float
     processes: int | None
+    lost: Mapping[str, int]
 
 
 def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Request:
@@ -85,12 +90,19 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     engine = engine_request(options)
     # Scheduled runs may start in different folders.
     reached = files.absolute if _is_scheduled(options, study) else engine.reachable
-    topic = _topic_of(options, engine)
-    inputs = tuple(map(reached, options.input)) if topic is None else topic.names
-    job, shared = _job_of(options, study, topic, inputs, engine.reachable(options.output))
+    read = _topic_of(options, engine)
+    folder, lost = engine.reachable(options.output), dict[str, int]()
+    shared: Scheduled | None = None
+    if options.again:
+        folders = [engine.reachable(each) for each in options.again]
+        again, shared = _again(options, study, folders, folder)
+        read, lost = again.kept, {reason: reports for reason, reports in again.lost.items() if reports}
+    inputs = tuple(map(reached, options.input)) if read is None else read.names
+    job, shared = _job_of(options, study, read, inputs, folder, shared)
     return filled(
         Request,
         options,
+        lost=lost,
         job=job,
         shared=shared,
         inputs=inputs,
@@ -118,14 +130,38 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
         )
 
 
-def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan | None:
-    """The span of a topic of Kafka that is read; None if files are.
+def _again(
+    options: argparse.Namespace, study: Study, folders: Sequence[str], output: str
+) -> tuple[Again, AgainRun | None]:
+    """The dead letters that are read again, and the run that shares the folder of a stream, if it is one.
+
+    Raises:
+        UserError: if they cannot be read, or a run that reads them cannot write there.
+    """
+    shared = run_of(study, output, sorted(map(files.real, folders))) if is_of_streams(output) else None
+    if shared is None:
+        if files.real(output) in map(files.real, folders):
+            raise UserError(
+                f"--output {options.output}: the dead letters there would be replaced; name another"
+            )
+        return find_again(folders, ""), None
+    owner(shared, STREAMS)
+    shared.check()
+    if options.estimate_on == "worker":
+        raise UserError(
+            "--estimate-on worker: windows of other runs in the folder of a stream are added here"
+        )
+    return find_again(folders, shared.own.output), shared
+
+
+def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan | KeptRecords | None:
+    """The span of a topic of Kafka that is read; None if it is none.
 
     Raises:
         UserError: if not one of them is named, an option of Kafka has files, or the topic cannot be reached.
     """
     named(BOUNDED, options)
-    if options.input:
+    if options.input or options.again:
         return None
     topic = topic_in(options, engine)
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
@@ -135,18 +171,23 @@ def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan |
 def _job_of(
     options: argparse.Namespace,
     study: Study,
-    topic: KafkaSpan | None,
+    given: KafkaSpan | KeptRecords | None,
     inputs: tuple[str, ...],
     folder: str,
+    shared: Scheduled | None,
 ) -> tuple[BatchJob, Scheduled | None]:
-    """The run, and for a scheduled run the shared folder to which its files are moved."""
+    """The run, and for one that shares a folder that folder, to which its files are moved."""
     columns = columns_of(options, study, whole=options.keep_bad_records)
     span = _span_of(options, study)
     disclosure = disclosure_of(study, options.user_id_key_file, options.keep_bad_records)
-    hidden = disclosure.user_id_key is not None
-    read = topic or find_input(inputs, options.on_bad_file, hidden=hidden)
+    hidden = disclosure.hides
+    read = given or find_input(inputs, options.on_bad_file, hidden=hidden)
     check_stamps(read.files, study, columns, hidden=hidden)
-    output, shared = _place(options, study, folder, span, inputs, columns)
+    output: Output
+    if shared is None:
+        output, shared = _place(options, study, folder, span, inputs, columns)
+    else:
+        output = shared.made
     job = filled(
         BatchJob,
         options,
@@ -163,7 +204,7 @@ def _job_of(
 
 
 def _is_scheduled(options: argparse.Namespace, study: Study) -> bool:
-    return bool(study.windows and options.start and options.stop)
+    return bool(study.windows and options.start and options.stop and not options.again)
 
 
 def _span_of(options: argparse.Namespace, study: Study) -> Span:

@@ -32,6 +32,7 @@ from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.sources.again import KeptRecords
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.transforms.statistics import BatchStatistics
@@ -60,7 +61,7 @@ class BatchJob(Output):
         estimate_on: ``driver`` or ``worker``: where estimates are computed from snapshots.
     """
 
-    input: FileInput | KafkaSpan
+    input: FileInput | KafkaSpan | KeptRecords
     columns: Columns
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN

@@ -24,6 +24,11 @@ def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
         "--column", action="append", metavar="OURS=THEIRS",
         help="the field of reports that has a column by another name, as in user_id=uid; may be repeated",
     )  # fmt: skip
+    group.add_argument(
+        "--schemas", action="append", metavar="WHERE",
+        help="Confluent's framing of Avro: the address of a schema registry, or ID=FILE for one schema; may "
+        "be repeated",
+    )  # fmt: skip
 
 
 def add_privacy_options(parser: Parser) -> None:

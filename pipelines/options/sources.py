@@ -123,6 +123,12 @@ BOUNDED = (
         (Option("--input", "FILE", "files of reports, or globs", nargs="+"),),
     ),
     Source(
+        "", "--again FOLDER", ("--again",),
+        (Option("--again", "FOLDER",
+                "output folders: records that were dead letters there and are kept (--keep-bad-records)",
+                nargs="+"),),
+    ),
+    Source(
         "", "--kafka BROKERS --topic T", ("--kafka",), (
             Option("--topic", "NAME", "Kafka: the topic, whose messages are reports"),
             *_of_kafka("where to begin in each partition"),

@@ -26,7 +26,7 @@ from ldpbeam.folders.output import (
 )
 from ldpbeam.folders.written import clear, keep_study, sweep
 from ldpbeam.pipelines.runs.locks import LOCK, locked
-from ldpbeam.transforms.storage import delete, exists, make_folder, read_json, write_json
+from ldpbeam.transforms.storage import delete, exists, join, make_folder, read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,15 @@ NOBODY = Sharing(None, ("run", "study", "study_fingerprint"), ("run",), alone=Tr
 SCHEDULED_RUNS = Sharing("scheduled", ("run", "study", "study_fingerprint"), ("study_fingerprint",))
 #: Streams of a study, each with a name of its own.
 STREAMS = Sharing("stream", ("study", "study_fingerprint"), ("study", "study_fingerprint"))
+
+
+def is_of_streams(output: str) -> bool:
+    """Whether an output folder is one that streams share."""
+    path = join(output, RUN)
+    with contextlib.suppress(ValueError):
+        mark = read_json(path) if exists(path) else None
+        return isinstance(mark, dict) and mark.get("kind") == STREAMS.kind
+    return False
 
 
 def owner(job: Output, sharing: Sharing, overwrite: bool = False) -> str | None:

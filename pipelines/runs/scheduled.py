@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ldpbeam.folders.output import (
     ACCOUNTING,
@@ -31,7 +32,7 @@ from ldpbeam.folders.output import (
     names_in,
 )
 from ldpbeam.folders.written import TABLE_FOLDERS
-from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, one_at_a_time, owned
+from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, Sharing, one_at_a_time, owned
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
@@ -53,6 +54,7 @@ class Scheduled(Output):
     span: Span = EVERYTHING
     inputs: tuple[str, ...] = ()
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    sharing: ClassVar[Sharing] = SCHEDULED_RUNS
 
     @property
     def name(self) -> str:
@@ -69,6 +71,32 @@ class Scheduled(Output):
         """The run's own folder, for files that it does not share: dead letters, accounting, ledger, fit."""
         return Output(self.study, self.path(RUNS, self.name), self.run)
 
+    def called(self, name: str) -> str:
+        """The name of a shared file of the run, by the name in its hidden folder."""
+        return name
+
+    def replaces(self, name: str) -> bool:
+        """Whether a shared file is of an earlier run in whose place this one is."""
+        window = window_in(name)
+        return window is not None and self.span.holds(window)
+
+    def begin(self) -> None:
+        """Say that files of the run may be missing."""
+        delete([self.own.path(RUN)])
+
+    def end(self) -> None:
+        """Say that all files of the run are in place."""
+        ends = {"from": rfc3339(self.span.start), "to": rfc3339(self.span.stop)}
+        about = {**self.about, "format": FORMAT, **ends, "input": sorted(self.inputs)}
+        write_json(self.own.path(RUN), about)
+
+    def __str__(self) -> str:
+        """Where its files are, as a sentence."""
+        return (
+            f"estimates and statistics of the windows from {rfc3339(self.span.start)} to "
+            f"{rfc3339(self.span.stop)} are in {self.output}, the accounting is in {self.own.output}"
+        )
+
 
 @contextmanager
 def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[None]:
@@ -79,7 +107,7 @@ def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[None]:
     Raises:
         UserError: if this run may not use the folder, or a run of another kind writes there.
     """
-    with owned(job, SCHEDULED_RUNS, overwrite=overwrite):
+    with owned(job, job.sharing, overwrite=overwrite):
         try:
             yield
         finally:
@@ -111,7 +139,7 @@ def publish(
 
 def _move_all(job: Scheduled) -> None:
     made, output = job.made, job.own
-    delete([output.path(RUN)])
+    job.begin()
     moved = (
         (job, (STATISTICS,), "*.avro"),
         (job, (ESTIMATES,), "*.jsonl"),
@@ -122,25 +150,25 @@ def _move_all(job: Scheduled) -> None:
     )
     for target, folder, pattern in moved:
         # A window that is not estimated has statistics alone.
-        written = names_in(made.path(*folder), pattern)
-        for name in written:
-            _move(made, target, *folder, name)
-        stale = set(names_in(target.path(*folder), pattern)) - set(written)
-        delete(
-            [target.path(*folder, name) for name in stale if target is output or _is_inside(job.span, name)]
-        )
+        is_shared = target is not output
+        written = {
+            name: job.called(name) if is_shared else name for name in names_in(made.path(*folder), pattern)
+        }
+        for name, final in written.items():
+            _move(made.path(*folder, name), target, *folder, final)
+        stale = set(names_in(target.path(*folder), pattern)).difference(written.values())
+        delete([target.path(*folder, name) for name in stale if not is_shared or job.replaces(name)])
     for name in (ACCOUNTING, FIT, LEDGER):
-        _move(made, output, name)
+        _move(made.path(name), output, name)
     if job.study.ledger:
-        _move(made, job, LEDGER_PERIODS)
+        _move(made.path(LEDGER_PERIODS), job, LEDGER_PERIODS)
     if "://" not in job.output:
         # The disk has what was moved before it has the file that says so.
         folders = [target.path(*folder) for target, folder, _ in moved]
         for path in (output.output, job.output, *folders):
             if exists(path):
                 sync_folder(path)
-    ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
-    write_json(output.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
+    job.end()
 
 
 def _write_estimates(made: Output, estimates: Sequence[EstimateRecord]) -> None:
@@ -149,11 +177,6 @@ def _write_estimates(made: Output, estimates: Sequence[EstimateRecord]) -> None:
         write_window_estimates(made.study, made.output, made.run, attribute, window, list(records))
 
 
-def _is_inside(span: Span, name: str) -> bool:
-    window = window_in(name)
-    return window is not None and span.holds(window)
-
-
-def _move(source: Output, target: Output, *names: str) -> None:
+def _move(source: str, target: Output, *names: str) -> None:
     make_folder(target.path(*names[:-1]), private=names[0] in (DEAD_LETTERS, LEDGER_FOLDER))
-    rename(source.path(*names), target.path(*names))
+    rename(source, target.path(*names))

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Context, Decimal
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import fastavro
 import numpy as np
@@ -50,6 +50,7 @@ class Records:
 
     def __init__(self, header: Header, wanted: Columns) -> None:
         self._header = header
+        self._metadata = header.metadata_of(wanted)
         self._wanted = wanted
         self._values: Values = {}
         self._positions: list[int] = []
@@ -119,7 +120,7 @@ class Records:
         rows = np.array(self._rows[start:stop], dtype=np.int64)
         try:
             values = {name: every[start:stop] for name, every in self._values.items()}
-            yield from self._reader.batches(values, self._header.metadata, positions, rows)
+            yield from self._reader.batches(values, self._metadata, positions, rows)
         except MemoryError:
             raise
         except Exception as error:  # Arrow raises its own errors and those of Python
@@ -260,7 +261,7 @@ class RecordReader:
         for chosen in by_kind(payloads):
             columns = {}
             for name, field in self._read.items():
-                column = column_of(name, _chosen(values[field], chosen))
+                column = column_of(name, _chosen(values[field], chosen), self._wanted.zone)
                 if column is not None:
                     columns[field] = _of_width(column, self._kinds[field])
             places = pa.array(positions[chosen]), pa.array(rows[chosen])
@@ -292,17 +293,19 @@ def _grown(rest: bytes, steps: Iterator[bytes]) -> tuple[bytes, bool]:
     return b"".join(parts), False
 
 
-#: How many units of a logical type make a millisecond; 0 for types that are not a moment in time. Local times
-#: are none, because they have no zone.
+#: How many units of a logical type make a millisecond; 0 for types that are not a moment in time.
 _UNITS = {
     "timestamp-micros": 1_000,
     "timestamp-nanos": 1_000_000,
-    "local-timestamp-millis": 0,
-    "local-timestamp-micros": 0,
-    "local-timestamp-nanos": 0,
     "date": 0,
     "time-millis": 0,
     "time-micros": 0,
+}
+#: The unit of each type of times without a zone.
+_LOCAL_UNITS: dict[str, Literal["ms", "us", "ns"]] = {
+    "local-timestamp-millis": "ms",
+    "local-timestamp-micros": "us",
+    "local-timestamp-nanos": "ns",
 }
 
 
@@ -325,6 +328,9 @@ def _as_declared(name: str, values: list[Any], kind: Any) -> list[Any]:
             else value
             for value in values
         ]
+    local = _LOCAL_UNITS.get(logical) if name == "event_time" else None
+    if local is not None:
+        return [np.datetime64(time, local) if isinstance(time, int) else time for time in values]
     unit = _UNITS.get(logical) if name == "event_time" else None
     if unit is not None:
         return [(time // unit if unit else None) if isinstance(time, int) else time for time in values]

@@ -110,4 +110,5 @@ class Rows:
         whole = None
         if self._wanted.whole:
             whole = binary_of_width(records.view(np.uint8).reshape(len(records), -1))
-        return decoded(columns, self._wanted, self._header.metadata, *places, lambda _: fields, whole)
+        metadata = self._header.metadata_of(self._wanted)
+        return decoded(columns, self._wanted, metadata, *places, lambda _: fields, whole)

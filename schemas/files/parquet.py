@@ -163,6 +163,8 @@ def opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
         read_dictionary=list(read_dictionary),
         buffer_size=BUFFER_BYTES,
         page_checksum_verification=True,
+        # In nanoseconds, times of 96 bits far from now would be others that are near.
+        coerce_int96_timestamp_unit="us",
         **limits,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,8 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
 from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
-from ldpbeam.schemas.encodings.avro_schemas import measure
+from ldpbeam.schemas.encodings.avro_schemas import Shape, measure
+from ldpbeam.schemas.encodings.writer_schemas import measured
 from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.files.avro_headers import MAGIC
 from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of, with_most_letters
@@ -32,6 +34,9 @@ ARROW = "application/vnd.apache.arrow.stream"
 #: The first two bytes of Avro's single-object encoding; the schema's fingerprint follows in eight bytes.
 OBJECT_MAGIC = b"\xc3\x01"
 _OBJECT_AT = len(OBJECT_MAGIC) + 8
+#: The first byte of Confluent's framing; the id of the writer's schema follows in four bytes, big-endian.
+FRAME_MAGIC = b"\0"
+_FRAMED_AT = len(FRAME_MAGIC) + 4
 #: The most plain bytes and the most reports of a message: the whole message is in memory at once.
 MOST_BYTES = 2**27
 MOST_REPORTS = 2**21
@@ -94,25 +99,58 @@ def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
     ours = avro.schema("report")
     # The CRC-64-AVRO fingerprint of the schema, in the byte order of messages.
     known = bytes.fromhex(fingerprint(to_parsing_canonical_form(ours), "CRC-64-AVRO"))
-    reader = RecordReader(ours, measure(ours), replace(wanted, renamed=()))
-    values: Values = {}
-    whole: list[int] = []
+    records: list[tuple[int, bytes]] = []
     for index, message in enumerate(messages):
         data = message.data
+        given = data[len(OBJECT_MAGIC) : _OBJECT_AT]
         if not data.startswith(OBJECT_MAGIC):
             yield BadMessage(message, 1, BAD_MESSAGE, _no_object(data), data, 0)
-            continue
-        given = data[len(OBJECT_MAGIC) : _OBJECT_AT]
-        if given != known:
+        elif given != known:
             problem = f"its schema's fingerprint is {given.hex()}; known is {known.hex()} of {ours['name']}"
             yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, data, 0)
-            continue
+        else:
+            records.append((index, data[_OBJECT_AT:]))
+    yield from _decode_records(messages, records, ours, measure(ours), replace(wanted, renamed=()))
+
+
+def decode_framed(messages: Sequence[Message], wanted: Columns, schema: str) -> Decoded:
+    """Decode messages of a record with Confluent's framing, as :func:`decode_objects` does.
+
+    Args:
+        messages: one report each, all of the writer's schema.
+        wanted: which columns are read, by the names of the writer's schema.
+        schema: the schema as JSON, of which :func:`~ldpbeam.schemas.encodings.writer_schemas.measured` takes
+            the measure.
+    """
+    records = [(index, message.data[_FRAMED_AT:]) for index, message in enumerate(messages)]
+    yield from _decode_records(messages, records, *measured(schema), wanted)
+
+
+def framed_id(data: bytes) -> int | None:
+    """The id of the writer's schema in Confluent's framing; None for other data."""
+    is_framed = data.startswith(FRAME_MAGIC) and len(data) >= _FRAMED_AT
+    return int.from_bytes(data[len(FRAME_MAGIC) : _FRAMED_AT], "big") if is_framed else None
+
+
+def _decode_records(
+    messages: Sequence[Message],
+    records: Sequence[tuple[int, bytes]],
+    schema: Any,
+    shape: Shape,
+    wanted: Columns,
+) -> Decoded:
+    """Decode one record of a schema from each of some messages, of which each has its index and its bytes."""
+    reader = RecordReader(schema, shape, wanted)
+    values: Values = {}
+    whole: list[int] = []
+    for index, data in records:
+        message = messages[index]
         try:
-            for part in reader.parts([data[_OBJECT_AT:]], 1):
+            for part in reader.parts([data], 1):
                 for name, one in part.values.items():
                     values.setdefault(name, []).extend(one)
         except Exception as error:  # fastavro raises errors of many types
-            yield BadMessage(message, 1, BAD_MESSAGE, f"it does not decode: {error!r}", data, 0)
+            yield BadMessage(message, 1, BAD_MESSAGE, f"it does not decode: {error!r}", message.data, 0)
             continue
         whole.append(index)
     positions = np.array(whole, dtype=np.int64)
@@ -122,10 +160,10 @@ def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
 def _no_object(data: bytes) -> str:
     if data.startswith(MAGIC):
         return f"it is an Avro file, which is not read as a message; send an Arrow stream as {ARROW}"
-    what = f"no Avro single object, which begins with {OBJECT_MAGIC.hex()} and names its schema"
-    if data.startswith(b"\0") and len(data) > 5:
-        return f"it is {what}; Confluent's serializers begin with a zero byte and the id of a schema instead"
-    return f"it is {what}, as raw Avro does not"
+    return (
+        f"it is no Avro single object, which begins with {OBJECT_MAGIC.hex()} and names its schema, as raw "
+        "Avro does not"
+    )
 
 
 def decode_stream(message: Message, wanted: Columns) -> Decoded:
@@ -139,7 +177,7 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     data = message.data
     source = pa.BufferReader(data)
     try:
-        _refuse_sizes(data)
+        refuse_sizes(data)
         reader = pa.ipc.open_stream(source)
         all_names, read = Counter(reader.schema.names), set(wanted.fields.values())
         names = [
@@ -188,7 +226,12 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
             raise ValueError(NO_REPORTS)
 
 
-def _refuse_sizes(data: bytes) -> None:
+def refuse_sizes(data: bytes) -> None:
+    """Check that an Arrow stream has no buffers that could exhaust memory.
+
+    Raises:
+        ValueError: if it has.
+    """
     batches, plain = sizes_of(data)
     if plain > MOST_BYTES:
         raise ValueError(f"its buffers would be more than {MOST_BYTES // 2**20} MB")

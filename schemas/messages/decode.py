@@ -14,21 +14,26 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.encodings.writer_schemas import UnknownSchemaError, measured
 from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines, other_text
 from ldpbeam.schemas.messages.binary import (
     ARROW,
     BAD_MESSAGE,
     NO_REPORTS,
+    UNKNOWN_SCHEMA,
     BadMessage,
     Decoded,
     Message,
+    decode_framed,
     decode_objects,
     decode_stream,
+    framed_id,
 )
 from ldpbeam.schemas.messages.placed import ids_of, placed
 from ldpbeam.schemas.reports.columns import Columns
@@ -38,7 +43,10 @@ NOT_JSON = "not_json"
 
 JSON, LINES = "application/json", "application/x-ndjson"
 AVRO = ("application/avro", "avro/binary")
-KNOWN = (JSON, LINES, *AVRO, ARROW)
+#: A CloudEvent in JSON, whose ``data`` is the report. Its other attributes are fields, ``ce_`` before their
+#: names, as CloudEvents calls them in headers.
+EVENT, EVENT_PREFIX = "application/cloudevents+json", "ce_"
+KNOWN = (JSON, EVENT, LINES, *AVRO, ARROW)
 _SPACE = b" \t\r\n"
 
 
@@ -54,10 +62,20 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
     Args:
         messages: messages of any content type.
         wanted: which columns are read, and the attribute and service for reports without one.
+
+    Raises:
+        OSError: if a registry of schemas does not answer.
     """
     together: dict[tuple[_Decode, object], list[Message]] = defaultdict(list)
     for message in messages:
         kind, data = _kind(message), message.data
+        if kind == EVENT:
+            try:
+                kind, data = JSON, _report_of_event(data)
+                message = replace(message, data=data)
+            except (ValueError, RecursionError) as error:
+                yield BadMessage(message, 1, BAD_MESSAGE, f"no CloudEvent with a report: {error}", data, 0)
+                continue
         other = other_text(data) if kind in ("", JSON, LINES) else None
         if other is not None:
             yield BadMessage(message, 1, NOT_JSON, f"it is {other}", data, 0)
@@ -65,6 +83,15 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
             together[_decode_reports, _texts_in(data, wanted)].append(message)
         elif kind == LINES:
             together[_decode_lines, _texts_in(data.partition(b"\n")[0], wanted)].append(message)
+        elif kind in AVRO and (number := framed_id(data)) is not None:
+            try:
+                schema = wanted.schemas.text_of(number)
+                measured(schema)
+            except UnknownSchemaError as error:
+                problem = f"it begins as in Confluent's framing with the schema id {number}: {error}"
+                yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, data, 0)
+            else:
+                together[_decoder_of(schema), None].append(message)
         elif kind in AVRO:
             together[_decode_objects, None].append(message)
         elif kind == ARROW:
@@ -82,9 +109,28 @@ def may_expand(message: Message) -> bool:
 
 
 def _kind(message: Message) -> str:
+    """The content type of a message, by its data if it has none, and one of those that mean the same."""
     given = message.content_type.partition(";")[0].strip().lower()
-    text = message.data.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACE)
-    return JSON if not given and text.startswith(b"{") else given
+    if not given:
+        text = message.data.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACE)
+        is_framed = framed_id(message.data) is not None and other_text(message.data) is None
+        return JSON if text.startswith(b"{") else AVRO[0] if is_framed else ""
+    if given == "application/ndjson":
+        return LINES
+    return JSON if re.fullmatch(r"application/.+\+json", given) and given != EVENT else given
+
+
+def _report_of_event(data: bytes) -> bytes:
+    """The report in a CloudEvent, with the event's attributes beside its fields.
+
+    Raises:
+        ValueError: if it is no event with an object as its data.
+        RecursionError: if it is nested too deeply.
+    """
+    event = json.loads(data.removeprefix(BYTE_ORDER_MARK))
+    if not isinstance(event, dict) or not isinstance(report := event.pop("data", None), dict):
+        raise ValueError("an object with an object as its data is needed")
+    return json.dumps(report | {f"{EVENT_PREFIX}{name}": value for name, value in event.items()}).encode()
 
 
 def _unknown(message: Message, kind: str) -> BadMessage:
@@ -197,6 +243,12 @@ def _placed(
         row = item.column("row").to_numpy()
         which = item.column("position").to_numpy() if single else np.zeros_like(row)
         yield placed(item, ids, which, row, wanted, single=single, data=data)
+
+
+@functools.lru_cache(maxsize=64)
+def _decoder_of(schema: str) -> _Decode:
+    """The decoder of records of a schema with Confluent's framing; the same one for the same schema."""
+    return functools.partial(_placed, functools.partial(decode_framed, schema=schema), single=True)
 
 
 _decode_objects = functools.partial(_placed, decode_objects, single=True)

@@ -16,7 +16,8 @@ _DAY = (
     r"(?:(?:19|20|21)\d\d-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|"
     rf"(?:0[13578]|1[02])-31)|{_LEAP_YEAR}-02-29)"
 )
-_RFC3339 = rf"^{_DAY}[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{{1,9}})?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+_LOCAL = rf"^{_DAY}[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{{1,9}})?"
+_RFC3339 = rf"{_LOCAL}([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
 #: A decimal number.
 _DECIMAL = r"^-?\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,3})?$"
 #: Bytes that are UTF-8.
@@ -118,16 +119,6 @@ def _floored(wide: pa.Array) -> pa.Array:
         return wide if pa.types.is_integer(wide.type) else pc.floor(wide)
     except pa.ArrowInvalid:
         return pa.nulls(len(wide), wide.type)
-
-
-def as_json_values(array: pa.Array) -> pa.Array:
-    """Values of any type that is not nested as numbers, text, bytes or truth values."""
-    array = unwrapped(array)
-    kind = array.type
-    plain = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
-    if is_number(kind) or pa.types.is_fixed_size_binary(kind) or any(is_plain(kind) for is_plain in plain):
-        return array
-    return _cast_or_null(array, pa.string())
 
 
 def _cast_or_null(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -240,16 +231,19 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
     return pc.replace_with_mask(keys, uuids, binary_of_width(raw[uuids])) if uuids.any() else keys
 
 
-def _event_times(array: pa.Array) -> pa.Array:
+def _event_times(array: pa.Array, zone: str | None) -> pa.Array:
     """Milliseconds since the epoch from numbers, timestamps or RFC 3339 text, rounded down.
 
-    A time without a zone becomes null, in text and as a timestamp: it may be hours away from what was meant.
+    A time without a zone becomes null where ``zone`` does not say which it is, in text and as a timestamp: it
+    may be hours away from what was meant. So does one that the clocks of the zone show twice or never.
     Implausible times are kept, and floats of 16 or 32 bits become :data:`~.event_times.COARSE`: validation
     refuses them and names the problem.
     """
     array = unwrapped(array)
     if pa.types.is_string(array.type):
-        array = _parsed_times(array)
+        array = _parsed_times(array, zone)
+    if zone is not None and is_without_zone(array.type):
+        array = _in_zone(array, zone)
     kind = array.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         array = _milliseconds(pc.cast(array, pa.int64()), kind.unit)
@@ -262,6 +256,14 @@ def _event_times(array: pa.Array) -> pa.Array:
     return pc.cast(pc.if_else(fits, times, None), pa.int64())
 
 
+def _in_zone(local: pa.Array, zone: str) -> pa.Array:
+    """The moments at which the clocks of a zone show some times; null where it is none or two."""
+    first, last = (
+        pc.assume_timezone(local, zone, ambiguous=side, nonexistent=side) for side in ("earliest", "latest")
+    )
+    return pc.if_else(pc.equal(first, last), first, None)
+
+
 def _milliseconds(counts: pa.Array, unit: str) -> pa.Array:
     """Counts of a unit as milliseconds, rounded down, in floats where they could have more than 64 bits."""
     if unit in ("s", "ms"):
@@ -271,9 +273,16 @@ def _milliseconds(counts: pa.Array, unit: str) -> pa.Array:
     return pc.if_else(counts.is_valid(), pa.array(times), None)
 
 
-def _parsed_times(text: pa.Array) -> pa.Array:
-    shaped = pc.if_else(pc.match_substring_regex(text, _RFC3339), pc.utf8_upper(text), None)
-    return _cast_or_null(shaped, pa.timestamp("ns", "UTC"))
+def _parsed_times(text: pa.Array, zone: str | None) -> pa.Array:
+    def parsed(form: str, kind: pa.DataType) -> pa.Array:
+        shaped = pc.if_else(pc.match_substring_regex(text, form), pc.utf8_upper(text), None)
+        return _cast_or_null(shaped, kind)
+
+    times = parsed(_RFC3339, pa.timestamp("ns", "UTC"))
+    if zone is None or not times.null_count:
+        return times
+    local = _in_zone(parsed(f"{_LOCAL}$", pa.timestamp("ns")), zone)
+    return pc.coalesce(times, local.cast(times.type))
 
 
 def _report_ids(array: pa.Array) -> pa.Array:
@@ -316,12 +325,17 @@ def is_number(kind: pa.DataType) -> bool:
 
 _CASTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
     "user_id": _user_keys,
-    "event_time": _event_times,
     "report_id": _report_ids,
     "payload": _payloads,
 }
 
 
-def cast_column(name: str, array: pa.Array) -> pa.Array:
-    """A column of a file, cast as column ``name`` of a decoded batch; what cannot be cast becomes null."""
-    return _CASTS.get(name, _names)(array)
+def cast_column(name: str, array: pa.Array, zone: str | None = None) -> pa.Array:
+    """A column of a file, cast as column ``name`` of a decoded batch; what cannot be cast becomes null.
+
+    Args:
+        name: the column's name.
+        array: its values.
+        zone: the zone of event times without one; None if such times are none.
+    """
+    return _event_times(array, zone) if name == "event_time" else _CASTS.get(name, _names)(array)

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpbeam.schemas.encodings.writer_schemas import NO_SCHEMAS, WriterSchemas
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.near import meant
 
@@ -36,6 +37,10 @@ SERVICE_KEY = "ldpbeam.service"
 MECHANISM_KEY, EPSILON_KEY = "ldpbeam.mechanism", "ldpbeam.epsilon"
 OPTIONS_KEY, DOMAIN_KEY = "ldpbeam.options", "ldpbeam.domain"
 STAMP_KEYS = (MECHANISM_KEY, EPSILON_KEY, OPTIONS_KEY, DOMAIN_KEY)
+#: In the metadata of a decoded batch with whole records: the schema of the Avro file that they come from.
+WRITER_KEY = "ldpbeam.writer"
+#: What the metadata of an input say of its records, which whole records keep.
+ORIGIN_KEYS = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 #: The column that identifies a report without a ``report_id`` by its message and row, so that a message that
 #: is delivered twice counts once; null for a report with an id. Nothing that a client writes reaches it.
 DELIVERY = "ldpbeam.delivery"
@@ -68,6 +73,8 @@ class Columns:
         users: the attributes whose reports have users; None if all do. Of other reports no user id is kept.
         renamed: (column, field of the input that has it) for the columns whose fields have other names; what
             :func:`ldpbeam.schemas.reports.fields.check` lets pass.
+        schemas: where the writers' schemas are that messages of Avro name by an id.
+        zone: the zone of event times without one, as IANA names it; None if such times are none.
     """
 
     attribute: str | None = None
@@ -76,6 +83,8 @@ class Columns:
     timed: bool = True
     whole: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
+    schemas: WriterSchemas = NO_SCHEMAS
+    zone: str | None = None
     users: tuple[str, ...] | None = None
 
     @property
@@ -146,7 +155,7 @@ def decoded(
     result: dict[str, pa.Array] = {}
     for name, field in wanted.fields.items():
         if field in columns:
-            result[name] = cast_column(name, columns[field])
+            result[name] = cast_column(name, columns[field], wanted.zone)
     for name, kind in _ALWAYS.items():
         if name not in result and name in wanted.names:
             result[name] = pa.nulls(length, kind)
@@ -167,6 +176,7 @@ def decoded(
         result[NEAR] = near
     if records is not None:
         result[RECORD] = records
+        constants |= {key: text for key, text in metadata.items() if key in (*ORIGIN_KEYS, WRITER_KEY)}
     result["position"], result["row"] = position, row
     batch = pa.RecordBatch.from_pydict(result)
     return batch.replace_schema_metadata(constants)

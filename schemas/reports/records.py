@@ -47,7 +47,9 @@ def _values(records: Sequence[Mapping[str, object]], name: str) -> list[object]:
     return [record.get(name) for record in records]
 
 
-def columns_of(records: Sequence[Mapping[str, object]], fields: Mapping[str, str]) -> dict[str, pa.Array]:
+def columns_of(
+    records: Sequence[Mapping[str, object]], fields: Mapping[str, str], zone: str | None = None
+) -> dict[str, pa.Array]:
     """The columns of records by the names of their fields, not yet cast, without those that have no value.
 
     A column whose values have several types is cast as :func:`cast_column` casts it.
@@ -55,16 +57,17 @@ def columns_of(records: Sequence[Mapping[str, object]], fields: Mapping[str, str
     Args:
         records: the records.
         fields: the field that each column is read from, by the column's name.
+        zone: as :func:`cast_column` takes it.
     """
     columns: dict[str, pa.Array] = {}
     for name, field in fields.items():
-        column = column_of(name, _values(records, field))
+        column = column_of(name, _values(records, field), zone)
         if column is not None:
             columns[field] = column
     return columns
 
 
-def column_of(name: str, values: Sequence[object]) -> pa.Array | None:
+def column_of(name: str, values: Sequence[object], zone: str | None = None) -> pa.Array | None:
     """The column of the values that records have in a field, as :func:`columns_of` makes it."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds & {dict, list}:
@@ -72,7 +75,7 @@ def column_of(name: str, values: Sequence[object]) -> pa.Array | None:
         kinds = set(map(type, values)) - {type(None)}
     if not kinds:
         return None
-    return (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values)
+    return (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values, zone)
 
 
 def without_nested(name: str, values: Sequence[object]) -> list[object]:
@@ -91,7 +94,7 @@ def _of_one_type(values: Sequence[object]) -> pa.Array | None:
         return None
 
 
-def _mixed(name: str, values: Sequence[object]) -> pa.Array:
+def _mixed(name: str, values: Sequence[object], zone: str | None) -> pa.Array:
     """A column of values of several types: the values of each type are cast as one column."""
     kinds = np.array([type(value).__name__ for value in values])
     parts, places = [], []
@@ -101,7 +104,7 @@ def _mixed(name: str, values: Sequence[object]) -> pa.Array:
         part = _of_one_type(prepared)
         if part is None:
             continue
-        part = cast_column(name, part)
+        part = cast_column(name, part, zone)
         if name == "payload" and not pa.types.is_null(part.type):
             # A value that is not a number becomes NaN. It may not become null, which means a missing payload.
             number = is_number(part.type)

@@ -85,6 +85,7 @@ def compile_study(model: StudyModel) -> Study:
         most_reports=model.most_reports or MOST_REPORTS,
         epsilon_cap=model.epsilon_cap,
         ledger=_ledger(model),
+        zone=model.zone,
         text=model.model_dump_json(exclude_unset=True),
     )
     check_joined(study)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import zoneinfo
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -44,6 +47,18 @@ def _safe_name(value: str) -> str:
 def _free_field(value: str) -> str:
     if value in OWN_COLUMNS:
         raise ValueError("this is a column of every report; name another field")
+    return value
+
+
+def _known_zone(value: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(value)
+        # Arrow looks for zones by itself.
+        pc.assume_timezone(pa.scalar(0, pa.timestamp("ms")), value)
+    except (LookupError, OSError, ValueError, pa.ArrowException):
+        raise ValueError(
+            "this is no time zone that is known here; zones have names as in UTC and Europe/Berlin"
+        ) from None
     return value
 
 
@@ -540,4 +555,7 @@ class StudyModel(Model):
     )
     ledger: Later[LedgerModel] = Field(
         None, description="adds up what each user spends over a period, in all windows and attributes"
+    )
+    zone: Later[Annotated[str, AfterValidator(_known_zone)]] = Field(
+        None, description="the zone of event times without one, as in Europe/Berlin; they are refused without"
     )

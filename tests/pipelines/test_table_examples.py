@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -26,8 +27,14 @@ def test_the_page_of_tables_runs(
     for block in blocks:
         exec(block, names)
         printed.append(capsys.readouterr().out)
-    assert len(printed) == 5 and all(printed)
+    assert len(printed) == 6 and all(printed)
     assert set(names["most"]["label"]) == {"car", "bus", "bike"}  # type: ignore[index]
     assert names["quantiles"].columns[-6:-2] == ["level", "value", "value_low", "value_high"]  # type: ignore[attr-defined]
     assert "bike" in printed[2]
+    # A third of the reports say coffee, so fewer people than that drink it.
+    shares = dict(
+        zip(*(names["shares"].column(name).to_pylist() for name in ("label", "share")), strict=True)
+    )  # type: ignore[attr-defined]
+    assert "coffee" in printed[3]
+    assert abs(shares["coffee"] - (1 / 3 - 1 / (1 + math.e)) / ((math.e - 1) / (math.e + 1))) < 0.01
     assert names["windows"].shape[0] == names["same"].height > 0  # type: ignore[attr-defined]

@@ -100,7 +100,7 @@ def test_the_hourly_command_is_of_the_hour_that_ended(asked: Any, tmp_path: Path
 #: Options of the stream that the template does not have.
 LEFT_OUT = {
     "topic": "refused there", "input": "refused there", "stop_when_idle": "refused there",
-    "max_disorder": "refused there", "column": "given several times",
+    "max_disorder": "refused there", "column": "given several times", "schemas": "given several times",
     "user_id_key_file": "would be in the job's description",
     "keep_bad_records": "for those who may see records", "runner": "the launcher's",
     "project": "the launcher's", "region": "the launcher's", "temp_location": "the launcher's",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from pathlib import Path
@@ -35,8 +36,8 @@ from support.sent_messages import (
 
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.messages import decode as messages
-from ldpbeam.schemas.messages.decode import ARROW, JSON, KNOWN, LINES, Message
-from ldpbeam.schemas.reports.columns import DELIVERY, Columns
+from ldpbeam.schemas.messages.decode import ARROW, EVENT, JSON, KNOWN, LINES, Message
+from ldpbeam.schemas.reports.columns import DELIVERY, RECORD, Columns
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
@@ -331,6 +332,15 @@ EMPTY = {
     (LINES, b"\f\n"): ("not_json", ""),
     **{(kind, b""): ("bad_message", "it is no Avro single object") for kind in (AVRO, "avro/binary")},
     (AVRO, b"\0"): ("bad_message", "it is no Avro single object"),
+    (AVRO, b"\0\0\0\0\7"): ("unknown_schema", "nothing says which schema has the id 7; --schemas names it"),
+    (EVENT, b""): ("bad_message", "no CloudEvent with a report: "),
+    (EVENT, b"[]"): ("bad_message", "an object with an object as its data is needed"),
+    (EVENT, b'{"data": "ann"}'): ("bad_message", "an object with an object as its data is needed"),
+    (EVENT, b'{"data": ' * 5000): ("bad_message", "no CloudEvent with a report: "),
+    (EVENT, b'{"data": {"a": ' + b"[" * 5000 + b"]" * 5000 + b"}}"): (
+        "bad_message",
+        "no CloudEvent with a report",
+    ),
     (AVRO, OBJECT[:10]): ("bad_message", "EOFError"),
     (ARROW, b""): ("bad_message", "no Arrow stream: "),
     (ARROW, arrow(table(TEN).slice(0, 0))): ("bad_message", "it has no reports"),
@@ -385,8 +395,7 @@ BAD_MESSAGES = {
     "object without a record": (OBJECT[:10], AVRO, "EOFError"),
     "object and more": (OBJECT + b"\0", AVRO, "bytes are left"),
     "object of an unknown branch": (OBJECT[:10] + b"\x08", AVRO, "IndexError"),
-    "bare record": (OBJECT[10:], AVRO, "no Avro single object, which begins with c301"),
-    "framed as by Confluent": (b"\0\0\0\0\x2a" + OBJECT[10:], AVRO, "Confluent's serializers begin with"),
+    "bare record": (OBJECT[11:], AVRO, "no Avro single object, which begins with c301"),
     "empty": (b"", AVRO, "no Avro single object"),
     "json": (ANN, AVRO, "no Avro single object"),
     "Avro file": (
@@ -435,3 +444,58 @@ def test_bytes_that_defeat_a_decoder_cost_only_their_message(monkeypatch: pytest
         (poison, "bad_message", "defeated")
     ]
     assert sorted(found.column("position")) == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("content_type", "like"),
+    [
+        ("application/vnd.fleet.v2+json", JSON),
+        ("Application/Vnd.Fleet+JSON; charset=utf-8", JSON),
+        ("application/ndjson", LINES),
+        ("application/+json", None),
+        ("text/x+json", None),
+        ("application/json+xml", None),
+    ],
+)
+def test_other_names_of_json_are_read_as_json(content_type: str, like: str | None) -> None:
+    data = lines(TEN) if like == LINES else line(TEN[0])
+    found = read(Message("1", data, content_type))
+    if like is None:
+        (bad,) = found.bad
+        assert bad.reason == "unknown_content_type"
+    else:
+        assert found.rows == read(Message("1", data, like)).rows
+        assert found.rows
+
+
+def event(data: Any, **attributes: Any) -> bytes:
+    given = {"specversion": "1.0", "id": "e-1", "source": "/fleet", "type": "ride", **attributes}
+    return line({**given, "datacontenttype": "application/json", "data": data})
+
+
+def test_a_cloud_event_has_its_report_in_its_data_and_its_attributes_beside_it() -> None:
+    record = {name: value for name, value in WITHOUT_ID[0].items() if name != "event_time"}
+    given = Message("1", event({**record, "ce_id": "from within"}, time="2026-01-01T00:00:00Z"), EVENT)
+    renamed = (("event_time", "ce_time"), ("report_id", "ce_id"), ("app", "ce_source"))
+    (row,) = read(given, wanted=Columns(extras=("app",), renamed=renamed)).rows
+    assert (row["event_time"], row["report_id"], row["app"]) == (NEW_YEAR, b"e-1", "/fleet")
+    plain = read(Message("1", event(WITHOUT_ID[0]), EVENT))
+    assert plain.rows == read(Message("1", line(WITHOUT_ID[0]), JSON)).rows
+    beside = read(given, wanted=Columns(extras=("app",)))
+    assert beside.column("event_time") == [None]
+
+
+def test_a_kept_cloud_event_is_the_report_that_it_has() -> None:
+    kept = Columns(whole=True)
+    batches = read_whole(Message("1", event({"user_id": "ann"}), EVENT), kept)
+    (record,) = batches[0].column(RECORD).to_pylist()
+    assert json.loads(record) == {
+        "user_id": "ann", "ce_specversion": "1.0", "ce_id": "e-1", "ce_source": "/fleet", "ce_type": "ride",
+        "ce_datacontenttype": "application/json",
+    }  # fmt: skip
+
+
+def read_whole(message: Message, wanted: Columns) -> list[pa.RecordBatch]:
+    return [
+        batch for batch in messages.decode_messages([message], wanted) if isinstance(batch, pa.RecordBatch)
+    ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.transforms.reports.record_texts import record_bytes, record_texts, whole_records
+from ldpbeam.transforms.reports.record_texts import record_bytes, record_texts
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.null(): st.none(),
@@ -52,11 +51,3 @@ def test_columns_give_the_bytes_of_each_record(
 def test_a_record_is_canonical_json_without_nulls() -> None:
     record = {"b": b"\x0f", "a": "é", "none": None, "z": [1.5, float("inf")]}
     assert record_bytes(record) == b'{"a": "\\u00e9", "b": "0f", "z": [1.5, Infinity]}'
-
-
-def test_whole_records_are_bytes_as_they_came_or_the_json_of_their_fields() -> None:
-    lines = [b"{", b"\xff"]
-    assert whole_records(pa.array(lines)).to_pylist() == lines
-    fields = pa.StructArray.from_arrays([pa.array(["x", None]), pa.array([1, 2])], ["name", "value"])
-    records = [json.loads(text) for text in whole_records(fields).to_pylist()]
-    assert records == [{"name": "x", "value": 1}, {"value": 2}]

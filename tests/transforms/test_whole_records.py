@@ -55,9 +55,9 @@ def datum(record: dict[str, Any], schema: Any = SCHEMA) -> bytes:
     return stream.getvalue()
 
 
-def container(schema: Any, records: list[dict[str, Any]]) -> bytes:
+def container(schema: Any, records: list[dict[str, Any]], **metadata: str) -> bytes:
     stream = io.BytesIO()
-    fastavro.writer(stream, schema, records)
+    fastavro.writer(stream, schema, records, metadata=metadata)
     return stream.getvalue()
 
 
@@ -94,24 +94,49 @@ def test_a_line_is_kept_as_it_came(tmp_path: Path) -> None:
     assert sorted(whole(tmp_path / "in.jsonl")) == sorted([lines[1], lines[3], lines[5]])
 
 
-def test_an_avro_record_is_kept_as_its_datum(tmp_path: Path) -> None:
-    (tmp_path / "in.avro").write_bytes(container(SCHEMA, [GOOD, BAD, GOOD, {**BAD, "userid": "eve"}]))
-    assert whole(tmp_path / "in.avro") == [datum(BAD), datum({**BAD, "userid": "eve"})]
+def test_an_avro_record_is_kept_as_a_file_with_it_alone(tmp_path: Path) -> None:
+    about = {"ldpbeam.attribute": "x", "ldpbeam.service": "pm"}
+    (tmp_path / "in.avro").write_bytes(
+        container(SCHEMA, [GOOD, BAD, GOOD, {**BAD, "userid": "eve"}], **about, another="entry")
+    )
+    found = [fastavro.reader(io.BytesIO(record)) for record in whole(tmp_path / "in.avro")]
+    assert [list(reader) for reader in found] == [[BAD], [{**BAD, "userid": "eve"}]]
+    assert {name: text for name, text in found[0].metadata.items() if "avro" not in name} == about
     records = [{"user_id": b"bob", "other": b"12", "payload": own} for own in (0.5, 99.5)]
     (tmp_path / "in.avro").write_bytes(container(FIXED, records))
-    assert whole(tmp_path / "in.avro") == [datum(records[1], FIXED)]
+    (record,) = whole(tmp_path / "in.avro")
+    assert list(fastavro.reader(io.BytesIO(record))) == [records[1]]
 
 
-def test_a_row_of_columns_is_kept_as_an_object_of_all_its_fields(tmp_path: Path) -> None:
+def row_of(record: bytes) -> dict[str, Any]:
+    (row,) = pa.ipc.open_stream(record).read_all().to_pylist()
+    return row
+
+
+def test_a_row_of_columns_is_kept_as_a_stream_with_it_alone(tmp_path: Path) -> None:
     table = pa.Table.from_pylist([GOOD, {**BAD, "extra": None}, BAD])
+    table = table.set_column(0, "userid", table.column("userid").dictionary_encode())
     table = table.append_column("time", pa.array([0, 1, 2], pa.timestamp("ns")))
     table = table.append_column("raw", pa.array([b"\xff"] * 3)).append_column("nested", pa.array([[1]] * 3))
+    table = table.replace_schema_metadata({"ldpbeam.service": "pm", "another": "entry"})
     pq.write_table(table, tmp_path / "in.parquet")
     columns = wanted_columns(STUDY, "x", "pm", whole=True)
     for found in (whole(tmp_path / "in.parquet"), kept([*decode_messages([arrow(table)], columns)])):
-        first, second = map(json.loads, found)
-        assert second == {**BAD, "time": "1970-01-01 00:00:00.000000002", "raw": "ff"}
-        assert "extra" not in first
+        first, second = map(row_of, found)
+        assert {**second, "time": second["time"].value} == {**BAD, "time": 2, "raw": b"\xff"}
+        assert first["extra"] is None
+        assert pa.ipc.open_stream(found[0]).schema.metadata == {b"ldpbeam.service": b"pm"}
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet"])
+def test_a_record_whose_schema_is_longer_than_64_kb_is_not_kept(tmp_path: Path, kind: str) -> None:
+    """Each record has the schema of its input, so a file of a megabyte could fill a disk."""
+    path, wide = tmp_path / "in", {**BAD, "x" * 2**16: 0.5}
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist([wide] * 2), path)
+    else:
+        path.write_bytes(container({**SCHEMA, "doc": "x" * 2**16}, [BAD] * 2))
+    assert whole(path) == [b"", b""]
 
 
 RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array([99.5]))
@@ -127,7 +152,7 @@ def test_a_column_of_which_arrow_takes_no_rows_is_no_part_of_a_kept_record(
     columns = wanted_columns(STUDY, "x", "pm", whole=True)
     found = kept([*decode_messages([arrow(pa.table(fields))], columns)])
     rest = {} if name == "payload" else {"payload": 99.5}
-    assert json.loads(found[-1]) == rest
+    assert {field: value for field, value in row_of(found[-1]).items() if value is not None} == rest
 
 
 @pytest.mark.parametrize("count", [1, 3])

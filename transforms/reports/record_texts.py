@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpbeam.schemas.reports.casts import as_json_values
-
 #: Text in which JSON escapes something: quotation marks, backslashes, and all but printable ASCII.
 _ESCAPED = r'["\\]|[^ -~]'
 
@@ -41,18 +39,6 @@ def record_texts(columns: Mapping[str, pa.Array], constants: Mapping[str, str], 
     )
     without_comma = pc.utf8_slice_codeunits(joined, 2)
     return _concatenated("{", without_comma, "}").cast(pa.large_binary()).cast(pa.binary())
-
-
-def whole_records(column: pa.Array) -> pa.Array:
-    """Whole records, the column :data:`~ldpbeam.schemas.reports.columns.RECORD`, as dead letters hold them.
-
-    Bytes stay as they came. Fields of columns become a JSON object.
-    """
-    if not pa.types.is_struct(column.type):
-        return column.cast(pa.binary())
-    names = [column.type.field(index).name for index in range(column.type.num_fields)]
-    values = dict(zip(names, map(as_json_values, column.flatten()), strict=True))
-    return record_texts(values, {}, len(column))
 
 
 def _json_of(value: object) -> str:

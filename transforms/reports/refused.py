@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.reports.columns import DELIVERY, LETTERS_KEY, NEAR, NEEDED, RECORD, STAMP_KEYS
+from ldpbeam.schemas.reports.columns import (
+    DELIVERY,
+    LETTERS_KEY,
+    NEAR,
+    NEEDED,
+    ORIGIN_KEYS,
+    RECORD,
+    WRITER_KEY,
+)
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import OF_STREAMS
 from ldpbeam.transforms.reports.dead_letters import LETTERS, LETTERS_AT_ONCE, REASONS
-from ldpbeam.transforms.reports.record_texts import record_texts, whole_records
+from ldpbeam.transforms.reports.kept_records import kept_records
+from ldpbeam.transforms.reports.record_texts import record_texts
 
 #: The detail of a dead letter, for the reasons that have one.
 DETAILS = dict(event_times.PROBLEMS) | {
@@ -44,8 +53,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
     metadata = batch.schema.metadata or {}
     constants = {key.decode(): text.decode() for key, text in metadata.items() if key not in OF_STREAMS}
     file = constants.pop("file", "")
-    for key in STAMP_KEYS:
-        constants.pop(key, None)
+    origin = {key: constants.pop(key) for key in (*ORIGIN_KEYS, WRITER_KEY) if key in constants}
     read = [name for name in batch.schema.names if name not in _NOT_READ]
     every, represented = _singly(reasons, int(constants.pop(LETTERS_KEY, batch.num_rows)))
     # Texts of records take many times the bytes that the records have in a batch.
@@ -60,7 +68,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
             "detail": _details(study, batch, bad, reasons[bad]),
             "reports": pa.array(represented[start : start + LETTERS_AT_ONCE]),
             "record": record_texts({name: chosen.column(name) for name in read}, constants, len(bad)),
-            "whole": whole_records(chosen.column(RECORD))
+            "whole": kept_records(chosen.column(RECORD), origin)
             if RECORD in chosen.schema.names
             else pa.nulls(len(bad)),
         }

@@ -1,0 +1,92 @@
+"""The kept records of dead letters in output folders: which there are, and which are the same one."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbeam.errors import UserError, naming
+from ldpbeam.folders.read import dead_letter_files, read_results
+from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
+from ldpbeam.schemas.outputs.records import DeadLetterRecord
+from ldpbeam.transforms.sources.again import KeptRecords, LettersFile
+from ldpbeam.transforms.sources.files import real
+from ldpbeam.transforms.storage import open_raw
+from ldpbeam.untrusted import shown
+
+
+@dataclass(frozen=True)
+class Again:
+    """The dead letters of some folders.
+
+    Attributes:
+        kept: their records.
+        lost: how many reports have no record, by reason. A letter that stands for several has the record of
+            one.
+    """
+
+    kept: KeptRecords
+    lost: Mapping[str, int]
+
+
+def find_again(folders: Sequence[str], but: str) -> Again:
+    """Find the kept records of dead letters, each once: a stream that was killed may have written one twice.
+
+    Args:
+        folders: output folders.
+        but: the folder of a run whose dead letters are left out.
+
+    Raises:
+        UserError: if one is no output folder, or damaged, or there is no dead letter, or none has its record.
+    """
+    paths: dict[str, None] = {}
+    for folder in folders:
+        for path in dead_letter_files(read_results(folder)):
+            if not real(path).startswith(f"{real(but)}/"):
+                paths[real(path)] = None
+    names, lengths, size = list(paths), list[int](), 0
+    keys, is_kept, missing, codes = array("Q"), array("b"), array("q"), array("q")
+    reasons: dict[str, int] = {}
+    for path in names:
+        before = len(keys)
+        with naming(path), open_raw(path) as stream:
+            for letter in read_dead_letters(stream):
+                keys.append(_key(letter, len(keys)))
+                is_kept.append(bool(letter.record))
+                missing.append(letter.reports - bool(letter.record))
+                codes.append(reasons.setdefault(letter.reason, len(reasons)))
+                size += len(letter.record or b"")
+        lengths.append(len(keys) - before)
+    if not keys:
+        raise UserError(f"--again {' '.join(map(shown, folders))}: there are no dead letters")
+    _, firsts = np.unique(np.frombuffer(keys, np.uint64), return_index=True)
+    chosen = np.zeros(len(keys), bool)
+    chosen[firsts] = True
+    lost = np.bincount(np.frombuffer(codes, np.int64)[chosen], np.frombuffer(missing, np.int64)[chosen])
+    chosen &= np.frombuffer(is_kept, np.int8).astype(bool)
+    if not chosen.any():
+        raise UserError(
+            f"--again {' '.join(map(shown, folders))}: its {len(keys):,} dead letters have no records, so "
+            "they cannot be read again; a run keeps them with --keep-bad-records (docs/reports.md)"
+        )
+    parts = np.split(chosen, np.cumsum(lengths)[:-1])
+    letters = [
+        LettersFile(path, np.packbits(part).tobytes())
+        for path, part in zip(names, parts, strict=True)
+        if part.any()
+    ]
+    return Again(
+        KeptRecords(tuple(map(real, folders)), tuple(letters), size),
+        dict(zip(reasons, map(int, lost), strict=True)),
+    )
+
+
+def _key(letter: DeadLetterRecord, number: int) -> int:
+    """The same number for what is one dead letter in two files; one without a position is one by itself."""
+    place = number if letter.position is None else letter.position
+    text = repr((letter.file, letter.position is None, place, letter.row, letter.sha256))
+    return int.from_bytes(hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest(), "big")

@@ -1,0 +1,310 @@
+"""``estimate --again``: kept records are read by today's study, and count once."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.output_folders import HOUR, START, contents, stream_folder
+from support.schema_registry import FLEET, framed, schema, served
+from support.sent_messages import single_object
+from support.studies import SMALL
+
+from ldpbeam.schemas.encodings.avro import fixed_report_schema, write_fixed
+from ldpbeam.schemas.outputs.snapshots import read_snapshots
+from ldpbeam.statistics import merge
+from ldpbeam.transforms.outputs.dead_letters import write_letters
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, disclosed, in_columns
+
+STUDY = f"{SMALL}windows: {{size: 1h}}\n"
+#: The fields of the fleet, which the first study did not know: its every report is a dead letter.
+COLUMNS = ("--column", "user_id=uid", "--column", "event_time=at")
+KEEP = ("--keep-bad-records", "--max-bad-fraction", 1)
+ALL = ("--max-bad-fraction", 1)
+
+
+def records(count: int = 240) -> list[dict[str, Any]]:
+    rng = random.Random(7)
+    return [
+        {
+            "uid": f"u{rng.randrange(60)}",
+            "attribute": "x",
+            "service": "ab"[place % 2],
+            "at": START + 3 * HOUR * place // count,
+            "payload": "bad" if place % 40 == 9 else round(rng.uniform(-1, 1), 6),
+            "battery": 0.5,
+        }
+        for place in range(count)
+    ]
+
+
+def in_lines(path: Path) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records()))
+    return path
+
+
+def numbers() -> list[dict[str, Any]]:
+    """Those whose payloads are numbers, as one column has them."""
+    return [record for record in records() if record["payload"] != "bad"]
+
+
+def in_parquet(path: Path) -> Path:
+    """With ids in bytes, decimals, times and the file's own name of the attribute, none of which JSON has."""
+    given = numbers()
+    columns = {
+        "uid": pa.array([record["uid"].encode() for record in given], pa.binary()),
+        "service": pa.array([record["service"] for record in given]).dictionary_encode(),
+        "at": pa.array([record["at"] for record in given], pa.timestamp("ms", "UTC")),
+        "payload": pa.array([Decimal(str(record["payload"])) for record in given], pa.decimal128(12, 6)),
+        "nested": pa.array([{"a": 1}] * len(given)),
+    }
+    table = pa.table(columns)
+    pq.write_table(table.replace_schema_metadata({"ldpbeam.attribute": "x"}), path)
+    return path
+
+
+def in_avro(path: Path) -> Path:
+    time = {"type": "long", "logicalType": "timestamp-millis"}
+    types = {"battery": "float", "uid": "bytes", "service": ["null", "string"], "at": time}
+    fields = [
+        {"name": name, "type": kind} for name, kind in {**types, "payload": ["string", "double"]}.items()
+    ]
+    schema = {"type": "record", "name": "Ride", "fields": fields}
+    rows = [{**record, "uid": record["uid"].encode()} for record in records()]
+    with path.open("wb") as stream:
+        fastavro.writer(stream, schema, rows, "deflate", metadata={"ldpbeam.attribute": "x"})
+    return path
+
+
+def in_fixed_avro(path: Path) -> Path:
+    given = [record for record in numbers() if record["service"] == "a"]
+    schema = fixed_report_schema({"user_id": 8})
+    names = {"user_id": "uid", "event_time": "at"}
+    for field in schema["fields"]:
+        field["name"] = names.get(field["name"], field["name"])
+    table = np.zeros(len(given), [("uid", "V8"), ("at", "<f8"), ("payload", "<f8")])
+    table["uid"] = np.array([record["uid"].encode() for record in given], "S8").view("V8")
+    table["at"], table["payload"] = ([record[name] for record in given] for name in ("at", "payload"))
+    with path.open("wb") as stream:
+        write_fixed(stream, table, schema, {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}, bytes(16))
+    return path
+
+
+def outcome(folder: Path) -> Any:
+    """The estimates, the statistics and the counts of a run that has its folder for itself."""
+    lines = (folder / "estimates.jsonl").read_text().splitlines()
+    estimates = [{**json.loads(line), "run": ""} for line in lines]
+    return estimates, statistics(folder), json.loads((folder / "accounting.json").read_text())
+
+
+def statistics(folder: Path, run: str = "") -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for path in sorted((folder / "statistics").glob(f"*{run and f'.{run}'}.avro")):
+        with path.open("rb") as stream:
+            for snapshot in read_snapshots(stream):
+                found[snapshot.series, snapshot.window] = snapshot.statistic
+    return found
+
+
+@pytest.mark.parametrize("write", [in_lines, in_parquet, in_avro, in_fixed_avro])
+def test_records_of_a_mended_study_count_as_if_it_had_been_right_from_the_start(
+    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any], write: Any
+) -> None:
+    given = write(tmp_path / "in.reports")
+    expected = run_estimate(tmp_path / "right", STUDY, [given], *COLUMNS, *ALL)
+    wrong = run_estimate(tmp_path / "wrong", STUDY, [given], *KEEP)
+    assert wrong.accounting["used"] == 0
+    assert expected.accounting["used"] > 50
+    given.unlink()
+    study, again = tmp_path / "right" / "study.yaml", tmp_path / "again"
+    asked = ("estimate", "--study", study, "--again", wrong.path, "--output", again, *COLUMNS, *KEEP)
+    ran = command(*asked)
+    assert ran.code == 0, ran.err
+    assert outcome(again) == outcome(expected.path)
+    left = contents(again)
+    # Again twice changes nothing, and what is still dead can be read once more.
+    assert command(*asked).code == 0
+    assert contents(again) == left
+    if write is in_lines:
+        third = command(
+            "estimate", "--study", study, "--again", again, "--output", tmp_path / "third", *COLUMNS, *ALL
+        )
+        assert third.code == 0, third.err
+        dead = expected.accounting["dead_letters"]
+        assert f"{dead} dead letters" in third.out
+        assert "none of the 6 reports in the input is used" in third.err
+
+
+def test_reports_without_ids_count_once_the_study_says_that_there_are_none(
+    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
+) -> None:
+    given = in_lines(tmp_path / "in.jsonl")
+    wrong = run_estimate(tmp_path / "wrong", STUDY, [given], *KEEP, *COLUMNS[2:])
+    assert wrong.accounting["dead_letters_by_reason"]["no_user_id"] == 240
+    without = STUDY.replace("ule", "ivw").replace("study: small", "study: small\nusers: none")
+    right = run_estimate(tmp_path / "right", without, [given], *COLUMNS[2:], *ALL)
+    assert right.accounting["used"] == 234
+    study, again = tmp_path / "right" / "study.yaml", tmp_path / "again"
+    asked = ("estimate", "--study", study, "--again", wrong.path, "--output", again, *COLUMNS[2:], *ALL)
+    ran = command(*asked)
+    assert ran.code == 0, ran.err
+    assert outcome(again) == outcome(right.path)
+
+
+def test_letters_in_two_folders_count_once_and_what_is_not_kept_is_told(
+    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
+) -> None:
+    given = in_lines(tmp_path / "in.jsonl")
+    kept = run_estimate(tmp_path / "kept", STUDY, [given], *KEEP)
+    hashed = run_estimate(tmp_path / "hashed", STUDY, [given], *ALL)
+    study = tmp_path / "kept" / "study.yaml"
+
+    def again(*folders: Path, output: str = "again") -> Any:
+        asked = ("estimate", "--study", study, "--again", *folders, "--output", tmp_path / output)
+        return command(*asked, *COLUMNS, *ALL)
+
+    alone = again(hashed.path)
+    assert alone.code == 2
+    assert "its 240 dead letters have no records, so they cannot be read again" in alone.err
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    for name, data in contents(kept.path).items():
+        (copied / name).parent.mkdir(parents=True, exist_ok=True)
+        (copied / name).write_bytes(data)
+    both = again(kept.path, copied)
+    assert both.code == 0, both.err
+    assert json.loads((tmp_path / "again" / "accounting.json").read_text())["in"] == 240
+    other = in_lines(tmp_path / "other.jsonl")
+    elsewhere = run_estimate(tmp_path / "elsewhere", STUDY, [other], *ALL)
+    some = again(kept.path, elsewhere.path, output="some")
+    assert some.code == 3
+    assert "cannot be read again: 240 no_user_id" in some.err
+    assert json.loads((tmp_path / "some" / "accounting.json").read_text())["in"] == 240
+    inside = command("estimate", "--study", study, "--again", kept.path, "--output", kept.path, "--overwrite")
+    assert inside.code == 2
+    assert "the dead letters there would be replaced" in inside.err
+    nothing = again(tmp_path / "again", output="nothing")
+    assert nothing.code == 2
+    assert "have no records" in nothing.err
+
+
+def test_into_the_folder_of_a_stream_the_estimates_are_of_whole_windows_and_the_statistics_of_the_records(
+    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
+) -> None:
+    stream = stream_folder(tmp_path / "stream")
+    text = (stream / "study.json").read_text()
+    given = tmp_path / "in.jsonl"
+    service = json.loads(text)["attributes"]["x"]["services"]
+    lines = [{**record, "service": next(iter(service))} for record in numbers()]
+    given.write_text("".join(json.dumps(record) + "\n" for record in lines))
+    wrong = run_estimate(tmp_path / "wrong", text, [given], *KEEP)
+    right = run_estimate(tmp_path / "right", text, [given], *COLUMNS, *ALL)
+    study, before = tmp_path / "wrong" / "study.yaml", contents(stream)
+    asked = ("estimate", "--study", study, "--again", wrong.path, "--output", stream, *COLUMNS)
+    ran = command(*asked)
+    assert ran.code == 0, ran.err
+    left = contents(stream)
+    assert before.items() <= left.items()
+    (run,) = {path.name for path in (stream / "runs").glob("again-*")}
+    assert statistics(stream, run) == statistics(right.path)
+    # The last pane of the run before has the window too: the first run closed it.
+    (merged,) = (stream / "estimates").glob(f"*T100000Z-*.{run}.jsonl")
+    record = json.loads(merged.read_text().splitlines()[0])
+    whole = {window: value for (_, window), value in statistics(stream).items()}
+    window = (START, START + HOUR)
+    parts = [statistics(stream, name)[("x", None, False), window] for name in ("run-1", run)]
+    assert record["reports"] == merge(parts).reports == sum(part.reports for part in parts)
+    assert (record["pane_timing"], record["pane_index"], record["complete"]) == ("late", 1, True)
+    assert whole
+    # The window that a stop left open stays incomplete.
+    (other,) = (stream / "estimates").glob(f"*T110000Z-*.{run}.jsonl")
+    assert json.loads(other.read_text().splitlines()[0])["complete"] is False
+    assert command(*asked).code == 0
+    assert contents(stream) == left
+    # What is in both runs is added up once.
+    rolled = command(
+        "rollup", "--study", study, "--statistics", stream / "statistics" / "*.avro", "--window", "1h",
+        "--output", tmp_path / "rolled",
+    )  # fmt: skip
+    assert rolled.code == 0, rolled.err
+    assert statistics(tmp_path / "rolled")[("x", None, False), window] == merge(parts)
+    other_folder = run_estimate(tmp_path / "more", text, [given], *KEEP)
+    refused = command(*asked[:4], other_folder.path, *asked[5:])
+    assert refused.code == 2
+    assert "have been read into" in refused.err
+    assert contents(stream) == left
+    shown = command("show", stream)
+    assert shown.code == 0, shown.err
+
+
+def letters_of(folder: Path, letters: list[tuple[str, bytes, int]]) -> None:
+    """Put dead letters of messages of a topic in place of those of a run: (reason, record, reports)."""
+    for path in (folder / "dead_letters").glob("*.avro"):
+        path.unlink()
+    made = [
+        DeadLetter("rides/0", place, 0, reason, "", reports, record)
+        for place, (reason, record, reports) in enumerate(letters)
+    ]
+    batches = [disclosed(batch, Disclosure(records=True)) for batch in in_columns(made)]
+    write_letters(str(folder / "dead_letters"), 0, batches)
+
+
+def test_messages_of_every_form_are_read_again_and_what_no_study_mends_is_not_decoded(
+    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
+) -> None:
+    kept = run_estimate(tmp_path / "kept", STUDY, [in_lines(tmp_path / "in.jsonl")], *KEEP).path
+    report = {"user_id": "ann", "event_time": START, "payload": 0.5}
+    line = json.dumps({**report, "user_id": "bob", "attribute": "x", "service": "a"}).encode()
+    empty = {"attribute": "x", "service": "a", "report_id": None}
+    fields = {
+        name: empty.get(name, report.get(name)) for name in ("user_id", *empty, "event_time", "payload")
+    }
+    letters_of(
+        kept,
+        [
+            ("unknown_schema", framed(7, {**report, "user_id": "eve"}), 1),
+            ("unknown_schema", framed(8, report), 1),
+            ("no_service", single_object(fields), 1),
+            ("unknown_attribute", line, 1),
+            # One of several, of which the others were not kept.
+            ("unknown_service", line.replace(b"bob", b"joe"), 41),
+            *(
+                (reason, line.replace(b"bob", b"sue"), 1)
+                for reason in ("defeated_decoder", "bad_file", "not_json")
+            ),
+            ("unknown_content_type", line.replace(b"bob", b"sue"), 1),
+        ],
+    )
+
+    def again(registry: str) -> Any:
+        output, names = tmp_path / "again", ("--column", "user_id=uid", "--attribute", "x", "--service", "a")
+        asked = ("estimate", "--study", tmp_path / "kept" / "study.yaml", "--again", kept, "--output", output)
+        return command(*asked, *ALL, "--overwrite", "--schemas", registry, *names)
+
+    with served({"/schemas/ids/7": schema(FLEET)}) as registry:
+        ran = again(registry.url)
+    assert ran.code == 3, ran.err
+    assert "cannot be read again: 40 unknown_service" in ran.err
+    accounting = json.loads((tmp_path / "again" / "accounting.json").read_text())
+    # The lines have user_id, which is read from uid here; a single object has our names.
+    assert accounting["used"] == 2
+    assert accounting["in"] == 9
+    assert accounting["dead_letters_by_reason"] == {
+        "no_user_id": 2, "unknown_schema": 1, "defeated_decoder": 1, "bad_file": 1, "not_json": 1,
+        "unknown_content_type": 1,
+    }  # fmt: skip
+    assert accounting["damaged_files"] == 0
+    # A registry that goes down is an error of the run, and no dead letter.
+    with served({"/schemas/ids/7": (503, {})}) as registry:
+        failed = again(registry.url)
+    assert failed.code == 2
+    assert f"the schema registry at {registry.url} refused: 503" in failed.err
