@@ -30,6 +30,8 @@ from ldpbeam.over_time.variance_by_user import added_noise
 
 #: How the intervals are computed, in words.
 SMOOTH = "posterior of a smooth density"
+#: What has such intervals, in words.
+OF_DENSITY = "quantiles, ranges, the distribution function and value buckets"
 #: If a fit this bad is less likely than this, no density that was tried explains the reports.
 UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
@@ -40,8 +42,9 @@ SPIKE = 4.0
 BEYOND, MOST_DRAWS = 6, 2_400
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
 FEW_FEATURES = 2.5
-#: Nearly all people are between the ends of so much of a density; its shape is what is between.
-NEARLY_ALL = 0.9
+#: Where nearly all people are in so small a part of the range, and in one that is finer than the reports
+#: show, there is no shape to say anything of.
+NEARLY_ALL, NARROW = 0.9, 0.2
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def people_of(question: Question, level: float) -> People | None:
         )
         # That many features are half waves of this width.
         detail = 1.0 / FEW_FEATURES if detail is None else detail
-        if _narrowest(parts) > detail:
+        if _narrowest(parts) > min(detail, NARROW):
             flags.append(LITTLE.format(detail=f"{detail:.0%}"))
     equal = np.ptp(likelihood.sizes) == 0
     return People(
@@ -147,11 +150,11 @@ def explain_numbers(attribute: Attribute) -> str:
     biased = [version.label for version in versions if not isinstance(version.mechanism, NumericMechanism)]
     composite = [version.label for version in versions if version.mechanism.composite]
     if len(biased) == len(versions):
-        kinds = f"the mean, the variance, quantiles, ranges and value buckets ({SMOOTH})"
+        kinds = f"the mean, the variance, {OF_DENSITY} ({SMOOTH})"
     else:
         also = f"; with {', '.join(biased)}: {SMOOTH}" if biased else ""
         kinds = f"the mean and the variance ({UNBIASED_SUMS}{also})"
-        kinds = f"{kinds}, and of quantiles, ranges and value buckets ({SMOOTH})"
+        kinds = f"{kinds}, and of {OF_DENSITY} ({SMOOTH})"
     if composite:
         kinds += f"; none with {', '.join(composite)}, where each report is counted in several cells"
     return kinds
