@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldpbeam.channels import Channel, stacked
-from ldpbeam.domains import Categories, Domain, Floats, Integers, number_of_values
+from ldpbeam.domains import Categories, Domain, Floats, Integers, Vector, number_of_values
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.mechanisms.at_values import by_bucket, channel_at_values, check_at_values
 from ldpbeam.over_time.memoised import Lifetime
@@ -131,7 +131,8 @@ class Attribute:
         """The length of an estimated distribution: the number of categories, or of buckets of numbers."""
         if isinstance(self.domain, Categories):
             return self.domain.size
-        values = number_of_values(self.domain)
+        domain = self.domain
+        values = number_of_values(domain.values if isinstance(domain, Vector) else domain)
         return (self.stepped_buckets or values) if values else self.buckets
 
     def with_value_buckets(self, buckets: int) -> Attribute:
@@ -262,7 +263,7 @@ class Attribute:
         description = {
             "name": self.name,
             "domain": {"type": type(self.domain).__name__, **asdict(self.domain, dict_factory=_as_given)},
-            "buckets": self.value_buckets,
+            "buckets": self.domain.size if isinstance(self.domain, Categories) else self.buckets,
             "channels": [
                 [v.service, v.version, v.mechanism.parameters if v.lifetime is None else v.parameters]
                 for v in self.versions

@@ -89,12 +89,12 @@ class Numeric:
         return f"[{self.low:.{digits}g}, {self.high:.{digits}g}]"
 
     def cut_into(self, buckets: int) -> str:
-        """The number and the width of the buckets, in words."""
+        """The values of a step, and the number and the width of the buckets, in words."""
         if not self.count:
             return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
         first, second, last = map(as_text, self.values[[0, 1, -1]])
-        each = f"{self.count // buckets} each" if buckets < self.count else "one each"
-        return f"one of the values {first}, {second}, ..., {last}, estimated in {buckets} buckets of {each}"
+        each = "value" if buckets == self.count else f"of {buckets} buckets of {self.count // buckets} values"
+        return f"rounded by clients to {first}, {second}, ..., {last}, with a share for each {each}"
 
     @property
     def width(self) -> float:
@@ -107,14 +107,20 @@ class Numeric:
         With a step they are rounded to the nearest value, and to the upper one of two that are equally near.
         """
         if self.count:
-            return self._index(values) / (self.count - 1.0)
+            return self._steps(values) / (self.count - 1.0)
         unit = (np.asarray(values, dtype=np.float64) - self.low) / self.width
         return np.clip(unit, 0.0, 1.0)
 
-    def _index(self, values: ArrayLike) -> Integers:
-        """The indexes of the values that are nearest, of a domain with a step."""
+    def _steps(self, values: ArrayLike) -> Floats:
+        """How many steps the nearest values are above ``low``, of a domain with a step; NaN of NaN."""
         steps = (np.asarray(values, dtype=np.float64) - self.low) / (self.step or 1.0)
-        return np.clip(np.floor(steps + 0.5), 0, self.count - 1).astype(np.int64)
+        return np.clip(np.floor(steps + 0.5), 0.0, self.count - 1.0)
+
+    def nearest(self, numbers: Floats) -> Floats:
+        """The nearest values of the domain, as clients clip and round numbers; NaN of NaN."""
+        if self.step is None:
+            return np.clip(numbers, self.low, self.high)
+        return on_steps(self.low + self.step * self._steps(numbers), self.step)
 
     def from_unit(self, unit: ArrayLike) -> Floats:
         """The inverse of :meth:`to_unit`."""
@@ -142,7 +148,7 @@ class Numeric:
     def histogram(self, values: ArrayLike, buckets: int) -> Integers:
         """The number of values in each of ``buckets`` equal buckets, shape (buckets,)."""
         if self.count:
-            index = self._index(values) // (self.count // buckets)
+            index = self._steps(values).astype(np.int64) // (self.count // buckets)
         else:
             index = np.minimum((self.to_unit(values) * buckets).astype(np.int64), buckets - 1)
         return np.bincount(index, minlength=buckets).astype(np.int64)

@@ -96,8 +96,20 @@ def range_share(
     cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
     where = np.asarray(edges, dtype=float)
     if step is not None:
-        first = np.ceil((low - where[0]) / step - 0.5 - ROUNDING)
-        last = np.floor((high - where[0]) / step - 0.5 + ROUNDING)
-        low, high = where[0] + step * first, where[0] + step * max(last + 1.0, first)
+        low, high = map(float, around_values(low, high, where[0], step))
     below, above = np.interp([low, high], where, cumulative)
     return float(above - below)
+
+
+def around_values(low: ArrayLike, high: ArrayLike, start: float, step: float) -> tuple[Floats, Floats]:
+    """Where the parts of the range begin and end that the values from ``low`` to ``high`` have.
+
+    Args:
+        low: the least number of each range of values, of any shape.
+        high: the greatest number, of the same shape.
+        start: where the part of the first value of the domain begins, half a step below it.
+        step: the step of the values.
+    """
+    first = np.ceil((np.asarray(low) - start) / step - 0.5 - ROUNDING)
+    last = np.floor((np.asarray(high) - start) / step - 0.5 + ROUNDING)
+    return on_steps(start + step * first, step), on_steps(start + step * np.maximum(last + 1.0, first), step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam import Categories, Numeric
-from ldpbeam.domains import bucket_midpoints
+from ldpbeam.domains import as_text, bucket_midpoints
 
 AGES = Numeric(18.0, 98.0)
 
@@ -75,6 +76,69 @@ def test_the_ends_of_a_narrow_range_have_the_digits_that_tell_them_apart(
     low: float, high: float, ends: str
 ) -> None:
     assert Numeric(low, high).ends == ends
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step", "values"),
+    [
+        (0.0, 1.8, 0.18, ["0", "0.18", "0.36", "0.54", "0.72", "0.9", "1.08", "1.26", "1.44", "1.62", "1.8"]),
+        (-0.3, 0.1, 0.1, ["-0.3", "-0.2", "-0.1", "0", "0.1"]),
+        (35.5, 37.0, 0.5, ["35.5", "36", "36.5", "37"]),
+        (0.0, 1.0, 1.0, ["0", "1"]),
+    ],
+)
+def test_the_values_of_a_step_are_its_multiples_in_decimals(
+    low: float, high: float, step: float, values: list[str]
+) -> None:
+    domain = Numeric(low, high, step)
+    assert [as_text(value + 0.0) for value in domain.values] == values
+    assert domain.count == len(values)
+    unit = np.arange(len(values)) / (len(values) - 1)
+    assert domain.to_unit(domain.values) == pytest.approx(unit, abs=1e-15)
+    assert domain.middles(domain.count) == pytest.approx(unit, abs=1e-12)
+    assert domain.edges(domain.count) == pytest.approx(np.append(domain.values, high + step) - step / 2)
+    assert domain.histogram(domain.values, domain.count).tolist() == [1] * domain.count
+    assert domain.variance_within(domain.count) == 0.0
+
+
+def test_a_step_is_explained() -> None:
+    ages = Numeric(0.0, 99.0, 1.0)
+    rounded = "a number in [0, 99], rounded by clients to 0, 1, ..., 99, with a share for each"
+    assert ages.explain(100) == f"{rounded} value"
+    assert ages.explain(25) == f"{rounded} of 25 buckets of 4 values"
+
+
+def test_numbers_are_rounded_to_the_nearest_value_and_halves_up() -> None:
+    years = Numeric(-2.0, 100.0, 1.0)
+    given = [-9.0, -2.0, -1.5, -0.51, -0.5, 17.49, 17.5, 18.49, 99.5, 1e9]
+    assert years.from_unit(years.to_unit(given)) == pytest.approx(
+        [-2.0, -2.0, -1.0, -1.0, 0.0, 17.0, 18.0, 18.0, 100.0, 100.0]
+    )
+
+
+def test_buckets_of_several_values_have_their_mean_and_variance() -> None:
+    domain, rng = Numeric(10.0, 21.0, 1.0), np.random.default_rng(3)
+    assert domain.edges(4).tolist() == [9.5, 12.5, 15.5, 18.5, 21.5]
+    unit = domain.to_unit(domain.values).reshape(4, 3)
+    assert domain.middles(4) == pytest.approx(unit.mean(axis=1))
+    assert domain.variance_within(4) == pytest.approx(unit.var(axis=1)[0])
+    values = rng.integers(10, 22, 500).astype(float)
+    assert domain.histogram(values, 4).tolist() == np.histogram(values, domain.edges(4))[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (0.0, "step must be above 0, found 0"),
+        (-1.0, "step must be above 0, found -1"),
+        (math.nan, "step must be above 0, found nan"),
+        (0.3, "step 0.3 does not divide the range [0, 1]: there are 3.33333 steps"),
+        (1e-3 / 5, "step 0.0002 makes 5,001 values of the range [0, 1]; there may be 4,096"),
+    ],
+)
+def test_a_step_that_cannot_be_is_refused(step: float, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        Numeric(0.0, 1.0, step)
 
 
 def test_categories_count_indexes_and_keep_the_empty_ones() -> None:

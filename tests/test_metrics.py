@@ -133,3 +133,22 @@ def test_a_quantile_of_unbiased_shares_is_the_first_place_they_add_up_to(
     sums = np.concatenate(([0.0], np.cumsum(shares)))
     place = int(np.flatnonzero(sums[1:] >= level)[0])
     assert found == pytest.approx(place + (level - sums[place]) / shares[place], abs=1e-6)
+
+
+def test_with_a_step_quantiles_are_values_and_ranges_count_both_of_their_ends() -> None:
+    values = np.round(0.18 * np.arange(11), 2)
+    people = np.random.default_rng(5).choice(values, 1_000, p=np.arange(1, 12) / 66)
+    edges = np.append(values, 1.98) - 0.09
+    shares = np.histogram(people, edges)[0] / 1_000
+    levels = (0.001, 0.05, 0.3, 0.5, 0.9, 0.999)
+    expected = np.quantile(people, levels, method="inverted_cdf")
+    assert quantiles(shares, edges, levels, 0.18).tolist() == expected.tolist()
+    for low, high in [(0.54, 0.9), (0.5, 0.93), (0.0, 1.8), (-3.0, 9.0), (0.18, 0.19), (0.19, 0.2)]:
+        share = ((people >= low) & (people <= high)).mean()
+        assert range_share(shares, edges, low, high, 0.18) == pytest.approx(share, abs=1e-12)
+
+
+def test_a_bucket_of_several_values_is_even_over_them() -> None:
+    edges = [-0.5, 2.5, 5.5]
+    assert range_share([0.6, 0.4], edges, 1.0, 3.0, 1.0) == pytest.approx(0.4 + 0.4 / 3)
+    assert quantiles([0.6, 0.4], edges, (0.1, 0.21, 0.6, 0.61), 1.0).tolist() == [0.0, 1.0, 2.0, 3.0]

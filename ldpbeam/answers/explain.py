@@ -84,7 +84,7 @@ def explain(study: Study) -> list[str]:
 
 
 def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str]:
-    yield f"{attribute.name!r} is {attribute.domain.explain(attribute.buckets)}."
+    yield f"{attribute.name!r} is {attribute.domain.explain(attribute.value_buckets)}."
     for version in attribute.versions:
         recognised = described.services[version.service].recognised_by(version.version)
         yield (f"Service {version.label!r} of {attribute.name!r} runs {version.explain()}{recognised}.")
@@ -95,8 +95,10 @@ def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str
 def _remembered(attribute: Attribute, label: str, lifetime: Lifetime) -> Iterator[str]:
     """What clients that remember their noise lose, and how much they round."""
     yield f"To service {label!r}: {lifetime.explain_loss(steps_of(lifetime).loss)}."
-    if isinstance(attribute.domain, Numeric):
-        yield f"To service {label!r}: {lifetime.explain_rounding(attribute.domain.width)}."
+    if isinstance(attribute.domain, Numeric) and (
+        rounding := lifetime.explain_rounding(attribute.domain.width)
+    ):
+        yield f"To service {label!r}: {rounding}."
 
 
 def _estimates(attribute: Attribute, described: StudyAttribute) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -94,8 +93,9 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
     if record.distribution is not None and record.bucket_edges is not None:
         # Five digits of the width tell the edges of 16,384 buckets apart.
         digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], 6, of_width=5)
-        edges = itertools.pairwise(f"{edge:.{digits}g}" for edge in record.bucket_edges)
-        names = [f"share in {low} to {high}" for low, high in edges]
+        pairs = zip(*record.bucket_ends, strict=True)
+        spans = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for low, high in pairs]
+        names = [f"share of {low}" if low == high else f"share in {low} to {high}" for low, high in spans]
         own = _flags(flags, "distribution", [""] * len(names))
         yield _part(names, record.distribution, intervals.distribution, level, own)
     if record.frequencies is not None and record.labels is not None:

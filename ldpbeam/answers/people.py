@@ -291,14 +291,14 @@ def _values(text: pa.Array, domain: Domain) -> tuple[NDArray[Any], NDArray[np.bo
 
 
 def _numbers(text: pa.Array, domain: Numeric) -> tuple[NDArray[np.float64], int]:
-    """(numbers clipped to the domain, NaN where a row has no number; how many were clipped)."""
+    """(numbers as clients clip and round them, NaN where a row has no number; how many were clipped)."""
     shaped = pc.if_else(
         pc.match_substring_regex(text, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"), text, None
     )
     numbers = pc.cast(pc.utf8_trim_whitespace(shaped), pa.float64())
     values = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
     outside = int(((values < domain.low) | (values > domain.high)).sum())
-    return np.clip(values, domain.low, domain.high), outside
+    return domain.nearest(values), outside
 
 
 def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:

@@ -57,7 +57,7 @@ def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | 
     keys = keys_of(subject, names, any(panel.truth for panel in panels))
     depth = (0.07 if alone else 0.09) * top
     first = panels[0].steps[0]
-    unit = first["high"] - first["low"]
+    unit, step = first["high"] - first["low"], panels[0].records[0].step
     made = [
         Panel(
             "" if alone else str(panel.subset),
@@ -75,7 +75,7 @@ def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | 
     ]
     return Figure(
         title=f"Distribution of {subject.name}",
-        chart=_chart(subject, keys, top, depth, len(names), unit, alone),
+        chart=_chart(subject, keys, top, depth, len(names), unit, step, alone),
         panels=made,
         summary=[_sentence(str(panel.subset), record) for panel in panels for record in panel.records],
         table=_table(panels, names),
@@ -154,7 +154,14 @@ def _strips(panel: _Drawn, subject: Subject, names: Sequence[str], depth: float)
 
 
 def _chart(
-    subject: Subject, keys: Sequence[Key], top: float, depth: float, strips: int, unit: float, alone: bool
+    subject: Subject,
+    keys: Sequence[Key],
+    top: float,
+    depth: float,
+    strips: int,
+    unit: float,
+    step: float | None,
+    alone: bool,
 ) -> dict[str, Any]:
     """Layers from back to front: intervals, areas, the truth, zero, quantiles, and what a pointer finds."""
     x = alt.X(
@@ -165,7 +172,9 @@ def _chart(
     )
     y = alt.Y(
         "share:Q",
-        title=f"share of people per {words.number(unit)}" if alone else "share of people",
+        title=f"share of people per {'value' if step == unit else words.number(unit)}"
+        if alone
+        else "share of people",
         stack=None,
         scale=alt.Scale(domain=[-(strips + 0.9) * depth, 1.04 * top], nice=False),
         axis=alt.Axis(format="~%", values=ticks(top, 5 if alone else 4)),
@@ -175,7 +184,8 @@ def _chart(
     truth = alt.Chart(alt.NamedData("truth"))
     level = alt.Y("level:Q")
     columns = [("truth" if key.colour < 0 else f"e{key.colour}", key.label) for key in keys]
-    shown = [*tips(",.5~g", ("low", "from"), ("high", "to")), *tips(".3~%", *columns)]
+    named = [("first", "value")] if step == unit else [("first", "from"), ("last", "to")]
+    shown = [*tips(",.5~g", *named), *tips(".3~%", *columns)]
     flagged = alt.Chart(alt.NamedData("flagged")).mark_line(
         interpolate="step-after", strokeWidth=1, strokeDash=[4, 3], opacity=0.8
     )
@@ -195,7 +205,10 @@ def _chart(
         quantiles.mark_rule(strokeWidth=5, opacity=0.55).encode(x="q25:Q", x2="q75:Q", y=level, color=tint),
         quantiles.mark_tick(orient="vertical", thickness=2.5, size=12).encode(x="q50:Q", y=level, color=tint),
         steps.transform_filter("datum.low < datum.high")
-        .transform_pivot("code", value="share", groupby=["low", "high"])
+        .transform_calculate(
+            first=f"datum.low + {0.5 * (step or 0.0)}", last=f"datum.high - {0.5 * (step or 0.0)}"
+        )
+        .transform_pivot("code", value="share", groupby=["low", "high", "first", "last"])
         .mark_rect(opacity=0)
         .encode(x="low:Q", x2="high:Q", tooltip=shown),
     ]
@@ -205,7 +218,9 @@ def _chart(
 def _sentence(where: str, record: EstimateRecord) -> str:
     quantiles, parts = record.quantiles or {}, []
     if "0.5" in quantiles:
-        parts.append(f"half of the people are below {words.number(quantiles['0.5'])}")
+        half = words.number(quantiles["0.5"])
+        below = f"below {half}" if record.step is None else f"at {half} or below"
+        parts.append(f"half of the people are {below}")
     if "0.05" in quantiles and "0.95" in quantiles:
         low, high = words.number(quantiles["0.05"]), words.number(quantiles["0.95"])
         parts.append(f"nine in ten are between {low} and {high}")
@@ -220,7 +235,9 @@ def _caption(panels: Sequence[_Drawn], unit: float) -> str:
     """How to read the chart."""
     records = panels[0].records
     parts = [
-        f"Each step is {words.number(unit)} wide, in the unit of the values. "
+        "Each bar is a value. Its height is the share of people who have it."
+        if records[0].step == unit
+        else f"Each step is {words.number(unit)} wide, in the unit of the values. "
         "Its height is the share of people in it."
     ]
     if many(records[0], "distribution") is not None:
@@ -248,12 +265,13 @@ def _table(panels: Sequence[_Drawn], names: Sequence[str]) -> Table:
     columns = [*(["where"] if where else []), "from", "to", *names]
     rows = []
     for panel in panels:
-        edges = np.asarray(panel.records[0].bucket_edges)
-        starts = np.unique(np.linspace(0, len(edges) - 1, TABLE_ROWS + 1).astype(int))[:-1]
+        lows, highs = map(np.asarray, panel.records[0].bucket_ends)
+        starts = np.unique(np.linspace(0, len(lows), TABLE_ROWS + 1).astype(int))[:-1]
+        parts = zip(lows[starts], highs[[*(starts[1:] - 1), -1]], strict=True)
         shares = {
             record.name: np.add.reduceat(np.asarray(record.distribution), starts) for record in panel.records
         }
-        for index, (low, high) in enumerate(pairwise([*edges[starts], edges[-1]])):
+        for index, (low, high) in enumerate(parts):
             cells = [words.percent(float(shares[name][index])) if name in shares else "" for name in names]
             rows.append(
                 [*([str(panel.subset)] if where else []), words.number(low), words.number(high), *cells]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.frequencies import norm_sub
+from ldpbeam.estimators.frequencies import norm_sub, spread_evenly
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.ranges.hierarchy import (
     Hierarchy,
@@ -170,10 +170,9 @@ def admm(
             f"not converged after {solution.n_iterations} iterations (up to {solution.distance:.3g} from the "
             f"optimum, tolerance {tolerance:.3g}): raise max_iterations, or tolerance",
         )
-    per_leaf = question.attribute.value_buckets // hierarchy.leaves
     return question.answer_distribution(
         "admm",
-        np.repeat(solution.leaves / per_leaf, per_leaf),
+        spread_evenly(solution.leaves, question.attribute),
         converged=solution.converged,
         n_iterations=solution.n_iterations,
         warnings=warnings,

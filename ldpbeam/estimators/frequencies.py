@@ -1,7 +1,8 @@
 """Frequencies from unbiased shares: inversion, corrections that give a distribution, and a closed-form MLE.
 
 The unbiased shares may be of categories, or of the bins and leaves of a numeric range (CFO with binning, HH
-and HaarHRR of the square-wave paper). A bin's share is then divided equally among its value buckets.
+and HaarHRR of the square-wave paper). A bin's share is then divided equally among its parts: its value
+buckets, or its values if the domain has a step.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from scipy.special import ndtri
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DiagonalChannel
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, Integers, number_of_values
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.estimator import of_mechanisms
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism, FrequencyMechanism
+from ldpbeam.mechanisms.at_values import bins_of_values
 from ldpbeam.options import AboveZero, Share
 
 #: With at least this many leaves, corrections of single leaves' shares are misleading.
@@ -93,10 +95,23 @@ def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats
     return result
 
 
-def spread_evenly(shares: Floats, buckets: int) -> Floats:
-    """The shares of value buckets, shape (buckets,): each bin's share divided equally among its buckets."""
-    per_bin = buckets // len(shares)
-    return np.repeat(shares / per_bin, per_bin)
+def bins_of_parts(attribute: Attribute, bins: int) -> Integers:
+    """The bin of each part, ascending, shape (parts,); every bin has one or more."""
+    if values := number_of_values(attribute.domain):
+        return bins_of_values(values, bins)
+    return np.repeat(np.arange(bins), attribute.value_buckets // bins)
+
+
+def spread_evenly(shares: Floats, attribute: Attribute) -> Floats:
+    """The shares of parts, shape (parts,): each bin's share divided equally among them."""
+    bins = bins_of_parts(attribute, len(shares))
+    return np.asarray((shares / np.bincount(bins))[bins])
+
+
+def by_bin(parts: Floats, attribute: Attribute, bins: int) -> Floats:
+    """The shares of bins from those of their parts, shape (bins,)."""
+    starts = np.flatnonzero(np.diff(bins_of_parts(attribute, bins), prepend=-1))
+    return np.add.reduceat(parts, starts)
 
 
 @dataclass(frozen=True)
@@ -133,17 +148,16 @@ def channel_shares(question: Question) -> Iterator[ChannelShares]:
 
 
 def unbiased_shares(question: Question) -> tuple[Floats, float]:
-    """Unbiased shares of the value buckets, and the variance of the share of a rare category or bin.
+    """Unbiased shares of categories or parts of bins, and the variance of that of a rare category or bin.
 
     Services and their versions are weighted by their precision.
     """
-    buckets = question.attribute.value_buckets
-    total, weight, noise = np.zeros(buckets), 0.0, 0.0
+    totals, weight, noise = [], 0.0, 0.0
     for channel in channel_shares(question):
-        total += channel.precision * spread_evenly(channel.shares, buckets)
+        totals.append(channel.precision * spread_evenly(channel.shares, question.attribute))
         weight += channel.precision
         noise += channel.precision**2 * channel.mechanism.frequency_variance / channel.reports
-    return total / weight, noise / weight**2
+    return np.sum(totals, axis=0) / weight, noise / weight**2
 
 
 def leaf_warnings(question: Question) -> tuple[str, ...]:
@@ -173,8 +187,8 @@ def norm_cut_estimate(question: Question) -> Estimate:
     """Norm-Cut of the unbiased shares; a bin is kept or cut as a whole."""
     shares, _ = unbiased_shares(question)
     bins = max(mechanism.bins for mechanism in question.mechanisms)
-    kept = norm_cut(shares.reshape(bins, -1).sum(axis=1))
-    spread = spread_evenly(kept, len(shares))
+    kept = norm_cut(by_bin(shares, question.attribute, bins))
+    spread = spread_evenly(kept, question.attribute)
     return question.answer_distribution("norm_cut", spread, warnings=leaf_warnings(question))
 
 
@@ -191,9 +205,9 @@ def _above(question: Question, name: str, deviations: float, note: str) -> Estim
     """Shares of at least ``deviations`` standard deviations of a rare category's share; 0 for the others."""
     shares, variance = unbiased_shares(question)
     bins = question.mechanisms[0].bins
-    # A bin's share was divided among its value buckets, and so is the threshold.
-    threshold = deviations * np.sqrt(variance) * bins / len(shares)
-    kept = np.where(shares >= threshold, shares, 0.0)
+    # A bin's share was divided among its parts, and so is the threshold.
+    thresholds = spread_evenly(np.full(bins, deviations * np.sqrt(variance)), question.attribute)
+    kept, threshold = np.where(shares >= thresholds, shares, 0.0), float(thresholds.mean())
     warnings = leaf_warnings(question) + _few_by_chance(question)
     if not kept.any():
         warnings += (f"every share is below the threshold of {threshold:.3g}; {note}",)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Floats, Numeric
+from ldpbeam.domains import Floats, Numeric, number_of_values
 from ldpbeam.estimators.channel_means import channel_mean, least_noise, noise_at
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
@@ -211,8 +212,20 @@ def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
     return np.concatenate(reports), np.concatenate(polynomials)
 
 
+def _check_values(attribute: Attribute, services: Sequence[str]) -> None:
+    """Check that reports are unbiased for values of a step, and not for the middles of bins beside them.
+
+    Raises:
+        ValueError: if a mechanism has bins, and the domain has a step.
+    """
+    bins = [mechanism.name for mechanism in attribute.mechanisms_of(services) if mechanism.granularity > 1]
+    if bins and number_of_values(attribute.domain):
+        raise ValueError(f"{bins[0]} reports of bins, whose middles are no values of this step; use auto")
+
+
 check_mean = every(
     of_domains(Numeric, "it estimates the mean of numbers; for others use auto"),
     of_mechanisms(UnbiasedMechanism, "has no unbiased numbers; use em or ule"),
+    _check_values,
 )
 check_uwa = every(check_mean, check_joined)

@@ -161,8 +161,11 @@ class Question:
     def answer_distribution(self, estimator: str, distribution: Floats, **parts: Any) -> Estimate:
         """An estimate of a distribution, with its mean and variance for a numeric domain.
 
-        It has a warning if the shares of a numeric domain do not sum to one.
+        It has a warning if the shares of a numeric domain do not sum to one. Shares of the values of a step
+        are added up where a value bucket has several.
         """
+        if len(distribution) > self.attribute.value_buckets:
+            distribution = distribution.reshape(self.attribute.value_buckets, -1).sum(axis=1)
         total = float(distribution.sum())
         moments: tuple[float | None, float | None] = None, None
         if total > 0.0:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.frequencies import leaf_warnings, norm_sub, spread_evenly, unbiased_shares
+from ldpbeam.estimators.frequencies import by_bin, leaf_warnings, norm_sub, spread_evenly, unbiased_shares
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import FrequencyMechanism
 
@@ -63,8 +63,9 @@ def iiw(question: Question, *, correction: bool = True) -> Estimate:
     shares, variance = unbiased_shares(question)
     mechanism = question.attribute.versions[question.versions[0]].mechanism
     bins = cast(FrequencyMechanism, mechanism).bins
-    filtered = iterative_wiener(shares.reshape(bins, -1).sum(axis=1), variance, correction=correction)
-    distribution = spread_evenly(norm_sub(filtered), len(shares))
+    of_bins = by_bin(shares, question.attribute, bins)
+    filtered = iterative_wiener(of_bins, variance, correction=correction)
+    distribution = spread_evenly(norm_sub(filtered), question.attribute)
     return question.answer_distribution(
         "iiw",
         distribution,

@@ -263,10 +263,14 @@ def _of_buckets(shares: Floats, domain: Numeric, wanted: WantedIntervals) -> dic
     quantiles = metrics.quantiles(shares, edges, wanted.quantiles)
     buckets = np.searchsorted(edges[1:-1], quantiles, "right")
     starts, stops = np.array(wanted.ranges).reshape(-1, 2).T
+    half = 0.0
+    if domain.step is not None:
+        half = 0.5 * domain.step
+        starts, stops = metrics.around_values(starts, stops, edges[0], domain.step)
     # Of the buckets inside of a range, and of those that touch it.
     inside = below[np.searchsorted(edges[1:], stops, "right")] - below[np.searchsorted(edges[:-1], starts)]
     touching = below[np.searchsorted(edges[:-1], stops)] - below[np.searchsorted(edges[1:], starts, "right")]
     return {
-        "quantiles": np.column_stack((edges[buckets], edges[buckets + 1])),
+        "quantiles": np.column_stack((edges[buckets] + half, edges[buckets + 1] - half)),
         "ranges": np.sort(np.column_stack((inside, touching)), axis=1),
     }

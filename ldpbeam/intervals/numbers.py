@@ -189,7 +189,10 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         places = edges[0] + quantiles * (edges[-1] - edges[0])
         intervals["quantiles"] = places if step is None else metrics.value_below(places, edges[0], step)
     if wanted.ranges:
-        inside = [[metrics.range_share(draw, edges, *of, step) for of in wanted.ranges] for draw in shares]
+        ranges = np.array(wanted.ranges)
+        if step is not None:
+            ranges = np.column_stack(metrics.around_values(ranges[:, 0], ranges[:, 1], edges[0], step))
+        inside = [[metrics.range_share(draw, edges, *of) for of in ranges] for draw in shares]
         intervals["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
     intervals |= of_sums.ends
     methods = dict.fromkeys(intervals, SMOOTH) | of_sums.methods

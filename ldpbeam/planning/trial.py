@@ -103,5 +103,5 @@ def _people(parts: list[NDArray[Any] | KeyValuePairs], attribute: Attribute) -> 
     else:
         values = np.concatenate([part for part in parts if not isinstance(part, KeyValuePairs)])
         if isinstance(attribute.domain, Numeric):
-            values = attribute.domain.from_unit(values)
+            values = attribute.domain.nearest(attribute.domain.from_unit(values))
     return People(values, None, None, None, 0, 0)

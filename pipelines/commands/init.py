@@ -114,6 +114,7 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
         name=_name(name),
         attribute=_as_name(column),
         range=range_,
+        step=proposed.step if taken else None,
         categories=categories,
         epsilon=epsilon,
         services={

@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ldpbeam.answers.people import CSV, check_once, other_table, start_of
+from ldpbeam.domains import Numeric
 from ldpbeam.errors import UserError, naming
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.local_files import refuse_special
@@ -22,6 +24,8 @@ from ldpbeam.schemas.files.local_files import refuse_special
 MOST_CATEGORIES = 1_000
 
 
+#: A step is proposed from this many numbers or more, all below LARGEST, with at most so many decimal digits.
+FEWEST_NUMBERS, LARGEST, MOST_DIGITS = 20, 1e9, 4
 #: If 98% of the numbers fill less than this share of the range, most buckets of an estimate are wasted.
 LITTLE = 0.5
 _NUMBERS = pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal
@@ -39,11 +43,13 @@ class Proposal:
         range: (low, high), rounded outward, if they are numbers.
         most: the range of the middle 98% of the numbers, if they fill little of ``range``; else None.
         categories: the different texts in the order of the alphabet, if they are texts.
+        step: the greatest number of which all numbers are multiples, if the range has few such values.
     """
 
     range: tuple[float, float] | None = None
     categories: tuple[str, ...] = ()
     most: tuple[float, float] | None = None
+    step: float | None = None
 
 
 #: The names of columns of user ids, in lower case and without other characters than letters.
@@ -95,7 +101,8 @@ def proposal(path: str, column: str) -> Proposal:
             whole = rounded_outward(ends["min"].as_py(), ends["max"].as_py())
             most = rounded_outward(*pc.quantile(numbers, [0.01, 0.99], interpolation="nearest").to_pylist())
         few = most[1] - most[0] < LITTLE * (whole[1] - whole[0])
-        return Proposal(range=whole, most=most if few else None)
+        stepped = on_multiples(whole, common_step(numbers))
+        return Proposal(range=(stepped.low, stepped.high), most=most if few else None, step=stepped.step)
     if any(is_type(values.type) for is_type in _TEXTS):
         if pa.types.is_string_view(values.type):
             values = values.cast(pa.string())
@@ -107,6 +114,28 @@ def proposal(path: str, column: str) -> Proposal:
             )
         return Proposal(categories=tuple(different))
     raise UserError(f"{path}: column {column!r} has values of type {values.type}, and no numbers or texts")
+
+
+def common_step(numbers: pa.ChunkedArray) -> float | None:
+    """The greatest number of which all are multiples; None if they have many digits, or are few."""
+    different = numbers.unique().to_numpy()
+    if len(numbers) < FEWEST_NUMBERS or len(different) < 2 or np.abs(different).max() >= LARGEST:
+        return None
+    for digits in range(MOST_DIGITS + 1):
+        scaled = different * 10.0**digits
+        if (np.abs(scaled - np.rint(scaled)) < 1e-6).all():
+            return float(f"{int(np.gcd.reduce(np.rint(scaled).astype(np.int64))) / 10**digits:.12g}")
+    return None
+
+
+def on_multiples(ends: tuple[float, float], step: float | None) -> Numeric:
+    """The least range that holds another one and is of whole steps, if it has few values; else that range."""
+    low, high = ends
+    if step is not None:
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        with contextlib.suppress(ValueError):
+            return Numeric(float(f"{first * step:.12g}"), float(f"{last * step:.12g}"), step)
+    return Numeric(low, high)
 
 
 def rounded_outward(low: float, high: float) -> tuple[float, float]:

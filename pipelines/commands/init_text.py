@@ -26,6 +26,7 @@ class Draft:
         name: the study's name.
         attribute: the attribute's name.
         range: (low, high) of a number; None for categories.
+        step: the step of a number's values; None if people may have any number of the range.
         categories: the categories of what is no number.
         epsilon: the epsilon of every service.
         services: the mechanism of each service.
@@ -38,6 +39,7 @@ class Draft:
     name: str
     attribute: str
     range: tuple[float, float] | None
+    step: float | None
     categories: tuple[str, ...]
     epsilon: float
     services: Mapping[str, str]
@@ -69,10 +71,16 @@ class Draft:
             exposure = textwrap.wrap(words, 96, break_long_words=False, break_on_hyphens=False)
             lines += [f"    # {line}" for line in exposure]
         if self.range:
-            lines += [
-                "    # Clients clip what lies outside of the range to its ends.",
-                f"    domain: {{numeric: [{as_text(self.range[0])}, {as_text(self.range[1])}]}}",
-            ]
+            lines += ["    # Clients clip what lies outside of the range to its ends."]
+            step = ""
+            if self.step is not None:
+                lines += [
+                    "    # All values of the file are multiples of the step, and clients round to them.",
+                    "    # Leave it out if people may have other values.",
+                ]
+                step = f", step: {as_text(self.step)}"
+            ends = ", ".join(map(as_text, self.range))
+            lines += [f"    domain: {{numeric: [{ends}]{step}}}"]
         else:
             lines += [
                 "    # Reports name a category by its place, from 0.",

@@ -107,9 +107,10 @@ def _notes(attribute: Attribute, answer: Estimate) -> Iterator[str]:
     for which, end, beside in (("low", 0, 1), ("high", -1, -2)):
         if len(least) > 2 and least[end] >= max(AT_AN_END, STANDS_OUT * most[beside]):
             first, last = edges[:2] if end == 0 else edges[-2:]
+            where = f"{first:g} to {last:g}" if len(least) != domain.count else f"{domain.values[end]:g}"
             yield (
-                f"at least {least[end]:.0%} of people are at the {which} end of the domain, {first:g} to "
-                f"{last:g}; clients that clip values, or that send one false value, look the same"
+                f"at least {least[end]:.0%} of people are at the {which} end of the domain, {where}; "
+                "clients that clip values, or that send one false value, look the same"
             )
 
 
@@ -132,7 +133,7 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
         return {"categories": domain.names, "frequencies": shares, "top": top}
     assert isinstance(domain, Numeric)
     edges = domain.edges(len(shares))
-    parts: dict[str, Any] = {"bucket_edges": edges.tolist(), "distribution": shares}
+    parts: dict[str, Any] = {"bucket_edges": edges.tolist(), "step": domain.step, "distribution": shares}
     if answer.distribution.sum() > 0:
         quantiles = metrics.quantiles(answer.distribution, edges, summary.quantiles, domain.step).tolist()
         parts["quantiles"] = dict(zip(map(repr, summary.quantiles), quantiles, strict=True))

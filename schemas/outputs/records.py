@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer, WrapValidator
 from pydantic.dataclasses import dataclass
 
+from ldpbeam.domains import on_steps
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import FAR, Bounds
 
@@ -184,6 +186,7 @@ class EstimateRecord:
     n_iterations: Count
     log_likelihood: float | None = None
     bucket_edges: Numbers | None = None
+    step: float | None = None
     distribution: Numbers | None = None
     quantiles: dict[Level, float] | None = None
     ranges: tuple[RangeShare, ...] | None = None
@@ -206,6 +209,15 @@ class EstimateRecord:
     def window(self) -> Bounds | None:
         """The window in epoch milliseconds; None without windows."""
         return bounds(self.window_start, self.window_end)
+
+    @property
+    def bucket_ends(self) -> tuple[Numbers, Numbers]:
+        """The least and the greatest number of each bucket: its edges, or with a step its values."""
+        edges = np.asarray(self.bucket_edges or ())
+        if self.step is None:
+            return edges[:-1].tolist(), edges[1:].tolist()
+        first, last = edges[:-1] + 0.5 * self.step, edges[1:] - 0.5 * self.step
+        return on_steps(first, self.step).tolist(), on_steps(last, self.step).tolist()
 
     @property
     def strict(self) -> StrictRecord | None:

@@ -185,8 +185,8 @@ class ShareRow(NamedTuple):
     Attributes:
         kind: ``bucket``, ``category`` or ``key``.
         place: the number of the bucket, category or key, from 0.
-        low: the low end of a bucket, in the attribute's unit.
-        high: the high end of a bucket.
+        low: the low end of a bucket, or its least value if the domain has a step, in the attribute's unit.
+        high: the high end of a bucket, or its greatest value.
         label: the name of a category or key.
         share: the share of people in the bucket or category, or who have the key.
         share_low: the low end of the share's interval; None if the study asks for no intervals.

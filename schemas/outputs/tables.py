@@ -143,7 +143,7 @@ def _median(record: EstimateRecord) -> float | None:
     shares, edges = record.distribution, record.bucket_edges
     if shares is None or edges is None or sum(shares) <= 0:
         return None
-    return float(metrics.quantiles(shares, edges, (0.5,))[0])
+    return float(metrics.quantiles(shares, edges, (0.5,), record.step)[0])
 
 
 def _quantiles(record: EstimateRecord) -> list[dict[str, float | None]] | None:
@@ -208,8 +208,7 @@ def _column(name: str, record: EstimateRecord) -> Sequence[float] | None:
     if name in numbers:
         return numbers[name]
     if name in ("low", "high"):
-        edges = record.bucket_edges
-        return None if edges is None else edges[:-1] if name == "low" else edges[1:]
+        return None if record.bucket_edges is None else record.bucket_ends[name == "high"]
     intervals = record.intervals
     if intervals is None:
         return None

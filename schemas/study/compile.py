@@ -375,8 +375,8 @@ def _lifetime(
     memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
     if isinstance(domain, Numeric) and memo_buckets % buckets:
         raise ValueError(
-            f"{path}: memo_buckets must be a multiple of the attribute's report buckets ({buckets}), "
-            f"found {memo_buckets}"
+            f"{path}: memo_buckets must be a multiple of the attribute's {'report ' * bool(domain.count)}"
+            f"buckets ({buckets}), found {memo_buckets}"
         )
     try:
         if not isinstance(named, MEMOISED):

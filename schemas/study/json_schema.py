@@ -71,7 +71,8 @@ def _attribute(key: str, attribute: Schema, domain: Schema) -> Schema:
     """The attributes whose domain is given under ``key``."""
     changed = copy.deepcopy(attribute)
     given = [key, "values"] if key in ("keys", "coordinates") else [key]
-    properties = {name: _never_null(domain["properties"][name]) for name in given}
+    known = [*given, "step"] if _DOMAINS[key] is Numeric else given
+    properties = {name: _never_null(domain["properties"][name]) for name in known}
     if key == "coordinates":
         for arm in properties[key].get("anyOf", ()):
             if arm.get("type") == "array":

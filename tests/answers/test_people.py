@@ -164,3 +164,9 @@ def test_a_person_of_several_rows_has_their_pairs_and_none_where_no_key_is_the_s
     assert (pairs.starts.tolist(), pairs.keys.tolist()) == ([0, 2, 3, 3, 3], [0, 2, 0])
     np.testing.assert_allclose(pairs.values, [0.5, 0.2, 1.0])
     assert (people.count, people.skipped, people.clipped) == (4, 1, 1)
+
+
+def test_numbers_of_people_are_those_that_clients_report(file: Path) -> None:
+    people = read(file, "x\n0.4\n0.5\nnone\n2.49\n99\n", PeopleColumns("x"), Numeric(0.0, 3.0, 1.0))
+    assert np.asarray(people.values).tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert (people.skipped, people.clipped) == (1, 1)

@@ -157,3 +157,15 @@ def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> Non
     # Without strict intervals there is no such figure.
     titles = [figure.title for figure in figures_of(of_service("a"))]
     assert titles and not {"Share of people up to each value of x", "Shares of ranges of x"} & {*titles}
+
+
+def test_with_one_bucket_per_value_each_bar_is_a_value() -> None:
+    ages = replace(of_service("m"), bucket_edges=tuple(number + 29.5 for number in range(9)), step=1.0)
+    (figure,) = [figure for figure in figures_of(ages) if figure.title.startswith("Distribution")]
+    assert figure.caption.startswith("Each bar is a value.")
+    assert [row[:2] for row in figure.table.rows] == [[str(age), str(age)] for age in range(30, 38)]
+    pairs = replace(ages, step=0.5)
+    assert pairs.bucket_ends == ([29.75 + at for at in range(8)], [30.25 + at for at in range(8)])
+    (figure,) = [figure for figure in figures_of(pairs) if figure.title.startswith("Distribution")]
+    assert figure.caption.startswith("Each step is 1 wide")
+    assert figure.table.rows[0][:2] == ["29.75", "30.25"]

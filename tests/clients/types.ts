@@ -18,6 +18,10 @@ const services: Service[] = [
     domain: { keys: ["jaws", "alien"], values: [1, 5] },
   },
 ];
+client({ mechanism: "square_wave", epsilon: 1, domain: { numeric: [0, 100], step: 1 } })(31);
+client({ mechanism: "haar", epsilon: 1, domain: { coordinates: 2, values: [1, 5], step: 0.5 } })([1, 2]);
+// @ts-expect-error categories have no step
+client({ mechanism: "grr", epsilon: 1, domain: { categories: 5, step: 1 } });
 const category = client({ mechanism: "auto", epsilon: 1, domain: { categories: 5 } });
 const bytes: Payload = category(3);
 client({ mechanism: "pckv_ue", epsilon: 1, domain: { keys: 2, values: [1, 5] } })({ 0: 4 });

@@ -232,19 +232,24 @@ def test_noise_of_another_epsilon_changes_the_sum_of_unbiased_shares(
     sent: CategoricalMechanism, read: CategoricalMechanism
 ) -> None:
     values = np.floor(sent.size * people(USERS, 12)).astype(np.int64)
-    channel = read.channel(sent.size, 0)
+    noise = _noise(of_categories(read), 0)
     found = {}
     for mechanism in (sent, read):
         reports = mechanism.perturb(values, np.random.default_rng(12))
-        found[mechanism] = _noise_p_value(channel, read, read.histogram(reports, 0).astype(np.float64))
+        found[mechanism] = _noise_p_value(noise, read.histogram(reports, 0).astype(np.float64))
     assert found[read] > 0.01
     assert found[sent] < 1e-3
 
 
 def test_reports_that_an_even_population_sends_at_random_have_no_test_of_their_noise() -> None:
-    assert _noise(RandomisedResponse(1.0, size=10), 10).variance < 1e-12
+    assert _noise(of_categories(RandomisedResponse(1.0, size=10)), 0).variance < 1e-12
     # The first row of HRR's matrix has one sign for all categories, and tells how many signs are kept.
-    assert _noise(HadamardRandomisedResponse(1.0, size=16), 16).variance > 1e-3
+    assert _noise(of_categories(HadamardRandomisedResponse(1.0, size=16)), 0).variance > 1e-3
+
+
+def of_categories(mechanism: CategoricalMechanism) -> Attribute:
+    names = tuple(map(str, range(mechanism.size)))
+    return Attribute("x", Categories(names), 2, (ServiceVersion("s", "", mechanism),))
 
 
 def test_few_reports_and_none_are_not_tested() -> None:

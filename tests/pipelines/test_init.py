@@ -165,6 +165,30 @@ def test_parquet_is_read_too(init: Callable[..., Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (range(18, 93), Numeric(10, 100, 1.0)),
+        ([float(value) for value in range(18, 93)], Numeric(10, 100, 1.0)),
+        ([round(0.18 * k, 2) for k in range(11)], Numeric(0, 1.8, 0.18)),
+        ([36.0 + k / 2 for k in range(9)], Numeric(36, 40, 0.5)),
+        ([*range(18, 93), 40.25], Numeric(10, 100, 0.25)),
+        ([*range(18, 93), 40.123456], Numeric(10, 100)),
+        (range(0, 100_000, 7), Numeric(0, 100_000)),
+        ([1, 2, 3, 4, 5], Numeric(1, 5, 1.0)),
+    ],
+)
+def test_a_step_is_proposed_where_all_values_are_its_multiples(
+    numbers: list[float], expected: Numeric, init: Callable[..., Any], tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"x": pa.array([*numbers] * 5)}), tmp_path / "x.parquet")
+    ran = init("x.parquet", "--attribute", "x", "--yes")
+    assert ran.code == 0, ran.err
+    assert read_study(tmp_path / "study.yaml").attribute("x").domain == expected
+    said = "All values of the file are multiples of the step" in (tmp_path / "study.yaml").read_text()
+    assert said == (expected.step is not None)
+
+
+@pytest.mark.parametrize(
     ("ends", "expected"),
     [
         ((326, 18_823), (0, 20_000)),

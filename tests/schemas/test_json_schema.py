@@ -85,6 +85,7 @@ def test_there_are_studies_of_every_kind() -> None:
 BEYOND = (
     *("unknown service", "does not fit", "does not group", "low < high"),
     *("found nan", "found 10000.0", "finite number"),
+    *("does not divide", "there may", "steps from low to high", "must divide that"),
 )
 #: Mistakes of keys, options and values that test_study_file does not have.
 WRONG = [

@@ -110,6 +110,16 @@ MISTAKES = [
     (DOMAIN, "{categories: [a, 7]}", f"{AT_DOMAIN}.categories.1", "write '7' in quotes"),
     (DOMAIN, "{}", AT_DOMAIN, "give one of numeric: [low, high], categories"),
     (DOMAIN, "{numeric: [0, 1], categories: 3}", AT_DOMAIN, "give one of numeric: [low, high],"),
+    # steps
+    (DOMAIN, "{numeric: [0, 180], step: 0}", f"{AT_DOMAIN}.step", "greater than 0, found 0"),
+    (DOMAIN, "{numeric: [0, 180], step: -1}", f"{AT_DOMAIN}.step", "greater than 0, found -1"),
+    (DOMAIN, "{numeric: [0, 180], step: .inf}", f"{AT_DOMAIN}.step", "finite number, found inf"),
+    (DOMAIN, "{numeric: [0, 180], step: 7}", AT_DOMAIN, "step 7 does not divide the range [0, 180]"),
+    (DOMAIN, "{numeric: [0, 180], step: 0.01}", AT_DOMAIN, "18,001 values of the range [0, 180]; there may"),
+    (DOMAIN, "{numeric: [0, 180], step: 360}", AT_DOMAIN, "there are 0.5 steps from low to high"),
+    (DOMAIN, "{categories: 3, step: 1}", AT_DOMAIN, "step is for numbers: it goes with numeric"),
+    (DOMAIN, "{keys: 3, values: [0, 1], step: 1}", AT_DOMAIN, "step is for numbers: it goes with numeric"),
+    (DOMAIN, "{numeric: [0, 180], step: 1}", "3: attributes.minutes", "buckets must divide that"),
     # sizes
     ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
     ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),

@@ -70,7 +70,7 @@ class JoinedLikelihood:
     def __init__(self, question: Question) -> None:
         buckets = fine_buckets(question.attribute)
         joint = JointLikelihood(replace(question, attribute=question.attribute.with_value_buckets(buckets)))
-        starts, self.sizes = blocks_of(buckets, MOST_BLOCKS)
+        starts, self.sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
         self._products = Blocked(joint.products, starts, self.sizes)
         # Services draw their noise independently, so the worst service's factor bounds that of all together.
         factor = max(question.noise_factor(index) for index in question.versions)
