@@ -17,6 +17,7 @@ from ldpbeam.channels.composed import (
     StackedChannel,
     by_block,
     stacked,
+    with_ends,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "bits_channel",
     "by_block",
     "stacked",
+    "with_ends",
 ]

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import ndtr
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.channels import Channel, DenseChannel, with_ends
 from ldpbeam.domains import Floats, Integers, greatest_divisor, least_multiple
 from ldpbeam.fit.deviance import checked, deviance, moments
 from ldpbeam.fit.likelihood import misfit_p_value
@@ -91,15 +91,6 @@ def _pooled(mechanism: NumericMechanism, buckets: int, least: int) -> tuple[Inte
         rows = mechanism.channel(values, buckets).dense()
         columns = np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1)))
     return groups, DenseChannel(with_ends(columns))
-
-
-def with_ends(columns: Floats) -> Floats:
-    """P(cell | value bucket) of numbers, and of the two ends of the range, shape (cells, value buckets + 2).
-
-    Many people may be at an end itself, and not spread over the bucket beside it.
-    """
-    points = np.maximum(1.5 * columns[:, [0, -1]] - 0.5 * columns[:, [1, -2]], 0.0)
-    return np.hstack((columns, points / points.sum(axis=0)))
 
 
 def _noise_p_value(channel: Channel, mechanism: Mechanism, counts: Floats) -> float:

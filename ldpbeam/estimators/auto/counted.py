@@ -1,6 +1,7 @@
-"""The likelihood of counts of report buckets, by block of value buckets.
+"""The likelihood of counts of report buckets, by block of value buckets, and at the two ends of the range.
 
-Value buckets are put together into blocks if there are many; the distribution is even inside a block.
+Value buckets are put together into blocks if there are many; the distribution is even inside a block. The
+ends have blocks of their own without a width, because clients clip values: many people may be at an end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import BandChannel, Channel, by_block
+from ldpbeam.channels import BandChannel, Channel, by_block, with_ends
 from ldpbeam.density.likelihoods import Exact
 from ldpbeam.domains import Floats, Integers, least_multiple
 from ldpbeam.estimators.linearised import block_starts, blocks_of
@@ -42,14 +43,19 @@ def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact 
         return None
     folded = [_folded(channel, own, sizes) for channel, own in zip(channels, counts, strict=True)]
     matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))
-    return Exact(matrix, kept, sizes)
+    return Exact(matrix, kept, with_points(sizes))
+
+
+def with_points(sizes: Integers) -> Integers:
+    """The sizes of blocks, with those of the ends of the range, which are points: 0, shape (blocks + 2,)."""
+    return np.pad(sizes, 1)
 
 
 def _folded(channel: Channel, counts: Floats, sizes: Integers) -> tuple[Floats, Floats]:
-    """The rows of report buckets that have reports, by block of values, and their counts."""
+    """The rows of report buckets that have reports, by block of values and at the ends, and their counts."""
     matrix = channel.dense() if len(sizes) == channel.shape[1] else by_block(channel, sizes)
     if isinstance(channel, BandChannel) and len(counts) > MOST_BLOCKS:
         groups = block_starts(len(counts), MOST_BLOCKS)
         matrix, counts = np.add.reduceat(matrix, groups), np.add.reduceat(counts, groups)
     seen = counts > 0.0
-    return matrix[seen], counts[seen]
+    return with_ends(matrix[seen]), counts[seen]

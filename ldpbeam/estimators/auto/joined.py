@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbeam.density.likelihoods import Exact, Quadratic
 from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.auto.counted import fine_buckets
+from ldpbeam.estimators.auto.counted import fine_buckets, with_points
 from ldpbeam.estimators.curvature import sampled_curvature
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_fixed_point import fit_users
@@ -31,10 +31,14 @@ def is_joined(question: Question) -> bool:
 
 
 class Blocked:
-    """The likelihoods of kinds of users by block of value buckets; the products have them by bucket."""
+    """The likelihoods of kinds of users by block of value buckets; the products have them by bucket.
 
-    def __init__(self, products: JointProducts, starts: Integers, sizes: Integers) -> None:
-        self._products, self._starts, self._sizes = products, starts, sizes
+    The first and the last bucket of the products are the ends of the range.
+    """
+
+    def __init__(self, products: JointProducts, sizes: Integers) -> None:
+        self._products, self._sizes = products, np.maximum(sizes, 1)
+        self._starts = np.cumsum(self._sizes) - self._sizes
 
     def _even(self, shares: Floats) -> Floats:
         return np.repeat(shares / self._sizes, self._sizes)
@@ -69,9 +73,10 @@ class JoinedLikelihood:
 
     def __init__(self, question: Question) -> None:
         buckets = fine_buckets(question.attribute)
-        joint = JointLikelihood(replace(question, attribute=replace(question.attribute, buckets=buckets)))
-        starts, self.sizes = blocks_of(buckets, MOST_BLOCKS)
-        self._products = Blocked(joint.products, starts, self.sizes)
+        fine = replace(question, attribute=replace(question.attribute, buckets=buckets))
+        joint = JointLikelihood(fine, ends=True)
+        self.sizes = with_points(blocks_of(buckets, MOST_BLOCKS)[1])
+        self._products = Blocked(joint.products, self.sizes)
         # Services draw their noise independently, so the worst service's factor bounds that of all together.
         factor = max(question.noise_factor(index) for index in question.versions)
         self._counts = joint.counts / factor

@@ -14,6 +14,7 @@ from weakref import ref
 
 import numpy as np
 
+from ldpbeam.density.atoms import HIGH, LOW
 from ldpbeam.density.averaging import LEAST_WEIGHT, Fit, average, noted
 from ldpbeam.density.curves import Scale
 from ldpbeam.density.families import first_answer, numbers
@@ -112,15 +113,34 @@ def _fit_joined(question: Question) -> Fitted:
 
 def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
     """Shares of equal buckets from those of blocks, shape (..., blocks) to (..., buckets)."""
-    fine = np.repeat(shares / likelihood.sizes, likelihood.sizes, axis=-1)
+    sizes = np.maximum(likelihood.sizes, 1)
+    fine = np.repeat(shares / sizes, sizes, axis=-1)
+    if not likelihood.sizes[0]:
+        fine[..., 1] += fine[..., 0]
+        fine[..., -2] += fine[..., -1]
+        fine = fine[..., 1:-1]
     # There are several blocks in a bucket, or several buckets in a block.
     return np.asarray(fine.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
+
+
+def of_columns(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
+    """The weights of the columns of equal buckets in the reports of a distribution of blocks, (buckets,).
+
+    They are its shares, but for the ends of the range (:func:`ldpbeam.channels.with_ends`).
+    """
+    weights = by_bucket(shares, likelihood, buckets)
+    if not likelihood.sizes[0]:
+        beyond = 0.5 * shares[[0, -1]]
+        weights[[0, -1]] += beyond
+        weights[[1, -2]] -= beyond
+    return weights
 
 
 def kind(prior: Prior) -> str:
     """What a prior assumes to be smooth, in words."""
     if prior.spikes:
-        return "smooth log density with spikes"
+        at_ends = "many people at an end" if set(prior.spikes) <= {LOW, HIGH} else "spikes"
+        return f"smooth log density with {at_ends}"
     if prior.support != (0.0, 1.0):
         return "log density that begins or ends inside of the range"
     if prior.ends:
@@ -131,7 +151,8 @@ def kind(prior: Prior) -> str:
 def label(prior: Prior) -> str:
     """The name of a prior."""
     where = ", ends {:.3g} and {:.3g}".format(*prior.support) if prior.ends else ""
-    where += f", spikes {', '.join(map(str, prior.spikes))}" if prior.spikes else ""
+    spikes = [{LOW: "the low end", HIGH: "the high end"}.get(spike, str(spike)) for spike in prior.spikes]
+    where += f", spikes {', '.join(spikes)}" if spikes else ""
     return f"{SCALED[prior.scale]}, order {prior.order}, deviation {prior.deviation:.3g}{where}"
 
 
