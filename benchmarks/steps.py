@@ -24,6 +24,7 @@ from benchmarks.coverage import OF_NUMBERS
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators import estimate
+from ldpbeam.estimators.auto import numbers as auto
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import build_mechanism
@@ -51,6 +52,7 @@ class Cell:
         ranges: whose shares get an interval.
         n: the number of people; each answers all services.
         epsilon: of each service.
+        heaps: the values that have heaps: (period, rest) in steps from the low end.
     """
 
     label: str
@@ -61,6 +63,7 @@ class Cell:
     buckets: int
     n: int
     epsilon: float
+    heaps: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> str:
@@ -100,6 +103,79 @@ def ends() -> Iterator[Cell]:
         yield Cell(label, name, draw, unit, ranges, 256, n, epsilon)
 
 
+def rounded(people: Floats, share: float, period: float, rest: float, rng: np.random.Generator) -> Floats:
+    """A share of people move to the nearest value that leaves a rest."""
+    near = np.floor((people - rest) / period + 0.5) * period + rest
+    return np.where(rng.random(len(people)) < share, near, people)
+
+
+def years(*heaps: tuple[float, float, float]) -> Callable[[int, np.random.Generator], Floats]:
+    """Whole years, of which shares are heaped: (share, period, rest)."""
+
+    def draw(people: int, rng: np.random.Generator) -> Floats:
+        values = np.floor(101.0 * rng.beta(2.0, 3.0, people))
+        for share, period, rest in heaps:
+            values = rounded(values, share, period, rest, rng)
+        return np.clip(values, 0.0, 100.0) / 100.0
+
+    return draw
+
+
+def counts(people: int, rng: np.random.Generator) -> Floats:
+    """Counts with a long tail: a negative binomial distribution with mean 6."""
+    return np.minimum(rng.negative_binomial(1.2, 1.2 / 7.2, people), 40) / 40.0
+
+
+def prices(people: int, rng: np.random.Generator) -> Floats:
+    """Prices, of which 60% end in 9."""
+    values = np.floor(rng.lognormal(3.4, 0.5, people))
+    return np.asarray(np.clip(rounded(values, 0.6, 10.0, 9.0, rng), 0.0, 100.0) / 100.0)
+
+
+def degrees(people: int, rng: np.random.Generator) -> Floats:
+    """Half degrees from -10 to 40."""
+    warm = rng.random(people) < 0.4
+    values = np.where(warm, rng.normal(24.0, 4.0, people), rng.normal(9.0, 6.0, people))
+    return np.clip(np.floor(2.0 * values + 0.5) / 2.0 + 10.0, 0.0, 50.0) / 50.0
+
+
+def scale(people: int, rng: np.random.Generator) -> Floats:
+    """A uniform scale from 0 to 10."""
+    return rng.integers(0, 11, people) / 10.0
+
+
+WHOLE = Numeric(0.0, 100.0, 1.0)
+RANGES = ((0.0, 17.0), (18.0, 29.0), (30.0, 49.0), (50.0, 100.0))
+#: The population, its domain, its ranges, and the values that have heaps: (period, rest).
+STEPPED: Mapping[str, tuple[Any, Numeric, tuple[tuple[float, float], ...], tuple[tuple[int, int], ...]]] = {
+    "years": (years(), WHOLE, RANGES, ()),
+    "years, 15% tens": (years((0.15, 10.0, 0.0)), WHOLE, RANGES, ((10, 0),)),
+    "years, 40% tens": (years((0.4, 10.0, 0.0)), WHOLE, RANGES, ((10, 0),)),
+    "counts": (counts, Numeric(0.0, 40.0, 1.0), ((0.0, 0.0), (1.0, 5.0), (5.0, 10.0), (20.0, 40.0)), ()),
+    "half degrees": (
+        degrees,
+        Numeric(-10.0, 40.0, 0.5),
+        ((-10.0, 0.0), (0.0, 10.0), (10.0, 20.0), (25.0, 40.0)),
+        (),
+    ),
+    "prices": (prices, WHOLE, ((0.0, 19.0), (20.0, 29.0), (30.0, 49.0), (50.0, 100.0)), ((10, 9),)),
+    "scale": (scale, Numeric(0.0, 10.0, 1.0), ((0.0, 0.0), (0.0, 4.0), (5.0, 7.0), (9.0, 10.0)), ()),
+    "every 12": (years((0.3, 12.0, 0.0)), WHOLE, RANGES, ((12, 0),)),
+    "every 7": (years((0.3, 7.0, 0.0)), WHOLE, RANGES, ((7, 0),)),
+    "residue 5": (years((0.3, 10.0, 5.0)), WHOLE, RANGES, ((10, 5),)),
+    "12 and 10": (years((0.2, 12.0, 0.0), (0.2, 10.0, 0.0)), WHOLE, RANGES, ((10, 0), (12, 0))),
+}
+
+
+def steps() -> Iterator[Cell]:
+    """The cells of domains with a step."""
+    settings = [(1.0, 5_000), (1.0, 20_000), (3.0, 5_000), (3.0, 20_000), (3.0, 100_000)]
+    for label, (epsilon, n), (name, (draw, domain, ranges, heaps)) in itertools.product(
+        ("SW", "PM", "ULE"), settings, STEPPED.items()
+    ):
+        yield Cell(label, name, draw, domain, ranges, 256, n, epsilon, heaps)
+
+
 SHAPES: Mapping[str, Callable[[int, np.random.Generator], Floats]] = {
     "beta 2 5": lambda people, rng: rng.beta(2.0, 5.0, people),
     "beta 5 2": lambda people, rng: rng.beta(5.0, 2.0, people),
@@ -120,24 +196,47 @@ def run(cell: Cell, seed: int, place: int) -> dict[str, object]:
     middle = time.process_time()
     intervals = StatisticIntervals(attribute, statistic).of(answer, wanted)
     assert answer.distribution is not None and intervals.distribution is not None
-    truth = cell.domain.histogram(people, cell.buckets) / cell.n
-    inside = [((people >= low) & ((people < high) | (high == 1.0))).mean() for low, high in cell.ranges]
+    assert intervals.quantiles is not None and intervals.ranges is not None
+    buckets, step = len(answer.distribution), cell.domain.step
+    values = cell.domain.from_unit(people)
+    truth = cell.domain.histogram(values, buckets) / cell.n
+    slack = 0.01 * step if step else 0.0
+    inside = np.array(
+        [
+            ((values >= low - slack) & ((values < high + slack) | (high == cell.domain.high))).mean()
+            for low, high in cell.ranges
+        ]
+    )
     line: dict[str, object] = {"cell": cell.name, "seed": seed, "run": place}
     line["w1"] = wasserstein(answer.distribution, truth)
+    whole = np.arange(buckets)
+    heaped = np.flatnonzero(np.any([whole % period == rest for period, rest in cell.heaps], axis=0))
+    levels = np.quantile(values, QUANTILES, method="inverted_cdf" if step else "linear")
     numbers = {
-        "quantiles": (intervals.quantiles, np.quantile(people, QUANTILES)),
-        "ranges": (intervals.ranges, np.array(inside)),
+        **{
+            f"q{level:g}": (own[None], one)
+            for level, own, one in zip(QUANTILES, intervals.quantiles, levels, strict=True)
+        },
+        **{
+            f"range {place}": (own[None], one)
+            for place, (own, one) in enumerate(zip(intervals.ranges, inside, strict=True))
+        },
+        "quantiles": (intervals.quantiles, levels),
+        "ranges": (intervals.ranges, inside),
         "buckets": (intervals.distribution, truth),
+        "heaps": (intervals.distribution[heaped], truth[heaped]),
         "low": (intervals.distribution[:1], truth[:1]),
         "high": (intervals.distribution[-1:], truth[-1:]),
     }
     for name, (bounds, of_truth) in numbers.items():
         low, high = np.asarray(bounds).T
-        line[f"{name} held"] = ((low <= of_truth + 1e-12) & (of_truth <= high + 1e-12)).mean()
-        line[f"{name} width"] = (high - low).mean()
+        held = (low <= of_truth + 1e-9) & (of_truth <= high + 1e-9)
+        line[f"{name} held"] = held.mean() if held.size else ""
+        line[f"{name} width"] = (high - low).mean() if held.size else ""
     line["top"] = intervals.distribution[-1, 1]
     line["truth"] = truth[-1]
-    line["atoms"] = weight(answer.details["weights"])
+    line["atoms"] = weight(answer.details["weights"], " end")
+    line["heaps"] = weight(answer.details["weights"], "heights")
     line["flags"] = "; ".join(
         sorted({f"{k}: {v}" for k, v in intervals.flags.items() if k in ("quantiles", "distribution")})
     )
@@ -145,8 +244,9 @@ def run(cell: Cell, seed: int, place: int) -> dict[str, object]:
     return {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in line.items()}
 
 
-def weight(weights: Mapping[str, float]) -> float:
-    return float(sum(w for name, w in weights.items() if " end" in name and "spikes" in name))
+def weight(weights: Mapping[str, float], word: str) -> float:
+    """The weight of the densities whose name has a word."""
+    return float(sum(own for name, own in weights.items() if word in name and not name.startswith("ends")))
 
 
 def main() -> None:
@@ -155,10 +255,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--without", action="store_true", help="without heaps")
     given = parser.parse_args()
+    if given.without:
+        auto.first_value = lambda *_: None
     with given.results.open("a", newline="") as file:
         writer = None
-        for cell in ends():
+        for cell in (*ends(), *steps()):
             if not all(word in cell.name for word in given.only.split("+")):
                 continue
             for place in range(given.runs):

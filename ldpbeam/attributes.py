@@ -7,19 +7,22 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldpbeam.channels import Channel, stacked
-from ldpbeam.domains import Categories, Domain, Floats, Integers
+from ldpbeam.domains import Categories, Domain, Floats, Integers, number_of_values
 from ldpbeam.mechanisms import Mechanism
+from ldpbeam.mechanisms.at_values import by_bucket, channel_at_values, check_at_values
 from ldpbeam.over_time.memoised import Lifetime
 from ldpbeam.resolution import least_kept
 
 #: The most cells of a joint histogram that is solved as one dense table; with more it keeps a row per user.
 MOST_JOINT_CELLS = 2**22
+#: The most channels of an attribute: which of them a user answered is a number of 64 bits.
+MOST_CHANNELS = 62
 
 
 @dataclass(frozen=True)
@@ -78,17 +81,21 @@ class Attribute:
     Attributes:
         name: the attribute's name in the study.
         domain: the domain of true values.
-        buckets: the number of value buckets of an estimate, and of report buckets of a service's histogram.
+        buckets: the number of report buckets of a service's histogram, and of value buckets of an estimate
+            of numbers without a step.
         versions: the channels: services in the study's order, the versions of a service next to each other.
         joint_services: the services whose reports are joined by user into a joint histogram; may be empty.
         joint_buckets: the resolution of the joint histogram: the number of report buckets of each service
             whose reports are numbers, or one number per channel, in the order of ``versions``.
         group_users: whether reports are grouped by user; if not, each report is counted alone, and users are
             not counted.
+        stepped_buckets: the number of value buckets where the domain has a step, which divides the number of
+            values; None for one per value.
 
     Raises:
-        ValueError: if the attribute has more than 62 channels, services are joined but reports are not
-            grouped by user, or the numbers of report buckets are not one per channel.
+        ValueError: if the attribute has more channels than MOST_CHANNELS, services are joined but reports
+            are not grouped by user, the numbers of report buckets are not one per channel, or the values of a
+            domain with a step cannot be in these buckets, or are fewer than a mechanism's bins.
     """
 
     name: str
@@ -98,19 +105,37 @@ class Attribute:
     joint_services: tuple[str, ...] = ()
     joint_buckets: int | tuple[int, ...] = 256
     group_users: bool = True
+    stepped_buckets: int | None = None
 
     def __post_init__(self) -> None:
-        if len(self.versions) > 62:
-            raise ValueError(f"{len(self.versions)} services and versions; at most 62 are joined")
+        if len(self.versions) > MOST_CHANNELS:
+            raise ValueError(
+                f"{len(self.versions)} services and versions; at most {MOST_CHANNELS} are joined"
+            )
         if self.joint_services and not self.group_users:
             raise ValueError("services can only be joined where users are grouped")
         if isinstance(self.joint_buckets, tuple) and len(self.joint_buckets) != len(self.versions):
             raise ValueError(f"{len(self.joint_buckets)} joint_buckets for {len(self.versions)} channels")
+        values = number_of_values(self.domain)
+        if values and values % self.value_buckets:
+            raise ValueError(
+                f"this step makes {values} values, and buckets must divide that, found {self.value_buckets}"
+            )
+        for version in self.versions if values else ():
+            check_at_values(version.mechanism, values)
 
     @functools.cached_property
     def value_buckets(self) -> int:
-        """The length of an estimated distribution: the number of categories, or ``buckets``."""
-        return self.domain.size if isinstance(self.domain, Categories) else self.buckets
+        """The length of an estimated distribution: the number of categories, or of buckets of numbers."""
+        if isinstance(self.domain, Categories):
+            return self.domain.size
+        values = number_of_values(self.domain)
+        return (self.stepped_buckets or values) if values else self.buckets
+
+    def with_value_buckets(self, buckets: int) -> Attribute:
+        """The same attribute, estimated in another number of value buckets."""
+        stepped = bool(number_of_values(self.domain))
+        return replace(self, stepped_buckets=buckets) if stepped else replace(self, buckets=buckets)
 
     @functools.cached_property
     def services(self) -> tuple[str, ...]:
@@ -145,9 +170,22 @@ class Attribute:
         """The labels of the channels whose clients remember their noise."""
         return [version.label for version in self.versions if version.lifetime is not None]
 
-    def channel(self, index: int) -> Channel:
-        """The channel of ``versions[index]``'s histogram."""
-        return self.versions[index].mechanism.histogram_channel(self.value_buckets, self.buckets)
+    def channel(self, index: int, value_buckets: int | None = None) -> Channel:
+        """The channel of ``versions[index]``'s histogram, by default for the value buckets of estimates."""
+        return self._channel(index, value_buckets, self.buckets, of_histogram=True)
+
+    def report_channel(self, index: int, resolution: int, value_buckets: int | None = None) -> Channel:
+        """The channel of single reports of ``versions[index]``, by default for the same value buckets."""
+        return self._channel(index, value_buckets, resolution, of_histogram=False)
+
+    def _channel(
+        self, index: int, value_buckets: int | None, resolution: int, *, of_histogram: bool
+    ) -> Channel:
+        mechanism, buckets = self.versions[index].mechanism, value_buckets or self.value_buckets
+        if values := number_of_values(self.domain):
+            at_values = channel_at_values(mechanism, values, resolution, of_histogram=of_histogram)
+            return by_bucket(at_values, buckets)
+        return (mechanism.histogram_channel if of_histogram else mechanism.channel)(buckets, resolution)
 
     def stacked_channel(self, indexes: Sequence[int]) -> Channel:
         """The channels of several versions, stacked: the rows of the first come first."""
@@ -208,8 +246,7 @@ class Attribute:
         for index, first, end in self.axis(service):
             of_version = np.flatnonzero((cells >= first) & (cells < end))
             if len(of_version):
-                mechanism, resolution = self.versions[index].mechanism, self.joint_resolution(index)
-                channel = mechanism.channel(self.value_buckets, resolution)
+                channel = self.report_channel(index, self.joint_resolution(index))
                 rows[of_version] = channel.rows(cells[of_version] - first)
         return rows
 
@@ -222,7 +259,7 @@ class Attribute:
         """
         description = {
             "name": self.name,
-            "domain": {"type": type(self.domain).__name__, **asdict(self.domain)},
+            "domain": {"type": type(self.domain).__name__, **asdict(self.domain, dict_factory=_as_given)},
             "buckets": self.value_buckets,
             "channels": [
                 [v.service, v.version, v.mechanism.parameters if v.lifetime is None else v.parameters]
@@ -233,3 +270,8 @@ class Attribute:
         }
         canonical = json.dumps(description, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def _as_given(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of a domain without a step that it does not have."""
+    return {name: value for name, value in fields if value is not None}

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+#: The most values of a domain with a step. Channels at values are matrices.
+MOST_VALUES = 4_096
 
 
 @dataclass(frozen=True)
 class Numeric:
-    """A closed range [low, high] of numbers.
+    """A closed range [low, high] of numbers, or the values low, low + step, ..., high of it.
 
-    Mechanisms and channels use values scaled to [0, 1]: x = (value - low) / (high - low).
+    Mechanisms and channels use values scaled to [0, 1]: x = (value - low) / (high - low). With a step, the
+    buckets of an estimate begin and end half-way between values, so the first one begins below 0 on this
+    scale, and the last one ends above 1.
 
     Raises:
         ValueError: if the range is empty, not finite, not between 1e-100 and 1e100 wide, or too narrow
-            relative to its ends (less than 1e-9 of the larger one).
+            relative to its ends (less than 1e-9 of the larger one); or if it is not a whole number of steps,
+            from 1 to 4,095, in decimals as they are written.
     """
 
     low: float
     high: float
+    step: float | None = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
@@ -35,6 +43,40 @@ class Numeric:
             raise ValueError(
                 f"this range has too few digits to be cut into buckets: [{self.low}, {self.high}]"
             )
+        if self.step is not None:
+            _ = self.count  # raises an error if the step does not fit
+
+    @functools.cached_property
+    def count(self) -> int:
+        """The number of values; 0 without a step.
+
+        Raises:
+            ValueError: if the step is not above 0 or does not divide the range, or there are too many values.
+        """
+        if self.step is None:
+            return 0
+        step = as_text(self.step)
+        if not 0.0 < self.step < math.inf:
+            raise ValueError(f"step must be above 0, found {step}")
+        low, high, exact = (Fraction(repr(float(part))) for part in (self.low, self.high, self.step))
+        steps = (high - low) / exact
+        if steps.denominator != 1:
+            raise ValueError(
+                f"step {step} does not divide the range {self.ends}: there are {float(steps):.6g} steps from "
+                "low to high, and a whole number is needed"
+            )
+        if steps >= MOST_VALUES:
+            raise ValueError(
+                f"step {step} makes {int(steps) + 1:,} values of the range {self.ends}; there may be "
+                f"{MOST_VALUES:,}: leave step out, which changes little with so many values"
+            )
+        return int(steps) + 1
+
+    @functools.cached_property
+    def values(self) -> Floats:
+        """The values that people have, shape (count,); empty without a step."""
+        step = self.step or 1.0
+        return on_steps(self.low + step * np.arange(self.count), step)
 
     def explain(self, buckets: int) -> str:
         """A person's value, the range and the buckets of an estimate, in words."""
@@ -48,7 +90,11 @@ class Numeric:
 
     def cut_into(self, buckets: int) -> str:
         """The number and the width of the buckets, in words."""
-        return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
+        if not self.count:
+            return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
+        first, second, last = map(as_text, self.values[[0, 1, -1]])
+        each = f"{self.count // buckets} each" if buckets < self.count else "one each"
+        return f"one of the values {first}, {second}, ..., {last}, estimated in {buckets} buckets of {each}"
 
     @property
     def width(self) -> float:
@@ -56,9 +102,19 @@ class Numeric:
         return self.high - self.low
 
     def to_unit(self, values: ArrayLike) -> Floats:
-        """Values scaled to [0, 1]; values outside the domain are clipped to its ends."""
+        """Values scaled to [0, 1]; values outside the domain are clipped to its ends.
+
+        With a step they are rounded to the nearest value, and to the upper one of two that are equally near.
+        """
+        if self.count:
+            return self._index(values) / (self.count - 1.0)
         unit = (np.asarray(values, dtype=np.float64) - self.low) / self.width
         return np.clip(unit, 0.0, 1.0)
+
+    def _index(self, values: ArrayLike) -> Integers:
+        """The indexes of the values that are nearest, of a domain with a step."""
+        steps = (np.asarray(values, dtype=np.float64) - self.low) / (self.step or 1.0)
+        return np.clip(np.floor(steps + 0.5), 0, self.count - 1).astype(np.int64)
 
     def from_unit(self, unit: ArrayLike) -> Floats:
         """The inverse of :meth:`to_unit`."""
@@ -66,12 +122,36 @@ class Numeric:
 
     def edges(self, buckets: int) -> Floats:
         """The ``buckets + 1`` edges of equal value buckets, in the attribute's unit."""
-        return self.from_unit(np.linspace(0.0, 1.0, buckets + 1))
+        if self.step is None:
+            return self.from_unit(np.linspace(0.0, 1.0, buckets + 1))
+        ends = np.arange(0, self.count + 1, self.count // buckets) - 0.5
+        return on_steps(self.low + self.step * ends, self.step)
+
+    def middles(self, buckets: int) -> Floats:
+        """The mean value of each of ``buckets`` equal value buckets on the scale of mechanisms."""
+        if not self.count:
+            return bucket_midpoints(buckets)
+        return (bucket_midpoints(buckets) * self.count - 0.5) / (self.count - 1.0)
+
+    def variance_within(self, buckets: int) -> float:
+        """The variance of values inside of one of ``buckets`` value buckets, on the scale of mechanisms."""
+        if not self.count:
+            return 1.0 / (12.0 * buckets**2)
+        return ((self.count // buckets) ** 2 - 1.0) / (12.0 * (self.count - 1.0) ** 2)
 
     def histogram(self, values: ArrayLike, buckets: int) -> Integers:
         """The number of values in each of ``buckets`` equal buckets, shape (buckets,)."""
-        index = np.minimum((self.to_unit(values) * buckets).astype(np.int64), buckets - 1)
+        if self.count:
+            index = self._index(values) // (self.count // buckets)
+        else:
+            index = np.minimum((self.to_unit(values) * buckets).astype(np.int64), buckets - 1)
         return np.bincount(index, minlength=buckets).astype(np.int64)
+
+
+def on_steps(numbers: ArrayLike, step: float) -> Floats:
+    """Multiples of a half step, without the rounding errors of their computation."""
+    digits = 10 - math.floor(math.log10(step))
+    return np.asarray(np.round(np.asarray(numbers), digits), dtype=np.float64)
 
 
 def digits_of(low: float, high: float, usual: int, of_width: int = 4) -> int:
@@ -227,6 +307,11 @@ class KeyValuePairs:
 
 
 Domain = Numeric | Categories | KeyValues | Vector
+
+
+def number_of_values(domain: Domain) -> int:
+    """How many values a domain of numbers with a step has; 0 for any other domain."""
+    return domain.count if isinstance(domain, Numeric) else 0
 
 
 def bucket_midpoints(buckets: int) -> Floats:

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, on_steps
+
+#: Numbers of steps that differ by less are equal, but for rounding.
+ROUNDING = 1e-6
 
 
 def wasserstein(estimate: ArrayLike, truth: ArrayLike, width: float = 1.0) -> float:
@@ -43,14 +46,20 @@ def mean_absolute_error(estimate: ArrayLike, truth: ArrayLike) -> float:
     return float(np.mean(np.abs(np.asarray(estimate, float) - np.asarray(truth, float))))
 
 
-def quantiles(distribution: ArrayLike, edges: ArrayLike, levels: Sequence[float]) -> Floats:
+def quantiles(
+    distribution: ArrayLike, edges: ArrayLike, levels: Sequence[float], step: float | None = None
+) -> Floats:
     """Quantiles of a distribution that is uniform inside each bucket, shape (levels,).
+
+    With a step, a quantile is the first value that the wanted share of people have, or less.
 
     Args:
         distribution: bucket masses, shape (buckets,). Masses may be negative, as unbiased ones can be; a
             quantile is then the first point at which the masses below it add up to the level.
         edges: the buckets' edges, shape (buckets + 1,).
         levels: probabilities in (0, 1).
+        step: the step of the values; buckets then begin and end half-way between values. None if people may
+            have any value.
     """
     cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
     where = np.asarray(edges, dtype=float)
@@ -59,15 +68,36 @@ def quantiles(distribution: ArrayLike, edges: ArrayLike, levels: Sequence[float]
     bucket = np.clip(np.searchsorted(reached, targets, side="left") - 1, 0, len(where) - 2)
     held = np.diff(cumulative)[bucket]
     inside = np.where(held > 0, (targets - cumulative[bucket]) / np.where(held > 0, held, 1.0), 0.0)
-    return np.asarray(where[bucket] + np.clip(inside, 0.0, 1.0) * np.diff(where)[bucket])
+    places = np.asarray(where[bucket] + np.clip(inside, 0.0, 1.0) * np.diff(where)[bucket])
+    return places if step is None else value_below(places, where[0], step)
 
 
-def range_share(distribution: ArrayLike, edges: ArrayLike, low: float, high: float) -> float:
+def value_below(places: Floats, start: float, step: float) -> Floats:
+    """The value whose part of the range ends at each place, or has it inside.
+
+    Args:
+        places: places above ``start``.
+        start: where the part of the first value begins, half a step below it.
+        step: the step of the values.
+    """
+    parts = np.maximum(np.ceil((places - start) / step - ROUNDING), 1.0)
+    return on_steps(start + step * (parts - 0.5), step)
+
+
+def range_share(
+    distribution: ArrayLike, edges: ArrayLike, low: float, high: float, step: float | None = None
+) -> float:
     """The share of a distribution, uniform inside each bucket, that lies in a range.
 
     Of people with just these values, those at ``low`` count and those at ``high`` do not, unless it is the
-    end of the domain: value buckets hold their lower ends, too.
+    end of the domain: value buckets hold their lower ends, too. With a step, all values from ``low`` to
+    ``high`` count, both of them included.
     """
     cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
-    below, above = np.interp([low, high], np.asarray(edges, dtype=float), cumulative)
+    where = np.asarray(edges, dtype=float)
+    if step is not None:
+        first = np.ceil((low - where[0]) / step - 0.5 - ROUNDING)
+        last = np.floor((high - where[0]) / step - 0.5 + ROUNDING)
+        low, high = where[0] + step * first, where[0] + step * max(last + 1.0, first)
+    below, above = np.interp([low, high], where, cumulative)
     return float(above - below)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Vector
+from ldpbeam.domains import Vector, as_text
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.over_time.panels import Panel
 from ldpbeam.statistics import Statistic
@@ -33,13 +33,21 @@ class Version:
     """How reports of one version of a service are recognised.
 
     Attributes:
-        values: the values of the service's ``version_field`` that name this version; empty where versions
-            are recognised by time.
+        fields: the values of each field of the report that this version has: texts, or numbers; empty where
+            versions are recognised by time.
         span: the event times of this version.
     """
 
-    values: tuple[str, ...] = ()
+    fields: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
     span: Span = EVERYTHING
+
+    @property
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """The values of each field as texts."""
+        return {
+            name: [value if isinstance(value, str) else as_text(value) for value in values]
+            for name, values in self.fields.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -48,25 +56,38 @@ class Service:
 
     Attributes:
         versions: the versions by name; empty where the service has only one, which has no name.
-        version_field: the field of a report that names its version; None where time does, or where there is
-            only one version.
     """
 
     versions: Mapping[str, Version] = field(default_factory=dict)
-    version_field: str | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of a report that tell its version; none where time does, or there is only one."""
+        return tuple(dict.fromkeys(name for version in self.versions.values() for name in version.fields))
+
+    @property
+    def of_records(self) -> bool:
+        """Whether numbers that each report says by itself choose its channel."""
+        return any(
+            not isinstance(value, str)
+            for version in self.versions.values()
+            for values in version.fields.values()
+            for value in values
+        )
 
     @property
     def by_time(self) -> bool:
         """Whether a report's event time says which version it is of."""
-        return bool(self.versions) and self.version_field is None
+        return bool(self.versions) and not self.fields
 
     def recognised_by(self, version: str) -> str:
         """How reports of a version are recognised, in words; empty if the service has only one version."""
         if not self.versions:
             return ""
         described = self.versions[version]
-        if self.version_field:
-            return f"; recognised by {self.version_field!r} being {' or '.join(described.values)}"
+        if described.fields:
+            fields = [f"{name!r} being {' or '.join(texts)}" for name, texts in described.texts.items()]
+            return f"; recognised by {' and '.join(fields)}"
         since = f" from {rfc3339(described.span.start)} on" if described.span.start > -FAR else ""
         until = f" before {rfc3339(described.span.stop)}" if described.span.stop < FAR else ""
         return f"; recognised by an event time{since}{' and' if since and until else ''}{until}"

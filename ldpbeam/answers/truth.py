@@ -71,7 +71,7 @@ def truth_of(
         assert isinstance(vector, Vector)
         values = values[:, vector.coordinates.index(name.partition(".")[2])]
     if isinstance(attribute.domain, Numeric):
-        shares = attribute.domain.histogram(values, attribute.buckets) / count
+        shares = attribute.domain.histogram(values, attribute.value_buckets) / count
         return Truth(count, values, float(values.mean()), shares)
     return Truth(count, values, None, np.bincount(values, minlength=attribute.value_buckets) / count)
 
@@ -114,7 +114,8 @@ def errors_of(
     attribute, errors = study.attribute(record.attribute), dict[str, float]()
     if record.distribution is not None and isinstance(attribute.domain, Numeric):
         shares = np.asarray(record.distribution)
-        errors["wasserstein"] = metrics.wasserstein(shares, truth.shares, attribute.domain.width)
+        low, high = attribute.domain.edges(1)
+        errors["wasserstein"] = metrics.wasserstein(shares, truth.shares, high - low)
         errors["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth.shares)
         if shares.min() >= 0:
             errors["jensen_shannon"] = metrics.jensen_shannon(shares, truth.shares)
@@ -163,7 +164,8 @@ def errors_of_papers(answer: Estimate, summary: Summary, truth: Truth, domain: o
         errors["variance"] = abs(answer.variance - float(truth.values.var()))
     if summary.quantiles and answer.distribution.sum() > 0.0:
         edges = domain.edges(len(answer.distribution))
-        estimated = metrics.quantiles(answer.distribution, edges, summary.quantiles)
-        true = np.quantile(truth.values, summary.quantiles)
+        estimated = metrics.quantiles(answer.distribution, edges, summary.quantiles, domain.step)
+        method: Any = "linear" if domain.step is None else "inverted_cdf"
+        true = np.quantile(truth.values, summary.quantiles, method=method)
         errors["quantiles"] = metrics.mean_absolute_error(estimated, true)
     return errors

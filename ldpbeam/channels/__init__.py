@@ -12,6 +12,7 @@ from ldpbeam.channels.band import Band, BandChannel
 from ldpbeam.channels.channel import Channel, DenseChannel, DiagonalChannel, SlotChannel, bits_channel
 from ldpbeam.channels.composed import (
     BinnedChannel,
+    ChosenColumns,
     MixtureChannel,
     ReducedChannel,
     StackedChannel,
@@ -25,6 +26,7 @@ __all__ = [
     "BandChannel",
     "BinnedChannel",
     "Channel",
+    "ChosenColumns",
     "DenseChannel",
     "DiagonalChannel",
     "MixtureChannel",

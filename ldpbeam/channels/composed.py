@@ -63,6 +63,32 @@ class BinnedChannel(Channel):
         return np.repeat(self.channel.dense(), self.per_bin, axis=1)
 
 
+class ChosenColumns(Channel):
+    """Columns of a channel, each as often as it is chosen: of values, each of which is in one of its bins.
+
+    Args:
+        channel: the channel.
+        chosen: the index of each column, shape (columns,).
+    """
+
+    def __init__(self, channel: Channel, chosen: Integers) -> None:
+        super().__init__(channel.shape[0], len(chosen))
+        self.channel = channel
+        self.chosen = chosen
+        self.slots = channel.slots
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.bincount(self.chosen, np.ravel(x), minlength=self.channel.shape[1])
+        return np.asarray(self.channel.matvec(weights))
+
+    def _rmatvec(self, x: Floats) -> Floats:
+        return np.asarray(self.channel.rmatvec(np.ravel(x))[self.chosen])
+
+    def dense(self) -> Floats:
+        """The chosen columns of the matrix."""
+        return self.channel.dense()[:, self.chosen]
+
+
 class MixtureChannel(Channel):
     """Several channels, of which each report uses one, drawn with fixed shares, and names it.
 
@@ -101,6 +127,7 @@ class ReducedChannel(Channel):
         super().__init__(channel.shape[0], len(self.sizes))
         self.channel = channel
         self.labels = labels
+        self.slots = channel.slots
 
     def spread(self, weights: Floats) -> Floats:
         """The weights of value buckets, shape (value buckets,), from those of components."""

@@ -90,7 +90,7 @@ class Client:
         self.clip = clip
         self._described = study.attributes[attribute].services[service]
         if version is not None:
-            if self._described.version_field is None:
+            if not self._described.fields:
                 raise ValueError(f"version={version!r}: no field tells versions of {service!r} apart")
             _check_known("version", version, self._described.versions)
         self._versions = versions_of_clients(study, self.attribute, service, version)
@@ -182,7 +182,7 @@ class Client:
         }
         if times is not None:
             columns["event_time"] = pa.array(times, pa.timestamp("ms", "UTC"))
-        for field, named in self.version_field.items():
+        for field, named in self.version_fields.items():
             columns[field] = pa.repeat(named, people)
         if self.study.groups is None and groups is not None:
             raise ValueError("the study has no groups: leave groups out")
@@ -211,12 +211,13 @@ class Client:
         return pa.table(columns)
 
     @property
-    def version_field(self) -> dict[str, str]:
-        """The field that names the client's version, and its value; empty if there is no such field."""
-        if self._described.version_field is None:
+    def version_fields(self) -> dict[str, str]:
+        """The fields that tell the client's version, and their values; empty if there are no such fields."""
+        if not self._described.fields:
             return {}
         (version,) = self._versions.values()
-        return {self._described.version_field: self._described.versions[version.version].values[0]}
+        texts = self._described.versions[version.version].texts
+        return {field: values[0] for field, values in texts.items()}
 
     def payloads(
         self,
@@ -358,7 +359,7 @@ def versions_of_clients(
         version: a version, where a field tells versions apart; None for the first.
     """
     described = study.attributes[attribute.name].services[service]
-    named = None if described.version_field is None else version or next(iter(described.versions))
+    named = (version or next(iter(described.versions))) if described.fields else None
     versions = {index: attribute.versions[index] for index in attribute.versions_of([service])}
     return {index: known for index, known in versions.items() if named in (None, known.version)}
 

@@ -37,7 +37,7 @@ def with_atoms(likelihood: Likelihood, smooth: Fit, families: Sequence[Family]) 
     if likeliest.mode.log_evidence < smooth.mode.log_evidence + LIKELIER:
         return
     ends = likeliest.prior.spikes
-    smoother = []
+    smoother = list[Fit]()
     for family in families:
         priors = [replace(prior, spikes=ends) for prior in family.priors]
         smoother += tried(likelihood, Family(priors, CHANCES[len(ends)] * family.chance))

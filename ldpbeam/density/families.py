@@ -9,6 +9,7 @@ import numpy as np
 
 from ldpbeam.density.atoms import with_atoms
 from ldpbeam.density.averaging import Family, Fit, average, by_evidence, tried, weigh
+from ldpbeam.density.heaps import with_heaps
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
 from ldpbeam.density.spikes import with_spikes
@@ -46,13 +47,23 @@ BEYOND = 6.0
 AS_LIKELY, FINEST = 1.0, 1.0 / 512.0
 
 
-def numbers(likelihood: Likelihood) -> tuple[Fit, ...]:
-    """The priors of a number that are not hopeless, by their marginal likelihoods."""
+def numbers(likelihood: Likelihood, first: int | None = None) -> tuple[Fit, ...]:
+    """The priors of a number that are not hopeless, by their marginal likelihoods.
+
+    Args:
+        likelihood: of the reports.
+        first: the number of the first value in steps from zero, if blocks are the values of a domain with a
+            step; else None.
+    """
     fits = [fit for family in SMOOTH for fit in tried(likelihood, family)]
     logs = [fit for fit in fits if fit.prior.scale == "log" and not fit.prior.ends]
     smooth = [fit for fit in logs if fit.prior in BELOW_SPIKES] or logs
     likeliest, atoms = _best(smooth), list(with_atoms(likelihood, _best(logs), SMOOTH[1:3]))
-    fits += [*atoms, *with_spikes(likelihood, likeliest)]
+    spiked = list(with_spikes(likelihood, likeliest))
+    fits += [*atoms, *spiked]
+    if first is not None:
+        without = [_best(logs), *(fit for fit in fits if not fit.prior.spikes and fit is not _best(logs))]
+        fits += with_heaps(likelihood, without, _best([likeliest, *spiked]), first)
     if _best(atoms).log_weight > likeliest.log_weight + CLEARLY:
         fits += with_spikes(likelihood, _best(atoms))
     fits += _edges(likelihood, _best(fits).log_weight)

@@ -45,6 +45,30 @@ OUTSIDE = 1e-9
 
 
 @dataclass(frozen=True)
+class Heaps:
+    """Groups of blocks whose log heights lie above the smooth curve by one number each.
+
+    Attributes:
+        name: what they are, in words.
+        groups: the blocks of each group.
+        mean: the mean of each number.
+        deviation: its standard deviation.
+    """
+
+    name: str
+    groups: tuple[tuple[int, ...], ...]
+    mean: float
+    deviation: float
+
+    def columns(self, blocks: int) -> Floats:
+        """One for the blocks of each group, zero for the others, shape (blocks, groups)."""
+        columns = np.zeros((blocks, len(self.groups)))
+        for column, group in zip(columns.T, self.groups, strict=True):
+            column[list(group)] = 1.0
+        return columns
+
+
+@dataclass(frozen=True)
 class Prior:
     """A prior of curves.
 
@@ -57,6 +81,7 @@ class Prior:
             standard normal.
         support: with ``ends``, the part of the range, [0, 1], that has anybody in it.
         spikes: the block of each spike, -1 for the last one. A point that is none has nobody.
+        heaps: groups of blocks that have more people, or less.
 
     Raises:
         ValueError: if a field has no such value, or there is a support without ``ends``.
@@ -69,6 +94,7 @@ class Prior:
     ends: bool = False
     support: tuple[float, float] = (0.0, 1.0)
     spikes: tuple[int, ...] = ()
+    heaps: tuple[Heaps, ...] = ()
 
     def __post_init__(self) -> None:
         low, high = self.support
@@ -104,8 +130,18 @@ class Prior:
         # All further ones are smaller.
         terms = terms[:, : int((np.abs(terms).max(axis=0, initial=0.0) > SMALLEST).sum())]
         spikes = SPIKE * spiked(np.array(self.spikes, dtype=np.int64), len(widths))
-        matrix = np.hstack((spikes, self.polynomial * polynomials, powers, terms))
-        return Curves(matrix, base * inside, self.scale)
+        heaps = [(own.columns(len(widths)), own) for own in self.heaps]
+        matrix = np.hstack(
+            (
+                spikes,
+                *(own.deviation * columns for columns, own in heaps),
+                self.polynomial * polynomials,
+                powers,
+                terms,
+            )
+        )
+        logs = sum((own.mean * columns.sum(axis=1) for columns, own in heaps), np.zeros(len(widths)))
+        return Curves(matrix, base * inside * np.exp(logs), self.scale)
 
 
 def spiked(places: Integers, blocks: int) -> Floats:

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.channel_means import channel_mean, least_noise, noise_at
 from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.estimate import Estimate
@@ -60,7 +60,7 @@ def _variances(question: Question, index: int) -> tuple[float, float]:
         smoothing=True,
         tolerance=1e-3,
     )
-    x = bucket_midpoints(attribute.value_buckets)
+    x = cast(Numeric, attribute.domain).middles(attribute.value_buckets)
     noise = float(fit.weights @ noise_at(mechanism, attribute.buckets, x))
     spread = float(fit.weights @ (x - fit.weights @ x) ** 2)
     least = least_noise(mechanism, attribute.buckets)
@@ -176,7 +176,7 @@ def uwa(question: Question) -> Estimate:
     """
     likelihood = JointLikelihood(question)
     attribute = question.attribute
-    x = bucket_midpoints(attribute.value_buckets)
+    x = cast(Numeric, attribute.domain).middles(attribute.value_buckets)
     prior = np.full(len(x), 1.0 / len(x))
     evidence = likelihood.products.forward(prior)
     first = likelihood.products.forward(prior * x) / evidence

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Domain, Floats, Integers, Numeric, bucket_midpoints
+from ldpbeam.domains import Domain, Floats, Integers, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.over_time.joined_windows import JoinedCells
 from ldpbeam.over_time.memoised import SupportChain
@@ -183,23 +183,22 @@ def _outside(attribute: Attribute, distribution: Floats) -> Iterator[str]:
     """A sentence if the shares have a mean that no values of the domain have."""
     if not isinstance(attribute.domain, Numeric):
         return
-    mean = float(distribution @ bucket_midpoints(len(distribution)))
+    mean = float(distribution @ attribute.domain.middles(len(distribution)))
     if not 0.0 <= mean <= 1.0:
         in_domain = float(attribute.domain.from_unit(mean))
         yield f"the shares have a mean of {in_domain:.6g}, outside of the domain, so the nearest end is given"
 
 
 def distribution_moments(domain: Domain, distribution: Floats) -> tuple[float | None, float | None]:
-    """(mean, variance) of a distribution that is uniform inside each bucket, in the domain's unit.
+    """(mean, variance) of a distribution whose values are equally likely inside each bucket, in its unit.
 
     Both are None for a domain that is not numeric. If shares are negative, they can lie outside of what any
     values have; the nearest possible ones are given.
     """
     if not isinstance(domain, Numeric):
         return None, None
-    x = bucket_midpoints(len(distribution))
+    x = domain.middles(len(distribution))
     mean = float(distribution @ x)
-    within = 1.0 / (12.0 * len(distribution) ** 2)
-    variance = float(distribution @ (x - mean) ** 2) + within
+    variance = float(distribution @ (x - mean) ** 2) + domain.variance_within(len(distribution))
     mean, variance = min(max(mean, 0.0), 1.0), min(max(variance, 0.0), 0.25)
     return float(domain.from_unit(mean)), variance * domain.width**2

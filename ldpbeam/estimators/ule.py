@@ -15,7 +15,6 @@ from ldpbeam.estimators.iteration import Trace, maximise
 from ldpbeam.estimators.joint_fixed_point import fit_users
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.question import Question
-from ldpbeam.mechanisms import Mechanism
 from ldpbeam.options import AboveZero, Iterations
 from ldpbeam.resolution import ENOUGH, is_resolved, mutual_information
 
@@ -33,9 +32,8 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
     """
 
     @functools.cache
-    def information(mechanism: Mechanism, resolution: int) -> float:
-        channel = mechanism.channel(attribute.value_buckets, resolution).dense()
-        return mutual_information(channel, weights)
+    def information(index: int, resolution: int) -> float:
+        return mutual_information(attribute.report_channel(index, resolution).dense(), weights)
 
     kept: dict[str, float] = {}
     for index in attribute.versions_of(services):
@@ -47,7 +45,7 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
             # Reports of few kinds, such as signs or categories, have one bucket for each kind.
             kept[version.label] = 1.0
             continue
-        coarse, fine = (information(version.mechanism, n) for n in (resolution, finer * resolution))
+        coarse, fine = (information(index, n) for n in (resolution, finer * resolution))
         kept[version.label] = min(1.0, coarse / fine) if fine > 0 else 1.0
     return kept
 

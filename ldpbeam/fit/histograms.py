@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import ndtr
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import Channel, DenseChannel, with_ends
-from ldpbeam.domains import Floats, Integers, greatest_divisor, least_multiple
+from ldpbeam.channels import DenseChannel, with_ends
+from ldpbeam.domains import Floats, Integers, greatest_divisor, least_multiple, number_of_values
 from ldpbeam.fit.deviance import checked, deviance, moments
 from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.fit.slots import slots_p_value
-from ldpbeam.mechanisms import KeyValueMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
+from ldpbeam.mechanisms import KeyValueMechanism, NumericMechanism, UnbiasedMechanism
 
 #: A histogram of numbers is tested in at most this many cells, and against this many value buckets or a few
 #: more: values that lie on few points then differ little from values that are spread over a bucket. Many
@@ -46,7 +46,7 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
         return slots_p_value(slots, counts, reports)
     if isinstance(mechanism, NumericMechanism):
         fine = reports * np.exp(2.0 * mechanism.epsilon) > MANY
-        cells, of_cells = _pooled(mechanism, attribute.buckets, FINE_BUCKETS if fine else VALUE_BUCKETS)
+        cells, of_cells = _pooled(attribute, index, FINE_BUCKETS if fine else VALUE_BUCKETS)
         pooled: Floats = np.bincount(cells, counts, minlength=of_cells.shape[0]).astype(np.float64)
         return misfit_p_value(of_cells, pooled, sparse=True)
     channel = attribute.channel(index)
@@ -54,7 +54,7 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
     if channel.shape[0] * channel.shape[1] <= MOST_ENTRIES:
         sparse = isinstance(mechanism, UnbiasedMechanism)
         tests.append(misfit_p_value(channel, counts, sparse=sparse))
-    tests.append(_noise_p_value(channel, mechanism, counts))
+    tests.append(_noise_p_value(_noise(attribute, index), counts))
     if mechanism.seed_family:
         tests.append(_even_p_value(counts.reshape(mechanism.seed_family, -1).sum(axis=1)))
     if isinstance(mechanism, KeyValueMechanism) and (sums := mechanism.key_sums(histogram, reports)).sampled:
@@ -71,31 +71,32 @@ def is_tested(attribute: Attribute, index: int) -> bool:
         return True
     channel = attribute.channel(index)
     few = channel.shape[0] * channel.shape[1] <= MOST_ENTRIES
-    return bool(few or _noise(mechanism, channel.shape[1]).variance >= LEAST_VARIANCE)
+    return bool(few or _noise(attribute, index).variance >= LEAST_VARIANCE)
 
 
 @functools.lru_cache(maxsize=8)
-def _pooled(mechanism: NumericMechanism, buckets: int, least: int) -> tuple[Integers, DenseChannel]:
+def _pooled(attribute: Attribute, index: int, least: int) -> tuple[Integers, DenseChannel]:
     """(the cell of each bucket of the histogram, the channel of these cells, by values of the test).
 
-    The values are in ``least`` equal buckets or a few more, and at the two ends of the range.
+    The values are those of a step, or else in ``least`` equal buckets or a few more, and at the two ends of
+    the range.
     """
-    cells = greatest_divisor(buckets, CELLS)
-    values = least_multiple(mechanism.granularity, min(least, MOST_DENSE // buckets))
+    mechanism, buckets = cast(NumericMechanism, attribute.versions[index].mechanism), attribute.buckets
+    cells, steps = greatest_divisor(buckets, CELLS), number_of_values(attribute.domain)
+    values = steps or least_multiple(mechanism.granularity, min(least, MOST_DENSE // buckets))
     if cells >= min(buckets, CELLS // 2):
         groups = mechanism.bucketise(mechanism.representatives(buckets), cells)
-        columns = mechanism.channel(values, cells).dense()
+        columns = attribute.report_channel(index, cells, values).dense()
     else:
         # No number near CELLS divides that of the buckets, so that some cells have more of them than others.
         groups = np.arange(mechanism.cells(buckets)) * CELLS // mechanism.cells(buckets)
-        rows = mechanism.channel(values, buckets).dense()
+        rows = attribute.report_channel(index, buckets, values).dense()
         columns = np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1)))
-    return groups, DenseChannel(with_ends(columns))
+    return groups, DenseChannel(columns if steps else with_ends(columns))
 
 
-def _noise_p_value(channel: Channel, mechanism: Mechanism, counts: Floats) -> float:
+def _noise_p_value(noise: _Noise, counts: Floats) -> float:
     """Whether reports have as much noise as they should, whatever the categories are."""
-    noise = _noise(mechanism, channel.shape[1])
     n = float(counts.sum())
     mean = float(counts @ noise.scores) / n
     beyond = max(noise.low - mean, mean - noise.high)
@@ -120,8 +121,9 @@ class _Noise(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def _noise(mechanism: Mechanism, value_buckets: int) -> _Noise:
-    channel = mechanism.histogram_channel(value_buckets, 0)
+def _noise(attribute: Attribute, index: int) -> _Noise:
+    channel = attribute.channel(index)
+    value_buckets = channel.shape[1]
     square = LinearOperator(
         (value_buckets, value_buckets),
         matvec=lambda y: channel.rmatvec(channel.matvec(np.ravel(y))),

@@ -18,7 +18,7 @@ import numpy as np
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DenseChannel, with_ends
-from ldpbeam.domains import Floats, Integers, Numeric, least_multiple
+from ldpbeam.domains import Floats, Integers, Numeric, least_multiple, number_of_values
 from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.statistics import Statistic
@@ -79,7 +79,9 @@ def is_compared(attribute: Attribute, index: int) -> bool:
 
 
 def _value_buckets(attribute: Attribute) -> int:
-    """The value buckets of a test: for numbers a multiple of those of estimates."""
+    """The value buckets of a test: for numbers the values of a step, or a multiple of those of estimates."""
+    if steps := number_of_values(attribute.domain):
+        return steps
     buckets = attribute.value_buckets
     return least_multiple(buckets, VALUE_BUCKETS) if isinstance(attribute.domain, Numeric) else buckets
 
@@ -93,9 +95,11 @@ class _Pooled(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _pooled(attribute: Attribute, index: int) -> _Pooled:
-    mechanism, resolution = attribute.versions[index].mechanism, attribute.joint_resolution(index)
-    rows = mechanism.channel(_value_buckets(attribute), resolution).dense()
+    rows = attribute.report_channel(
+        index, attribute.joint_resolution(index), _value_buckets(attribute)
+    ).dense()
     together = 1 if len(rows) <= MOST_UNPOOLED else -(-len(rows) // MOST_POOLED)
     group = np.arange(len(rows)) // together
     pooled = np.add.reduceat(rows, np.arange(0, len(rows), together), axis=0)
-    return _Pooled(with_ends(pooled) if isinstance(attribute.domain, Numeric) else pooled, group)
+    spread = isinstance(attribute.domain, Numeric) and not attribute.domain.count
+    return _Pooled(with_ends(pooled) if spread else pooled, group)

@@ -14,7 +14,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.density.atoms import HIGH, LOW, weight_of
 from ldpbeam.density.averaging import average, by_evidence
 from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
-from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.density.heaps import open_combs
+from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit, of_columns
@@ -35,6 +36,10 @@ FEW = 5.0
 UNEXPLAINED = "no density that was tried explains the reports: spikes were not found, or some are false"
 #: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
 SPIKE = 4.0
+HEAPS = (
+    "the reports hint at more people at {values} than beside, and do not show it: these intervals may be "
+    "too narrow; the strict ones hold either way (intervals: {{strict: true}})"
+)
 #: An atom at an end is believed from this weight on. Below, the largest share that it could have is flagged
 #: if that is above MUCH, and twice what the end has without it.
 BELIEVED, MUCH = 0.5, 0.05
@@ -104,7 +109,7 @@ def people_of(question: Question, level: float) -> People | None:
     fine = fine_buckets(attribute)
     if isinstance(joined, JoinedCells):
         (index,) = question.versions
-        channel = question.mechanism(index).histogram_channel(fine, attribute.buckets)
+        channel = attribute.channel(index, fine)
         probabilities = channel.dense() @ by_bucket(density.T, likelihood, fine).T
         factor = question.noise_factor(index)
         shares = shares + added_noise(joined, probabilities, density.T, factor, rng)
@@ -117,6 +122,8 @@ def people_of(question: Question, level: float) -> People | None:
         flags.append(UNEXPLAINED)
     elif determined < FEW_FEATURES:
         flags.append(LITTLE)
+    if hinted := open_combs(fitted.fits):
+        flags.append(HEAPS.format(values=hinted))
     buckets = by_bucket(shares, likelihood, attribute.value_buckets)
     equal, atoms = np.ptp(likelihood.sizes) == 0, buckets[wanted:]
     shares = shares[:wanted]
@@ -140,8 +147,8 @@ def misfit(question: Question, distribution: Floats, determined: float) -> float
     """
     tested, chi_square = 0, 0.0
     for index in question.versions:
-        mechanism, factor = question.mechanism(index), question.noise_factor(index)
-        channel = mechanism.histogram_channel(len(distribution), question.attribute.buckets)
+        factor = question.noise_factor(index)
+        channel = question.attribute.channel(index, len(distribution))
         expected = channel.matvec(distribution) * question.reports_of(index) / factor
         enough = expected >= FEW
         apart = question.statistic.histograms[index][enough] / factor - expected[enough]
@@ -175,7 +182,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         composite = any(mechanism.composite for mechanism in question.mechanisms)
         return of_sums._replace(flags=of_sums.flags | {"distribution": COMPOSITE if composite else TOO_LARGE})
     shares = people.shares
-    x = bucket_midpoints(shares.shape[1])
+    x = domain.middles(shares.shape[1])
     means = shares @ x
     variances = shares @ x**2 - means**2
     of_mean, of_variance = ends(np.column_stack((means, variances)), level)
@@ -184,14 +191,17 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     intervals: dict[str, Any] = {"distribution": buckets}
     intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
+    edges, step = domain.edges(shares.shape[1]), domain.step
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
         drawn = np.array([metrics.quantiles(draw, unit, wanted.quantiles) for draw in shares])
-        quantiles = whole_buckets(ends(drawn, level), shares.mean(axis=0))
-        intervals["quantiles"] = domain.from_unit(quantiles)
+        quantiles = ends(drawn, level)
+        if step is None:
+            quantiles = whole_buckets(quantiles, shares.mean(axis=0))
+        places = edges[0] + quantiles * (edges[-1] - edges[0])
+        intervals["quantiles"] = places if step is None else metrics.value_below(places, edges[0], step)
     if wanted.ranges:
-        edges = domain.edges(shares.shape[1])
-        inside = [[metrics.range_share(draw, edges, *of) for of in wanted.ranges] for draw in shares]
+        inside = [[metrics.range_share(draw, edges, *of, step) for of in wanted.ranges] for draw in shares]
         intervals["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
     intervals |= of_sums.ends
     methods = dict.fromkeys(intervals, SMOOTH) | of_sums.methods

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from ldpbeam.channels import Channel
-from ldpbeam.domains import Floats, Numeric, bucket_midpoints
+from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.channel_means import ChannelMean, channel_mean, noise_at
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.bounded import within_one
@@ -33,12 +33,13 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     Returns:
         None if no service's reports say anything about squares, or if their buckets are too coarse.
     """
-    x, resolution = bucket_midpoints(len(shares)), question.attribute.buckets
+    domain, resolution = cast(Numeric, question.attribute.domain), question.attribute.buckets
+    x = domain.middles(len(shares))
     parts, precisions = [], []
     for index in question.versions:
         of_sums = channel_mean(question, index)
         cells, squares = _values_of_cells(question, index, of_sums)
-        channel = of_sums.mechanism.channel(len(shares), resolution)
+        channel = question.attribute.report_channel(index, resolution, len(shares))
         parts.append((cells, squares, channel, question.noise_factor(index), of_sums))
         first = 1.0 / float(shares @ noise_at(of_sums.mechanism, resolution, x))
         precisions.append((first, 1.0 / _noise(squares, channel, shares) if squares.any() else 0.0))
@@ -66,8 +67,7 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     biases = [of_sums.scores.second.bias if of_sums.scores else 0.0 for of_sums in sums]
     bias = float(of_square @ biases + 2.0 * abs(mean) * (of_mean @ [of_sums.bias for of_sums in sums]))
     low, high = max(low - bias, 0.0), min(high + bias, 0.25)
-    width = cast(Numeric, question.attribute.domain).width
-    return float(low) * width**2, float(high) * width**2
+    return float(low) * domain.width**2, float(high) * domain.width**2
 
 
 def _values_of_cells(question: Question, index: int, of_sums: ChannelMean) -> tuple[Floats, Floats]:

@@ -50,7 +50,7 @@ def perturb_command(options: argparse.Namespace) -> int:
     versions = dict(entry.partition("=")[::2] for entry in options.versions)
     for service in versions:
         known = study.attributes[options.attribute].services.get(service)
-        if known is None or not known.version_field:
+        if known is None or not known.fields:
             raise UserError(f"--versions {service}: no field tells versions of this service apart")
         if versions[service] not in known.versions:
             raise UserError(
@@ -102,7 +102,7 @@ def perturb_command(options: argparse.Namespace) -> int:
         make_room(folder, options.attribute, service, options.overwrite)
     for service in services:
         described = study.attributes[options.attribute].services[service]
-        if described.version_field and service not in versions:
+        if described.fields and service not in versions:
             first = next(iter(described.versions))
             note(f"{service}: as clients of version {first}; --versions {service}=... for another")
     key = read_key(options.device_key_file, "--device-key-file", "undo the permanent noise with it")

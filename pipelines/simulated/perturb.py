@@ -120,7 +120,7 @@ def simulate(
         )
         named = {
             field: pa.repeat(_checked(pa.array([value]), "values of versions")[0], len(times))
-            for field, value in client.version_field.items()
+            for field, value in client.version_fields.items()
         }
         for part, (indexes, rows, payloads) in enumerate(client.payloads(values, times, keys)):
             yield SentReports(

@@ -132,11 +132,11 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     edges = domain.edges(len(shares))
     parts: dict[str, Any] = {"bucket_edges": edges.tolist(), "distribution": shares}
     if answer.distribution.sum() > 0:
-        quantiles = metrics.quantiles(answer.distribution, edges, summary.quantiles).tolist()
+        quantiles = metrics.quantiles(answer.distribution, edges, summary.quantiles, domain.step).tolist()
         parts["quantiles"] = dict(zip(map(repr, summary.quantiles), quantiles, strict=True))
     if summary.ranges:
         parts["ranges"] = tuple(
-            RangeShare(low, high, metrics.range_share(answer.distribution, edges, low, high))
+            RangeShare(low, high, metrics.range_share(answer.distribution, edges, low, high, domain.step))
             for low, high in summary.ranges
         )
     return parts

@@ -17,6 +17,8 @@ _DAY = (
     rf"(?:0[13578]|1[02])-31)|{_LEAP_YEAR}-02-29)"
 )
 _RFC3339 = rf"^{_DAY}[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{{1,9}})?([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+#: A decimal number.
+_DECIMAL = r"^-?\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,3})?$"
 #: Bytes that are UTF-8.
 _UTF8 = (
     r"^([\x00-\x7f]|[\xc2-\xdf]T|\xe0[\xa0-\xbf]T|[\xe1-\xec\xee\xef]TT|\xed[\x80-\x9f]T|\xf0[\x90-\xbf]TT|"
@@ -78,6 +80,11 @@ def as_text(array: pa.Array) -> pa.Array:
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _number_texts(array)
     return _cast_or_null(array, pa.string())
+
+
+def as_numbers(texts: pa.Array) -> pa.Array:
+    """Texts as float64; one that is no decimal number becomes null."""
+    return pc.cast(pc.if_else(pc.match_substring_regex(texts, _DECIMAL), texts, None), pa.float64())
 
 
 def _number_texts(numbers: pa.Array) -> pa.Array:

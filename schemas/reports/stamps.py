@@ -37,7 +37,7 @@ def domain_hash(domain: Domain) -> str:
 
     The bytes are ``numeric``, ``categories``, ``keys`` or ``vector`` in ASCII and a zero byte; then each
     category, key or coordinate in UTF-8 and a zero byte; then, where values are numbers, both ends of the
-    range as big-endian doubles.
+    range as big-endian doubles, and the step if there is one.
     """
     kinds = {Numeric: "numeric", Categories: "categories", KeyValues: "keys", Vector: "vector"}
     names: tuple[str, ...] = ()
@@ -53,6 +53,7 @@ def domain_hash(domain: Domain) -> str:
     text = b"".join(name.encode() + b"\0" for name in (kinds[type(domain)], *names))
     if numbers is not None:
         text += struct.pack(">2d", numbers.low + 0.0, numbers.high + 0.0)
+        text += b"" if numbers.step is None else struct.pack(">d", numbers.step)
     return hashlib.sha256(text).hexdigest()[:DIGITS]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector, number_of_values
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
+from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse, epsilon_of_rate
 from ldpbeam.mechanisms.registry import AUTO
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.over_time.memoised import MEMOISED, Lifetime, released_options, steps_of
@@ -18,6 +20,7 @@ from ldpbeam.over_time.panels import Panel
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import (
+    BUCKETS,
     AttributeModel,
     IntervalsModel,
     ServiceModel,
@@ -42,6 +45,9 @@ from ldpbeam.times import format_duration
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
+
+#: Where the domain has a step, the report buckets of a histogram are at most this many.
+MOST_REPORT_BUCKETS = 1_024
 
 #: Up to this many joined services the default resolution is the same for all of them.
 FEW_SERVICES = 3
@@ -151,11 +157,21 @@ def _described(model: AttributeModel, intervals: IntervalsModel | None) -> Study
 
 
 def _service(model: ServiceModel) -> Service:
-    versions = {
-        name: Version(tuple(version.values or [name]) if model.version_field else (), version.span)
-        for name, version in model.versions.items()
-    }
-    return Service(versions, model.version_field)
+    if not (model.versions or model.by_field):
+        return Service()
+    return Service(
+        {
+            name: Version(_told_by(model, name, version), version.span)
+            for name, version in model.each_version.items()
+        }
+    )
+
+
+def _told_by(model: ServiceModel, name: str, version: VersionModel) -> Mapping[str, tuple[str | float, ...]]:
+    """The values of a report's fields that tell a version; none where its event time does."""
+    if model.version_field:
+        return {model.version_field: tuple(version.values or [name])}
+    return {chosen.field: (float(getattr(version, key)),) for key, chosen in model.by_field.items()}
 
 
 def _check_estimates(attribute: Attribute, described: StudyAttribute) -> None:
@@ -188,15 +204,14 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
     Raises:
         ValueError: if a mechanism does not fit, or the joint histogram cannot be.
     """
-    domain = model.domain.domain
+    domain, buckets = model.domain.domain, _report_buckets(model)
     versions = []
     for service, described in model.services.items():
         for version, version_model in described.each_version.items():
-            path = f"attributes.{name}.services.{service}" + (f".versions.{version}" if version else "")
-            mechanism = _mechanism(path, described, version_model, domain, model.buckets)
-            lifetime = _lifetime(
-                path, described, version_model, mechanism, domain, model.buckets, group_users
-            )
+            path = f"attributes.{name}.services.{service}"
+            path += f".versions.{version}" if version in described.versions else ""
+            mechanism = _mechanism(path, described, version_model, domain, buckets)
+            lifetime = _lifetime(path, described, version_model, mechanism, domain, buckets, group_users)
             at_most = version_model.values_at_most or described.values_at_most
             if lifetime is not None:
                 mechanism = lifetime.window
@@ -222,18 +237,29 @@ def _attribute(
     joined: tuple[str, ...],
     group_users: bool,
 ) -> Attribute:
+    buckets = _report_buckets(model)
     try:
         return Attribute(
             name=name,
             domain=domain,
-            buckets=model.buckets,
+            buckets=buckets,
             versions=versions,
             joint_services=joined,
-            joint_buckets=model.joint_buckets or _joint_buckets(model.buckets, versions, joined, domain),
+            joint_buckets=model.joint_buckets or _joint_buckets(buckets, versions, joined, domain),
             group_users=group_users,
+            stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
         )
     except ValueError as error:
         raise ValueError(f"attributes.{attribute_of(name)}: {error}") from None
+
+
+def _report_buckets(model: AttributeModel) -> int:
+    """The number of report buckets: as many as value buckets, but with a step enough to tell values apart."""
+    if model.domain.step is None:
+        return model.buckets
+    domain = model.domain.domain
+    values = number_of_values(domain.values if isinstance(domain, Vector) else domain)
+    return min(max(values, BUCKETS), MOST_REPORT_BUCKETS)
 
 
 def _joined(
@@ -254,11 +280,13 @@ def _mechanism(
     path: str, service: ServiceModel, version: VersionModel, domain: Domain, buckets: int
 ) -> Mechanism:
     name = version.mechanism or service.mechanism
-    epsilon = version.epsilon if version.epsilon is not None else service.epsilon
-    options = {**(service.model_extra or {}), **(version.model_extra or {})}
+    epsilon, rate = service.number_of(version, "epsilon"), service.number_of(version, "rate")
+    options = {**service.constants, **(version.model_extra or {})}
     given = {**service.remembering, **version.remembering}
     if given.get("as_published") and "lifetime_epsilon" in given and name is not None and epsilon is not None:
         options = {**released_options(name, given["lifetime_epsilon"], epsilon), **options}
+    if rate is not None or service.replacement:
+        epsilon = _of_replacement(path, name, domain, epsilon, rate)
     if name is None or epsilon is None:
         raise ValueError(f"{path}: it needs a mechanism and an epsilon{_found_instead(options)}")
     try:
@@ -266,12 +294,33 @@ def _mechanism(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     named = mechanism.in_study
-    if isinstance(domain, Numeric | Vector) and buckets % named.granularity:
+    numbers = domain.values if isinstance(domain, Vector) else domain
+    if isinstance(numbers, Numeric) and not numbers.count and buckets % named.granularity:
         raise ValueError(
             f"{path}: {named.name} tells {named.granularity} bins apart, so the attribute's buckets "
             f"must be a multiple of that, found {buckets}"
         )
     return mechanism
+
+
+def _of_replacement(
+    path: str, name: str | None, domain: Domain, epsilon: float | None, rate: float | None
+) -> float:
+    """The epsilon of GRR's reports, of clients that replace a category by one of all categories.
+
+    Raises:
+        ValueError: if these are no reports of GRR, or not one of epsilon and rate is given.
+    """
+    if not isinstance(domain, Categories) or name != RandomisedResponse.name:
+        raise ValueError(f"{path}: rate and replacement are for mechanism: grr, of categories")
+    if (epsilon is None) == (rate is None):
+        raise ValueError(f"{path}: give one of epsilon and rate")
+    if rate is not None and not 0.0 < rate < 1.0:
+        raise ValueError(f"{path}: rate is above 0 and below 1, found {rate:g}")
+    if rate is None:
+        assert epsilon is not None
+        rate = (domain.size - 1.0) / (math.exp(epsilon) + domain.size - 1.0)
+    return epsilon_of_rate(rate, domain.size)
 
 
 def _lifetime(

@@ -14,6 +14,7 @@ from typing import Any
 
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric
 from ldpbeam.estimators import registered_estimators
+from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON, Mechanism
 from ldpbeam.mechanisms.options import options_of
 from ldpbeam.mechanisms.registry import AUTO, better_oracle, registered_mechanisms
@@ -118,17 +119,24 @@ def _services(key: str, kind: type[Domain], service: Schema, version: Schema) ->
     common = {
         name: schema
         for name, schema in version["properties"].items()
-        if name not in ("mechanism", "epsilon", *REMEMBERING)
+        if name not in ("mechanism", "epsilon", "rate", *REMEMBERING)
     }
+    rate = (
+        {"rate": _never_null(version["properties"]["rate"])}
+        if RandomisedResponse in mechanisms.values()
+        else {}
+    )
 
     def others(name: str, shared: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**shared, **(remembered if mechanisms.get(name) in MEMOISED else {})}
+        mechanism = mechanisms.get(name)
+        remembering = remembered if mechanism in MEMOISED else {}
+        return {**shared, **remembering, **(rate if mechanism is RandomisedResponse else {})}
 
     named = [_choice(name, *described, others(name, common)) for name, described in options.items()]
     # A version that names no mechanism has the service's, whichever that is.
     every = {option.name: _option(option) for _, given in options.values() for option in given.values()}
     either = {**remembered, **dict.fromkeys(every, True)}
-    inherited = _mapping("as the service", {"epsilon": _EPSILON, **common, **either})
+    inherited = _mapping("as the service", {"epsilon": _EPSILON, **rate, **common, **either})
     versions = _one_of([inherited, *named])
     auto_options = {
         "version_field": _never_null(service["properties"]["version_field"])
@@ -144,7 +152,12 @@ def _services(key: str, kind: type[Domain], service: Schema, version: Schema) ->
     for name, described in options.items():
         choice = _choice(name, *described, others(name, auto_options))
         # Versions may give epsilon, and then the service need not.
-        choice["anyOf"] = [{"required": ["epsilon"]}, {"required": ["versions"]}]
+        choice["anyOf"] = [{"required": [key]} for key in ("epsilon", "rate", "versions")]
+        properties = choice["properties"]
+        if "rate" in properties:
+            properties["replacement"] = _never_null(service["properties"]["replacement"])
+        for key in {"epsilon", "rate", *described[1]} & set(properties):
+            properties[key] = _or_by_field(properties[key])
         alternatives.append(choice)
     only_versions = _mapping(
         "the versions name their mechanisms", {"epsilon": _EPSILON, **auto_options, **either}
@@ -153,6 +166,15 @@ def _services(key: str, kind: type[Domain], service: Schema, version: Schema) ->
     services = _one_of([*alternatives, only_versions])
     services["description"] = service["description"].partition("\n")[0]
     return versions, services
+
+
+def _or_by_field(schema: Schema) -> Schema:
+    """A schema of a key whose value may be said by a field of the report, if it is a number."""
+    arms = schema.get("anyOf", [schema])
+    if not any(arm.get("type") in ("integer", "number") for arm in arms):
+        return schema
+    shared = {name: schema[name] for name in ("description", "default") if name in schema}
+    return shared | {"anyOf": [*arms, {"$ref": "#/$defs/ByFieldModel"}]}
 
 
 def _remembered(key: str, service: Schema) -> Schema:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
-from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.attributes import MOST_CHANNELS
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector, as_text
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, OURS, RECORD
 from ldpbeam.schemas.study.times import Duration, Time
@@ -36,6 +47,8 @@ def _free_field(value: str) -> str:
     return value
 
 
+#: The default number of value buckets and of report buckets of numbers.
+BUCKETS = 256
 #: A finite number, and not a word such as yes that YAML takes for one.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Name = Annotated[str, AfterValidator(_safe_name)]
@@ -78,6 +91,10 @@ class DomainModel(Model):
     values: tuple[Number, Number] | None = Field(
         None, description="[low, high] of every key's value, or of every coordinate"
     )
+    step: Later[Number] = Field(
+        None, gt=0,
+        description="the values are low, low + step, ..., high; clients round to the nearest of them",
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _one_kind(self) -> DomainModel:
@@ -88,6 +105,8 @@ class DomainModel(Model):
             )
         if (self.values is not None) != (self.keys is not None or self.coordinates is not None):
             raise ValueError("values: [low, high] goes with keys or coordinates, and they need it")
+        if self.step is not None and self.numeric is None and self.coordinates is None:
+            raise ValueError("step is for numbers: it goes with numeric, or with coordinates")
         self.domain  # noqa: B018 - raises for an empty range or doubled names
         return self
 
@@ -95,10 +114,11 @@ class DomainModel(Model):
     def domain(self) -> Domain:
         """The domain as the statistics see it."""
         if self.numeric is not None:
-            return Numeric(*self.numeric)
+            return Numeric(*self.numeric, self.step)
         if self.categories is not None:
             return Categories(_named(self.categories))
-        values = Numeric(*(self.values or ()))
+        assert self.values is not None
+        values = Numeric(*self.values, self.step)
         if self.keys is not None:
             return KeyValues(_named(self.keys), values)
         assert self.coordinates is not None
@@ -124,6 +144,13 @@ def _low_high(ends: tuple[float, float]) -> tuple[float, float]:
 
 
 Quantiles = Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], AfterValidator(_ascending)]
+
+
+#: What the rate of GRR is.
+RATE = (
+    "instead of epsilon, with grr: the probability with which a client replaces its category by one that is "
+    "drawn from all categories, the true one too"
+)
 
 
 class _RememberingModel(Model):
@@ -157,11 +184,36 @@ class _RememberingModel(Model):
 REMEMBERING = tuple(_RememberingModel.model_fields)
 
 
+class ByFieldModel(Model):
+    """A number that each report says by itself: each of the values has a channel."""
+
+    field: Annotated[str, AfterValidator(_free_field)] = Field(
+        description="the report's field with the number"
+    )
+    values: list[Number] = Field(min_length=1, description="the numbers that a report may have there")
+
+    @model_validator(mode="after")
+    def _each_once(self) -> ByFieldModel:
+        if len(set(self.values)) != len(self.values):
+            raise ValueError("write each of the values once")
+        return self
+
+
+#: In the place of an error, that a number is chosen by a field; no key of a study file.
+BY_FIELD = "by a field"
+#: A type, or a field of the report that says the value.
+OrByField = Annotated[
+    Annotated[Kind, Tag("given")] | Annotated[ByFieldModel, Tag(BY_FIELD)],
+    Discriminator(lambda value: BY_FIELD if isinstance(value, dict | ByFieldModel) else "given"),
+]
+
+
 class VersionModel(_RememberingModel):
     """A version of a service: what differs from the service, and how its reports are told apart."""
 
     mechanism: str | None = None
     epsilon: Number | None = None
+    rate: Later[Number] = Field(None, description=RATE)
     values: list[str] | None = Field(
         None, description="values of the service's version_field; by default the version's name"
     )
@@ -174,18 +226,48 @@ class VersionModel(_RememberingModel):
         return Span(-FAR if self.since is None else self.since, FAR if self.until is None else self.until)
 
 
+def _number(value: float) -> Any:
+    """A number as options have it: whole numbers are integers."""
+    return int(value) if value.is_integer() else value
+
+
 class ServiceModel(_RememberingModel):
     """Who collects reports of the attribute, with which mechanism and epsilon.
 
     Further keys are the mechanism's own options.
     """
 
+    __pydantic_extra__: dict[str, OrByField[Any]]
+
     mechanism: str | None = None
-    epsilon: Number | None = Field(None, gt=0, le=LARGEST_EPSILON)
+    epsilon: OrByField[Annotated[Number, Field(gt=0, le=LARGEST_EPSILON)] | None] = None
+    rate: Later[OrByField[Number]] = Field(None, description=RATE)
+    replacement: Later[Literal["any"]] = Field(
+        None,
+        description="with grr, of clients that keep their category with the probability of epsilon, and "
+        "else draw from all categories, the true one too: their reports have a larger epsilon",
+    )
     version_field: Annotated[str, AfterValidator(_free_field)] | None = Field(
         None, description="the field of the report that tells the versions apart"
     )
     versions: dict[Name, VersionModel] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _channels_of_records(self) -> ServiceModel:
+        by_field = self.by_field
+        if by_field and self.versions:
+            raise ValueError(
+                f"{next(iter(by_field))} is said by a field of each report, so the service has no versions: "
+                "give it a number, or leave the versions out"
+            )
+        fields = [chosen.field for chosen in by_field.values()]
+        if len(set(fields)) < len(fields):
+            raise ValueError(f"one field says {' and '.join(by_field)}: give each a field of its own")
+        if math.prod(len(chosen.values) for chosen in by_field.values()) > MOST_CHANNELS:
+            raise ValueError(
+                f"the values of {' and '.join(by_field)} make more than {MOST_CHANNELS} channels"
+            )
+        return self
 
     @model_validator(mode="after")
     def _versions_told_apart(self) -> ServiceModel:
@@ -214,9 +296,35 @@ class ServiceModel(_RememberingModel):
         return self
 
     @property
+    def by_field(self) -> Mapping[str, ByFieldModel]:
+        """The keys whose value a field of each report says."""
+        given = {"epsilon": self.epsilon, "rate": self.rate, **(self.model_extra or {})}
+        return {key: value for key, value in given.items() if isinstance(value, ByFieldModel)}
+
+    def number_of(self, version: VersionModel, key: Literal["epsilon", "rate"]) -> float | None:
+        """The number that a version gives, or else the service."""
+        of_version: float | None = getattr(version, key)
+        of_service: OrByField[float] | None = getattr(self, key)
+        return of_service if of_version is None and not isinstance(of_service, ByFieldModel) else of_version
+
+    @property
+    def constants(self) -> Mapping[str, Any]:
+        """The mechanism's own options that are the same in each report."""
+        return {key: value for key, value in (self.model_extra or {}).items() if key not in self.by_field}
+
+    @property
     def each_version(self) -> Mapping[str, VersionModel]:
-        """The versions by name; where there is but one, its name is empty."""
-        return self.versions or {"": VersionModel()}
+        """The versions by name; where there is but one, its name is empty.
+
+        Each channel that fields of a report may choose is a version, called by its values.
+        """
+        chosen = self.by_field
+        return self.versions or {
+            ",".join(f"{key}={as_text(value)}" for key, value in zip(chosen, values, strict=True)): (
+                VersionModel.model_construct(**dict(zip(chosen, map(_number, values), strict=True)))
+            )
+            for values in itertools.product(*(by_field.values for by_field in chosen.values()))
+        }
 
 
 class EstimateModel(Model):
@@ -239,7 +347,11 @@ class AttributeModel(Model):
     """One measured quantity."""
 
     domain: DomainModel
-    buckets: int = Field(256, ge=2, le=16384, description="value buckets of a numeric domain")
+    buckets: int = Field(
+        BUCKETS, ge=2, le=16384,
+        description="value buckets of a numeric domain; with a step they divide the number of values, and "
+        "there is by default one per value",
+    )  # fmt: skip
     joint_buckets: int | None = Field(
         None, ge=2, le=4096,
         description="report buckets a service in the joint histogram; by default the finest "

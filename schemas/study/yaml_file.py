@@ -18,7 +18,7 @@ from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.study.compile import compile_study
-from ldpbeam.schemas.study.models import Model, StudyModel
+from ldpbeam.schemas.study.models import BY_FIELD, Model, StudyModel
 from ldpbeam.study import Study
 
 #: Numbers that YAML 1.1 reads as others than people do: octal, binary, hexadecimal, sexagesimal, with _.
@@ -245,6 +245,8 @@ def _walk(parts: Sequence[Any], root: yaml.Node) -> Iterator[tuple[Any, yaml.Nod
         entry: tuple[yaml.Node | None, yaml.Node | None] = None, None
         if isinstance(node, yaml.MappingNode):
             entry = next(((key, value) for key, value in node.value if key.value == str(part)), entry)
+            if entry == (None, None) and part == BY_FIELD:
+                continue
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
             entry = (node.value[part],) * 2 if part < len(node.value) else entry
         elif node is not None:

@@ -11,7 +11,7 @@ from ldpbeam.channels import with_ends
 from ldpbeam.density.atoms import HIGH, LOW, weight_of
 from ldpbeam.estimators.auto import numbers
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.intervals.numbers import of_distribution
+from ldpbeam.intervals.numbers import HIDDEN, People, _with_hidden, of_distribution
 from ldpbeam.mechanisms import build_mechanism
 
 UNIT = Numeric(0.0, 1.0)
@@ -56,11 +56,16 @@ def test_an_end_holds_as_many_people_as_the_reports_allow() -> None:
         assert low <= (values > 63 / 64).mean() <= high
 
 
-def test_a_share_that_could_hide_at_an_end_is_flagged_where_it_is_large() -> None:
-    smooth = np.random.default_rng(6).beta(3.0, 2.0, 50_000)
-    flags = {}
-    for people in (2_000, 50_000):
-        question = question_of(attribute_of("square_wave", epsilon=1.0), smooth[:people], 7)
-        flags[people] = of_distribution(question, WantedIntervals()).flags.get("distribution", "")
-    assert "whether many people are at 1" in flags[2_000]
-    assert not flags[50_000]
+def test_a_share_that_could_hide_at_an_end_is_flagged_where_it_is_large_and_not_believed() -> None:
+    hidden = np.tile([0.02, 0.4, 0.5, 0.08], (80, 1))
+    for believed, most, flagged in (
+        ((0.1, 0.1), 0.03, True),
+        ((0.1, 0.6), 0.03, False),
+        ((0.1, 0.1), 0.05, False),
+    ):
+        buckets = np.array([[0.0, 0.01], [0.3, 0.5], [0.3, 0.5], [0.0, most]])
+        people = People(hidden, hidden, hidden, believed, np.ones(4) / 4.0, "")
+        flag = _with_hidden(buckets, people, Numeric(0.0, 60.0), WantedIntervals())
+        # The end's interval holds it, flagged or not; others stay.
+        np.testing.assert_allclose(buckets[:, 1], [0.02, 0.5, 0.5, 0.08])
+        assert flag == ("" if not flagged else HIDDEN.format(value=60.0, most=0.08))

@@ -136,6 +136,11 @@ def test_an_unknown_key_is_named_in_the_hint(schema: Draft202012Validator) -> No
         "{mechanism: auto, epsilon: 1, versions: {a: {until: '2026-11-20T10:00:00Z'}, "
         "b: {since: '2026-11-20T10:00:00Z', mechanism: oue}}}",
         "{mechanism: auto, epsilon: 1}",
+        "{mechanism: olh, epsilon: {field: eps, values: [1, 2]}, seeds: {field: seeds, values: [64, 1024]}}",
+        "{mechanism: grr, rate: {field: p, values: [0.5, 0.25]}}",
+        "{mechanism: grr, epsilon: 1, replacement: any}",
+        "{mechanism: grr, versions: {a: {rate: 0.5, until: '2026-11-20T10:00:00Z'}, "
+        "b: {epsilon: 2, since: '2026-11-20T10:00:00Z'}}}",
     ],
 )
 def test_versions_may_say_what_the_service_does_not(versions: str, schema: Draft202012Validator) -> None:

@@ -236,6 +236,37 @@ def test_versions_that_cannot_be_told_apart_are_refused(
     assert_says(commute_text.replace(TAXI, service), AT_TAXI + place, says)
 
 
+@pytest.mark.parametrize(
+    ("keys", "place", "says"),
+    [
+        ("epsilon: {field: eps, values: [1, 1.0]}", "epsilon of ", "write each of the values once"),
+        ("epsilon: {field: eps, values: []}", "values of epsilon of ", "it needs one entry or more"),
+        ("epsilon: {field: eps, values: [x]}", "entry 1 of values of epsilon of ", "valid number, found 'x'"),
+        ("epsilon: {field: eps}", "values of epsilon of ", "this key is missing"),
+        ("epsilon: {field: user_id, values: [1]}", "field of epsilon of ", "name another field"),
+        ("epsilon: {field: eps, values: [1, 30]}", "", "epsilon must be above 1e-06 and at most 20"),
+        ("epsilon: {field: eps, value: [1]}", "values of epsilon of ", "this key is missing"),
+        ("epsilon: {field: e, values: [1]}, versions: {a: {}}", "", "leave the versions out"),
+        (f"epsilon: {{field: e, values: {[*range(1, 64)]}}}", "", "more than 62 channels"),
+        ("epsilon: 1, g: {field: g, values: [2, 3]}", "", "mechanism 'grr' has no option 'g'"),
+        ("rate: {field: p, values: [0.5, 1]}", "", "rate is above 0 and below 1, found 1"),
+        ("rate: 0", "", "rate is above 0 and below 1, found 0"),
+        ("rate: 1.0e-12", "", "epsilon must be above 1e-06 and at most 20"),
+        ("rate: 0.5, epsilon: 1", "", "give one of epsilon and rate"),
+        ("rate: 0.5, replacement: other", "replacement of ", "this must be 'any', found 'other'"),
+        ("replacement: any", "", "give one of epsilon and rate"),
+        ("rate: 0.5, mechanism: olh", "", "rate and replacement are for mechanism: grr"),
+        ("rate: {field: p, values: [.1]}, epsilon: {field: p, values: [1]}", "", "give each a field of"),
+    ],
+)  # fmt: skip
+def test_a_channel_that_no_record_can_choose_is_refused(keys: str, place: str, says: str) -> None:
+    named = "" if "mechanism" in keys else "mechanism: grr, "
+    text = f"study: s\nattributes: {{x: {{domain: {{categories: 2}}, services: {{one: {{{named}{keys}}}}}}}}}"
+    message = problem(text).splitlines()[0]
+    assert message.startswith(f"commute.yaml:2: {place}service one of attribute x: "), message
+    assert says in message
+
+
 def test_a_key_that_stands_twice_is_refused_with_both_lines(commute_text: str) -> None:
     text = commute_text.replace(TAXI, "\n        epsilon: 1\n        epsilom: 2\n        epsilon: 3")
     assert problem(text) == "commute.yaml:11: 'epsilon' is given twice (first on line 9)"

@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import itertools
 import json
+import math
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -20,6 +22,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.reports import refused
+from ldpbeam.transforms.reports.batches import version_index
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure
 from ldpbeam.transforms.reports.validate import ValidateReports
@@ -39,6 +42,7 @@ attributes:
       sr: {mechanism: stochastic_rounding, epsilon: 1.0}
       noise: {mechanism: laplace, epsilon: 1.0}
       app: {mechanism: piecewise, version_field: build, versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}}
+      asked: {mechanism: piecewise, epsilon: {field: eps, values: [1.0, 2]}}
       dated:
         mechanism: piecewise
         versions:
@@ -128,6 +132,9 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("unknown_version", {"service": "app", "build": "newest"}),
     ("unknown_version", {"service": "app"}),
     ("unknown_version", {"service": "dated", "event_time": "2026-03-01T00:00:00Z"}),
+    ("unknown_channel", {"service": "asked"}),
+    *(("unknown_channel", {"service": "asked", "eps": eps}) for eps in (3, 1.5, "one", "0x1", "", True)),
+    *(("unknown_channel", {"service": "asked", "eps": eps}) for eps in (math.nan, math.inf, "1" * 400, [1])),
     ("no_payload", {"payload": None}),
     ("payload_not_a_number", {"payload": "0.5"}),
     ("payload_not_a_number", {"payload": True}),
@@ -171,7 +178,9 @@ def test_a_bad_record_has_its_reason(reason: str, changes: dict[str, Any], among
     assert sum(batch.num_rows for batch in found.reports) == 2 * among
 
 
-IN_RECORDS = [reason for reason in REASONS[: REASONS.index("no_payload") + 1] if reason != "other_stamp"]
+# A service whose versions a field names has no channel that numbers choose.
+ALONE = ("other_stamp", "unknown_channel")
+IN_RECORDS = [reason for reason in REASONS[: REASONS.index("no_payload") + 1] if reason not in ALONE]
 
 
 @pytest.mark.parametrize("first", range(1, len(IN_RECORDS)))
@@ -182,6 +191,12 @@ def test_of_several_reasons_the_first_in_the_list_is_given(first: int) -> None:
         changes |= next(own for name, own in BAD if name == reason)
     found = validated([{**GOOD, **changes}])
     assert [letter["reason"] for letter in found.dead] == [IN_RECORDS[first]]
+
+
+@pytest.mark.parametrize("eps", [2, 2.0, np.float32(2), "2", "2.0", "2e0", "0.2E1", Decimal("2.00")])
+def test_a_number_of_a_record_chooses_its_channel_whatever_its_type(eps: object) -> None:
+    (batch,) = validated([{**GOOD, "service": "asked", "eps": eps, "payload": 0.25}]).reports
+    assert X.versions[version_index(batch)].label == "asked@epsilon=2"
 
 
 @pytest.mark.parametrize("sent", ["1.0", "2.0", "3.0"])

@@ -42,6 +42,7 @@ REASONS = (
     "no_event_time",
     *(reason for reason, _ in event_times.PROBLEMS),
     "unknown_version",
+    "unknown_channel",
     "other_stamp",
     "no_payload",
     "payload_not_a_number",

@@ -19,7 +19,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.over_time.received import Received
 from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.reports import event_times, fields, stamps
-from ldpbeam.schemas.reports.casts import binary_of_width
+from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width
 from ldpbeam.schemas.reports.columns import DELIVERY, STAMP_KEYS, Columns
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
@@ -61,11 +61,7 @@ def wanted_columns(
     """
     extras = [study.groups.field] if study.groups else []
     for model in study.attributes.values():
-        extras += [
-            service_model.version_field
-            for service_model in model.services.values()
-            if service_model.version_field
-        ]
+        extras += [field for service_model in model.services.values() for field in service_model.fields]
     columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole)
     return replace(columns, renamed=fields.check(renamed or {}, columns.names))
 
@@ -189,7 +185,7 @@ class Validation:
                         hidden = users[kept[valid]] if users is not None and same_key else None
                         reports = self._reports(batch, rows[kept], payloads[kept], hidden)
                         batches.append(tagged(reports, name, index, batch.schema.metadata))
-                reasons[unclaimed] = CODE["unknown_version"]
+                reasons[unclaimed] = CODE["unknown_channel" if model.of_records else "unknown_version"]
         return Validated(batches, refused(self.study, batch, reasons), out_of_range, received)
 
     def _common_reasons(
@@ -332,21 +328,24 @@ def _by_version(
     if not model.versions:
         yield indexes[0], np.flatnonzero(chosen)
         return
+    missing = pa.nulls(batch.num_rows, pa.string())
+    fields = {name: batch.column(name) if name in batch.schema.names else missing for name in model.fields}
+    if model.of_records:
+        fields = {name: as_numbers(column) for name, column in fields.items()}
     for index in indexes:
         version = model.versions[attribute.versions[index].version]
-        if model.version_field:
-            recognised = _is_in(batch, model.version_field, version.values)
-        else:
-            recognised = ~version.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False))
-        yield index, np.flatnonzero(chosen & recognised)
+        recognised = chosen
+        for field, values in version.fields.items():
+            recognised = recognised & _is_in(fields[field], values)
+        if model.by_time:
+            outside = version.span.outside(batch.column("event_time").to_numpy(zero_copy_only=False))
+            recognised = recognised & ~outside
+        yield index, np.flatnonzero(recognised)
 
 
-def _is_in(batch: pa.RecordBatch, field: str, names: Sequence[str]) -> NDArray[np.bool_]:
-    if field not in batch.schema.names:
-        return np.zeros(batch.num_rows, dtype=np.bool_)
-    known = pc.is_in(batch.column(field), value_set=pa.array(names))
-    result: NDArray[np.bool_] = known.to_numpy(zero_copy_only=False)
-    return result
+def _is_in(column: pa.Array, values: Sequence[str | float]) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = pc.is_in(column, value_set=pa.array(values)).to_numpy(zero_copy_only=False)
+    return known
 
 
 def _keyed(users: pa.Array, key: bytes) -> NDArray[np.uint8]:

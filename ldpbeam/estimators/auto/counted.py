@@ -2,6 +2,7 @@
 
 Value buckets are put together into blocks if there are many; the distribution is even inside a block. The
 ends have blocks of their own without a width, because clients clip values: many people may be at an end.
+Where a domain has a step, blocks are values, and each end is one of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import BandChannel, Channel, by_block, with_ends
 from ldpbeam.density.likelihoods import Exact
-from ldpbeam.domains import Floats, Integers, least_multiple
+from ldpbeam.domains import Floats, Integers, least_multiple, number_of_values
 from ldpbeam.estimators.linearised import block_starts, blocks_of
 
 #: With fewer value buckets, each is divided: inside a wide bucket a distribution is not even.
@@ -25,11 +26,14 @@ MOST_ENTRIES = 2**23
 
 
 def fine_buckets(attribute: Attribute) -> int:
-    """The number of equal parts of the range, as many in each value bucket, that densities are found on."""
-    return least_multiple(attribute.value_buckets, LEAST_BUCKETS)
+    """The number of equal parts of the range, as many in each value bucket, that densities are found on.
+
+    With a step they are the values.
+    """
+    return number_of_values(attribute.domain) or least_multiple(attribute.value_buckets, LEAST_BUCKETS)
 
 
-def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact | None:
+def of_channels(channels: Sequence[Channel], counts: Sequence[Floats], *, ends: bool = True) -> Exact | None:
     """The likelihood of each channel's counts of report buckets; None if its matrix would be too large."""
     buckets = channels[0].shape[1]
     _, sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
@@ -43,7 +47,7 @@ def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact 
         return None
     folded = [_folded(channel, own, sizes) for channel, own in zip(channels, counts, strict=True)]
     matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))
-    return Exact(matrix, kept, with_points(sizes))
+    return Exact(with_ends(matrix), kept, with_points(sizes)) if ends else Exact(matrix, kept, sizes)
 
 
 def with_points(sizes: Integers) -> Integers:
@@ -52,10 +56,10 @@ def with_points(sizes: Integers) -> Integers:
 
 
 def _folded(channel: Channel, counts: Floats, sizes: Integers) -> tuple[Floats, Floats]:
-    """The rows of report buckets that have reports, by block of values and at the ends, and their counts."""
+    """The rows of report buckets that have reports, by block of values, and their counts."""
     matrix = channel.dense() if len(sizes) == channel.shape[1] else by_block(channel, sizes)
     if isinstance(channel, BandChannel) and len(counts) > MOST_BLOCKS:
         groups = block_starts(len(counts), MOST_BLOCKS)
         matrix, counts = np.add.reduceat(matrix, groups), np.add.reduceat(counts, groups)
     seen = counts > 0.0
-    return with_ends(matrix[seen]), counts[seen]
+    return matrix[seen], counts[seen]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbeam.density.likelihoods import Exact, Quadratic
-from ldpbeam.domains import Floats, Integers
+from ldpbeam.domains import Floats, Integers, number_of_values
 from ldpbeam.estimators.auto.counted import fine_buckets, with_points
 from ldpbeam.estimators.curvature import sampled_curvature
 from ldpbeam.estimators.iteration import Trace
@@ -73,9 +73,11 @@ class JoinedLikelihood:
 
     def __init__(self, question: Question) -> None:
         buckets = fine_buckets(question.attribute)
-        fine = replace(question, attribute=replace(question.attribute, buckets=buckets))
-        joint = JointLikelihood(fine, ends=True)
-        self.sizes = with_points(blocks_of(buckets, MOST_BLOCKS)[1])
+        steps = bool(number_of_values(question.attribute.domain))
+        fine = replace(question, attribute=question.attribute.with_value_buckets(buckets))
+        joint = JointLikelihood(fine, ends=not steps)
+        _, sizes = blocks_of(buckets, MOST_BLOCKS)
+        self.sizes = sizes if steps else with_points(sizes)
         self._products = Blocked(joint.products, self.sizes)
         # Services draw their noise independently, so the worst service's factor bounds that of all together.
         factor = max(question.noise_factor(index) for index in question.versions)

@@ -74,3 +74,16 @@ class RandomisedResponse(WholeReports, CategoricalMechanism):
     def output(self) -> str:
         """The range of the indexes, in words."""
         return f"the index of a category, 0 to {self.size - 1}"
+
+
+def epsilon_of_rate(rate: float, size: int) -> float:
+    """The epsilon of clients that replace their category by one drawn from all, the true one too.
+
+    A report has its own category with probability 1 - rate + rate/size and each other one with rate/size, so
+    these are reports of GRR. Of two categories it is ln(2/rate - 1).
+
+    Args:
+        rate: the probability with which a client replaces its category, in (0, 1).
+        size: the number of categories.
+    """
+    return math.log1p(size * (1.0 - rate) / rate)
