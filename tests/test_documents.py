@@ -68,7 +68,8 @@ def value_of(vector: dict[str, Any]) -> str:
         return ", ".join(f"{key}: {x}" for key, x in value.items()) + f" of {domain['keys']}"
     if "categories" in domain:
         return f"{value} of {domain['categories']}"
-    return f"({', '.join(map(str, value))})" if "coordinates" in domain else f"{value}"
+    text = f"({', '.join(map(str, value))})" if "coordinates" in domain else f"{value}"
+    return text + (f", step {domain['step']}" if "step" in domain else "")
 
 
 def test_the_document_shows_every_test_vector_and_no_other() -> None:

@@ -3,11 +3,15 @@
 /** The ends of a range of numbers, low < high, between 1e-100 and 1e100 wide. */
 export type Range = readonly [low: number, high: number];
 
+/** The values are low, low + step, ..., high, 4096 at most; a client rounds to the nearest, and halves up. */
+export type Step = number;
+
 /** Two different names or more, or how many there are: then they are called 0, 1, 2 ... */
 export type Names = readonly string[] | number;
 
 export interface NumericDomain {
   readonly numeric: Range;
+  readonly step?: Step;
 }
 export interface CategoriesDomain {
   readonly categories: Names;
@@ -19,6 +23,7 @@ export interface KeysDomain {
 export interface VectorDomain {
   readonly coordinates: Names;
   readonly values: Range;
+  readonly step?: Step;
 }
 
 interface Named<Mechanism extends string, Options = Record<string, never>> {
@@ -39,7 +44,11 @@ export type NumericMechanism =
 
 type Hashing = Named<"olh", { seeds: number | "any"; hashed: "index" | "text"; hashes: number }>;
 
-export type CategoricalMechanism = Named<"auto" | Exclude<Oracle, "olh">> | Hashing;
+export type CategoricalMechanism =
+  | Named<"auto" | Exclude<Oracle, "olh" | "oue" | "block_hadamard">>
+  | Named<"oue", { own: number }>
+  | Named<"block_hadamard", { most_blocks: number }>
+  | Hashing;
 
 export type KeyValueMechanism =
   | Named<"privkv", { key_share: number }>

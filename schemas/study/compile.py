@@ -13,6 +13,7 @@ from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.mechanisms import Mechanism, build_mechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse, epsilon_of_rate
+from ldpbeam.mechanisms.categories.unary_encoding import OptimisedUnaryEncoding, epsilon_of_bits
 from ldpbeam.mechanisms.registry import AUTO
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.over_time.memoised import MEMOISED, Lifetime, released_options, steps_of
@@ -280,13 +281,11 @@ def _mechanism(
     path: str, service: ServiceModel, version: VersionModel, domain: Domain, buckets: int
 ) -> Mechanism:
     name = version.mechanism or service.mechanism
-    epsilon, rate = service.number_of(version, "epsilon"), service.number_of(version, "rate")
+    epsilon = _stated_epsilon(path, name, service, version, domain)
     options = {**service.constants, **(version.model_extra or {})}
     given = {**service.remembering, **version.remembering}
     if given.get("as_published") and "lifetime_epsilon" in given and name is not None and epsilon is not None:
         options = {**released_options(name, given["lifetime_epsilon"], epsilon), **options}
-    if rate is not None or service.replacement:
-        epsilon = _of_replacement(path, name, domain, epsilon, rate)
     if name is None or epsilon is None:
         raise ValueError(f"{path}: it needs a mechanism and an epsilon{_found_instead(options)}")
     try:
@@ -303,23 +302,35 @@ def _mechanism(
     return mechanism
 
 
-def _of_replacement(
-    path: str, name: str | None, domain: Domain, epsilon: float | None, rate: float | None
-) -> float:
-    """The epsilon of GRR's reports, of clients that replace a category by one of all categories.
+def _stated_epsilon(
+    path: str, name: str | None, service: ServiceModel, version: VersionModel, domain: Domain
+) -> float | None:
+    """The epsilon of reports, of which a study may state other probabilities; None if it states nothing.
 
     Raises:
-        ValueError: if these are no reports of GRR, or not one of epsilon and rate is given.
+        ValueError: if it states several, one that the mechanism does not have, or one that cannot be.
     """
-    if not isinstance(domain, Categories) or name != RandomisedResponse.name:
-        raise ValueError(f"{path}: rate and replacement are for mechanism: grr, of categories")
-    if (epsilon is None) == (rate is None):
-        raise ValueError(f"{path}: give one of epsilon and rate")
-    if rate is not None and not 0.0 < rate < 1.0:
-        raise ValueError(f"{path}: rate is above 0 and below 1, found {rate:g}")
+    epsilon, rate = service.number_of(version, "epsilon"), service.number_of(version, "rate")
+    if rate is None and service.other is None and service.replacement is None:
+        return epsilon
+    stated = [number for number in (epsilon, rate, service.other) if number is not None]
+    if len(stated) != 1:
+        raise ValueError(f"{path}: give one of epsilon, rate and other")
+    if not stated[0] > 0.0:
+        raise ValueError(f"{path}: epsilon, rate and other are above 0, found {stated[0]:g}")
+    if service.other is not None and name == OptimisedUnaryEncoding.name:
+        own = (version.model_extra or {}).get("own", service.constants.get("own", 0.5))
+        if not (isinstance(own, int | float) and service.other < own < 1.0):
+            raise ValueError(
+                f"{path}: other is below own, and own below 1, found {service.other:g} and {own}"
+            )
+        return epsilon_of_bits(own, service.other)
+    if service.other is not None or not isinstance(domain, Categories) or name != RandomisedResponse.name:
+        raise ValueError(f"{path}: rate and replacement are for mechanism: grr, and other for oue")
     if rate is None:
-        assert epsilon is not None
-        rate = (domain.size - 1.0) / (math.exp(epsilon) + domain.size - 1.0)
+        rate = (domain.size - 1.0) / (math.exp(stated[0]) + domain.size - 1.0)
+    if not rate < 1.0:
+        raise ValueError(f"{path}: rate is below 1, found {rate:g}")
     return epsilon_of_rate(rate, domain.size)
 
 
@@ -358,13 +369,15 @@ def _lifetime(
     memo_buckets = given.get("memo_buckets", buckets if isinstance(domain, Numeric) else 0)
     if isinstance(domain, Numeric) and memo_buckets % buckets:
         raise ValueError(
-            f"{path}: memo_buckets must be a multiple of the attribute's buckets ({buckets}), "
+            f"{path}: memo_buckets must be a multiple of the attribute's report buckets ({buckets}), "
             f"found {memo_buckets}"
         )
     try:
         if not isinstance(named, MEMOISED):
             memo_buckets = 0
-        lifetime = Lifetime(named, epsilon, given.get("as_published", False), memo_buckets)
+        lifetime = Lifetime(
+            named, epsilon, given.get("as_published", False), memo_buckets, number_of_values(domain)
+        )
         steps_of(lifetime)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
@@ -380,7 +393,7 @@ def _check_values(path: str, at_most: int | None, domain: Domain, lifetime: Life
     of_categories = isinstance(domain, Categories)
     possible = domain.size if isinstance(domain, Categories) else lifetime.chain.inputs
     if at_most is not None and at_most > possible:
-        kind = "categories" if of_categories else "memo buckets"
+        kind = "categories" if of_categories else "values" if lifetime.values else "memo buckets"
         raise ValueError(f"{path}: values_at_most: there are {possible:,} {kind}, found {at_most:,}")
 
 

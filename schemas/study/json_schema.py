@@ -15,6 +15,7 @@ from typing import Any
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
+from ldpbeam.mechanisms.categories.unary_encoding import OptimisedUnaryEncoding
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON, Mechanism
 from ldpbeam.mechanisms.options import options_of
 from ldpbeam.mechanisms.registry import AUTO, better_oracle, registered_mechanisms
@@ -152,10 +153,11 @@ def _services(key: str, kind: type[Domain], service: Schema, version: Schema) ->
     for name, described in options.items():
         choice = _choice(name, *described, others(name, auto_options))
         # Versions may give epsilon, and then the service need not.
-        choice["anyOf"] = [{"required": [key]} for key in ("epsilon", "rate", "versions")]
+        choice["anyOf"] = [{"required": [key]} for key in ("epsilon", "rate", "other", "versions")]
         properties = choice["properties"]
-        if "rate" in properties:
-            properties["replacement"] = _never_null(service["properties"]["replacement"])
+        stated = {RandomisedResponse: "replacement", OptimisedUnaryEncoding: "other"}
+        if of_mechanism := stated.get(mechanisms.get(name, Mechanism)):
+            properties[of_mechanism] = _never_null(service["properties"][of_mechanism])
         for key in {"epsilon", "rate", *described[1]} & set(properties):
             properties[key] = _or_by_field(properties[key])
         alternatives.append(choice)

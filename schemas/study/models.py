@@ -247,6 +247,11 @@ class ServiceModel(_RememberingModel):
         description="with grr, of clients that keep their category with the probability of epsilon, and "
         "else draw from all categories, the true one too: their reports have a larger epsilon",
     )
+    other: Later[Number] = Field(
+        None,
+        description="instead of epsilon, with oue: the probability that the bit of another category is set, "
+        "beside the option own",
+    )
     version_field: Annotated[str, AfterValidator(_free_field)] | None = Field(
         None, description="the field of the report that tells the versions apart"
     )

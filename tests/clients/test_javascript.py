@@ -87,7 +87,7 @@ def value_in(service: dict[str, Any], random: np.random.Generator) -> Any:
         return int(random.integers(domain.size))
     if isinstance(domain, KeyValues):
         return {str(key): random.random() for key in range(domain.size) if random.random() < 0.5}
-    return [*random.random(domain.size)] if isinstance(domain, Vector) else random.random()
+    return [*random.random(domain.size)] if isinstance(domain, Vector) else domain.high * random.random()
 
 
 @pytest.fixture(scope="module")

@@ -80,3 +80,29 @@ def test_who_draws_from_all_categories_has_the_epsilon_of_what_the_reports_revea
     assert version.mechanism.epsilon == pytest.approx(real, abs=0.005)
     channel = version.mechanism.channel(100, 100).dense()
     assert channel[:2, 0] == pytest.approx([own, other], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("permanent", "instant"),
+    [
+        ((0.75, 0.25), (0.75, 0.5)),  # RAPPOR with f = 0.5, q = 0.75 and p = 0.5
+        ((0.5, 1.0 / (math.e**2 + 1.0)), (0.5, 0.1)),  # L_OUE, OUE after OUE
+        ((0.731, 0.269), (0.5, 0.2)),  # L_SOUE, OUE after SUE
+    ],
+)
+def test_two_steps_on_bits_have_the_channel_of_both(
+    permanent: tuple[float, float], instant: tuple[float, float]
+) -> None:
+    own, other = (bit * instant[0] + (1.0 - bit) * instant[1] for bit in permanent)
+    study = STUDY[: STUDY.index("domain")] + (
+        "domain: {categories: 3}\n"
+        f"    services: {{tab: {{mechanism: oue, own: {own!r}, other: {other!r}}}}}\n"
+    )
+    (version,) = parse_study(study).attribute("confidence").versions
+    assert version.mechanism.epsilon == pytest.approx(math.log(own / (1 - own) * (1 - other) / other))
+    # Each of the eight reports that a person of category 0 may send, by both steps.
+    sent_by = [
+        math.prod((bit if set_ else 1.0 - bit) for bit, set_ in zip((own, other, other), bits, strict=True))
+        for bits in ((cell & 1, cell >> 1 & 1, cell >> 2) for cell in range(8))
+    ]
+    assert version.mechanism.channel(3, 3).dense()[:, 0] == pytest.approx(sent_by, rel=1e-12)

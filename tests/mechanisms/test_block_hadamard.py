@@ -71,6 +71,13 @@ def test_blocks_are_as_many_and_as_large_as_the_paper_says(
     assert (mechanism.columns % order > 0).all()
 
 
+@pytest.mark.parametrize(
+    ("most", "blocks"), [(1, 1), (2, 2), (3, 2), (4, 4), (31, 16), (32, 32), (2**20, 32)]
+)
+def test_there_are_no_more_blocks_than_the_study_says(most: int, blocks: int) -> None:
+    assert BlockHadamardResponse(4.0, size=100, most_blocks=most).blocks == blocks
+
+
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("size", SIZES)
 def test_the_channel_is_the_papers(epsilon: float, size: int) -> None:

@@ -19,7 +19,7 @@ SHAPES = [(2, 8.0, 0), (3, 0.5, 5000), (6, 1.0, 9), (222, 1.0, 0), (300, 5.3, 0)
 def straight(
     mechanism: LocalHashing, weights: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both products as sums in order: of categories, and of seeds in blocks of 2^16 hashes."""
+    """Both products as sums over categories, and over seeds."""
     seeds, size, g = int(mechanism.seeds), mechanism.size, mechanism.hashes
     keep, other = (probability / seeds for probability in mechanism.probabilities)
     forward, total = np.full(seeds * g, other * weights.sum()), np.zeros(size)
@@ -35,32 +35,42 @@ def straight(
 
 
 @pytest.mark.parametrize(("size", "epsilon", "seeds"), SHAPES)
-@pytest.mark.parametrize(("kept", "run"), [(2**22, 2**20), (0, 2**20), (0, 3 * 2**16)])
-def test_products_have_the_bits_of_sums_in_order(
-    size: int, epsilon: float, seeds: int, kept: int, run: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("run", [2**20, 3 * 2**16])
+def test_products_are_sums_and_have_the_same_bits_whether_matrices_are_kept(
+    size: int, epsilon: float, seeds: int, run: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hashing_channel, "KEPT_HASHES", kept)
     monkeypatch.setattr(hashing_channel, "RUN_HASHES", run)
     mechanism = LocalHashing(epsilon, size, seeds)
     channel, rng = mechanism.channel(size, 0), np.random.default_rng(size)
     for _ in range(2):
         weights, counts = rng.dirichlet(np.ones(size)), rng.random(channel.shape[0])
         forward, backward = straight(mechanism, weights, counts)
-        assert channel.matvec(weights).tobytes() == forward.tobytes()
-        assert channel.rmatvec(counts).tobytes() == backward.tobytes()
+        products = channel.matvec(weights), channel.rmatvec(counts)
+        np.testing.assert_allclose(products[0], forward, rtol=1e-12)
+        np.testing.assert_allclose(products[1], backward, rtol=1e-12)
+        collisions = mechanism.table.collisions(weights)
+        np.testing.assert_allclose(
+            collisions, mechanism.table.scattered(mechanism.table.gathered(weights)), rtol=1e-12
+        )
+        monkeypatch.setattr(hashing_channel, "KEPT_CELLS", 0)
+        not_kept = LocalHashing(epsilon, size, seeds).channel(size, 0)
+        assert not_kept.matvec(weights).tobytes() == products[0].tobytes()
+        assert not_kept.rmatvec(counts).tobytes() == products[1].tobytes()
+        monkeypatch.undo()
+        monkeypatch.setattr(hashing_channel, "RUN_HASHES", run)
 
 
 @pytest.mark.parametrize("kept", [2**22, 0])
 def test_a_large_table_keeps_its_cells_alone(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashing_channel, "KEPT_HASHES", kept)
+    monkeypatch.setattr(hashing_channel, "KEPT_CELLS", kept)
     mechanism = LocalHashing(1.0, 300)
     table, weights = mechanism.table, np.full(300, 1 / 300)
-    first = [id(matrix) for *_, matrix in table.matrices()] if kept else []
+    first = [id(matrix) for matrix in table.matrices()] if kept else []
     mechanism.channel(300, 0).matvec(weights)
     assert mechanism.table is table
-    assert [id(matrix) for *_, matrix in table.matrices()][: len(first)] == first
-    # One or two bytes per hash; each block's cells are numbered from its start.
-    assert sum(blocks.cells.nbytes for blocks in table.blocks) == 2 * 300 * int(mechanism.seeds)
+    assert [id(matrix) for matrix in table.matrices()][: len(first)] == first
+    # With 300 categories, the hashes under four seeds are one cell, of a byte.
+    assert sum(cells.nbytes for cells in table.runs) == 300 * -(-int(mechanism.seeds) // 4)
 
 
 def test_rows_are_those_of_published_hashes() -> None:

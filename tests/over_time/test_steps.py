@@ -15,21 +15,32 @@ from numpy.typing import NDArray
 from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.mechanisms.numbers.grid import exponential
 from ldpbeam.over_time.memoised import Lifetime, Steps, steps_of
-from ldpbeam.over_time.memoised.steps import BitSteps, CellSteps, SignSteps, WaveSteps
+from ldpbeam.over_time.memoised.steps import BitSteps, CellSteps, Inputs, SignSteps, WaveSteps
 
 #: Lifetime epsilons, and epsilons of a window.
 PAIRS = [(2.0, 1.0), (4.0, 1.2), (4.0, 2.0), (1.0, 0.5), (1.001, 1.0), (10.0, 3.0), (0.3, 0.1), (20.0, 0.05)]
 NUMBERS = ("stochastic_rounding", "square_wave", "piecewise")
 NAMES = ("grr", "oue", "sue", "olh", *NUMBERS)
+#: Mechanisms of numbers of a domain with a step, and how many values it has.
+STEPPED = tuple(f"{name} of 7" for name in NUMBERS)
 #: Exact integers, shape (answers, inputs).
 Counts = NDArray[np.object_]
 
 
 def lifetime_of(name: str, pair: tuple[float, float], size: int = 4, **more: Any) -> Lifetime:
+    name, _, values = name.partition(" of ")
     domain = Numeric(0.0, 1.0) if name in NUMBERS else Categories(tuple(map(str, range(size))))
     buckets = more.pop("buckets", 16) if name in NUMBERS else 0
     published = more.pop("as_published", False)
-    return Lifetime(build_mechanism(name, domain, pair[1], **more), pair[0], published, buckets)
+    named = build_mechanism(name, domain, pair[1], **more)
+    return Lifetime(named, pair[0], published, buckets, int(values or 0))
+
+
+def places_of(inputs: Inputs) -> list[Fraction]:
+    """Where the inputs lie in [0, 1]: values from end to end, or the middles of memo buckets."""
+    if inputs.values:
+        return [Fraction(j, inputs.values - 1) for j in range(inputs.values)]
+    return [Fraction(2 * i + 1, 2 * inputs.buckets) for i in range(inputs.buckets)]
 
 
 def evenly(draws: int, answers: int) -> list[int]:
@@ -46,16 +57,17 @@ def permanent_counts(steps: Steps) -> Counts:
         up = np.array([steps.other, steps.own], dtype=object)
         return np.stack((steps.draws - up, up))
     if isinstance(steps, SignSteps):
-        span, many = steps.draws - 2 * steps.fewest, 2 * steps.buckets
-        up = np.array([steps.fewest + (2 * i + 1) * span // many for i in range(steps.buckets)], dtype=object)
+        span = steps.draws - 2 * steps.fewest
+        up = np.array([steps.fewest + math.floor(at * span) for at in places_of(steps.places)], dtype=object)
         return np.stack((steps.draws - up, up))
     assert isinstance(steps, WaveSteps)
     ends = [-(-r * steps.size // steps.answers) for r in range(steps.answers + 1)]
     whole, rest = divmod(steps.draws - steps.width * steps.excess, steps.size)
-    counts = np.zeros((steps.answers, steps.answers), dtype=object)
-    for r, i in itertools.product(range(steps.answers), repeat=2):
+    places = places_of(steps.inputs)
+    counts = np.zeros((steps.answers, len(places)), dtype=object)
+    for r, i in itertools.product(range(steps.answers), range(len(places))):
         low, high = ends[r], ends[r + 1]
-        start = math.floor(Fraction(steps.steps * (2 * i + 1), 2 * steps.answers) + Fraction(1, 2))
+        start = math.floor(steps.steps * places[i] + Fraction(1, 2))
         inside = max(0, min(high, start + steps.width) - max(low, start))
         counts[r, i] = whole * (high - low) + max(0, min(high, rest) - low) + steps.excess * inside
     return counts
@@ -79,7 +91,7 @@ def loss(counts: Counts, *, bits: bool) -> Fraction:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + STEPPED)
 def test_epsilon_and_lifetime_epsilon_hold_by_exact_counts_and_are_reached(
     name: str, pair: tuple[float, float]
 ) -> None:
@@ -93,12 +105,12 @@ def test_epsilon_and_lifetime_epsilon_hold_by_exact_counts_and_are_reached(
         found = loss(counts, bits=bits)
         assert found <= exponential(epsilon)
         # A wave that is narrower than a report bucket, or a sign of a middle, spends less.
-        if name not in NUMBERS:
+        if name not in NUMBERS + STEPPED:
             assert math.log(found) == pytest.approx(epsilon, rel=1e-6)
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + STEPPED)
 def test_both_steps_are_the_channel_of_one_window(name: str, pair: tuple[float, float]) -> None:
     """The excess is the product of both, and nothing else depends on the value: exactly the closed form."""
     lifetime = lifetime_of(name, pair)
@@ -115,11 +127,12 @@ def test_both_steps_are_the_channel_of_one_window(name: str, pair: tuple[float, 
         closed = (np.ones(shares.shape) + (growth - 1.0) * np.eye(len(shares))) / (growth + len(shares) - 1.0)
         assert shares == pytest.approx(closed, rel=1e-9)
     elif isinstance(steps, SignSteps):
-        assert shares == pytest.approx(window.channel(16, 16).dense(), rel=1e-9)
+        places = np.array([float(place) for place in places_of(steps.places)])
+        assert shares == pytest.approx(window.at(places, 16), rel=1e-9)  # type: ignore[attr-defined]
     else:
-        # The channel of values at the middles of the memo buckets; the grid has steps of 2^-30.
+        # The channel at the values, or at the middles of the memo buckets; the grid has steps of 2^-30.
         edges = np.linspace(-lifetime.half_width, 1.0 + lifetime.half_width, 17)
-        middles = (np.arange(16) + 0.5) / 16
+        middles = np.array([float(place) for place in places_of(steps.inputs)])
         inside, outside = window.densities  # type: ignore[attr-defined]
         ends = np.clip(edges[:, None], middles - lifetime.half_width, middles + lifetime.half_width)
         closed = outside * np.diff(edges)[:, None] + (inside - outside) * np.diff(ends, axis=0)
@@ -127,7 +140,7 @@ def test_both_steps_are_the_channel_of_one_window(name: str, pair: tuple[float, 
 
 
 @pytest.mark.parametrize("pair", [(2.0, 1.0), (4.0, 1.2)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + STEPPED)
 def test_the_samplers_draw_these_counts(name: str, pair: tuple[float, float]) -> None:
     """Every draw of a source with few, in both steps."""
     steps = steps_of(lifetime_of(name, pair), draws=2**12, steps=64)

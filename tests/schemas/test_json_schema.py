@@ -139,6 +139,7 @@ def test_an_unknown_key_is_named_in_the_hint(schema: Draft202012Validator) -> No
         "{mechanism: olh, epsilon: {field: eps, values: [1, 2]}, seeds: {field: seeds, values: [64, 1024]}}",
         "{mechanism: grr, rate: {field: p, values: [0.5, 0.25]}}",
         "{mechanism: grr, epsilon: 1, replacement: any}",
+        "{mechanism: oue, own: 0.65, other: 0.35}",
         "{mechanism: grr, versions: {a: {rate: 0.5, until: '2026-11-20T10:00:00Z'}, "
         "b: {epsilon: 2, since: '2026-11-20T10:00:00Z'}}}",
     ],

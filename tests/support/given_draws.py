@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam import build_mechanism
-from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues
+from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms import Mechanism, PrivKVM
 from ldpbeam.schemas.study.models import DomainModel
 
@@ -48,8 +48,10 @@ def mechanism_of(service: Mapping[str, Any], budget: float = 1.0) -> Mechanism:
 
 def sent(service: Mapping[str, Any], mechanism: Mechanism, value: Any, source: Given) -> float | str:
     """What a client sends, as a test vector states it: to twelve digits, or as hexadecimal digits."""
-    values: Any = np.array([value])
-    if isinstance(domain_of(service), KeyValues):
+    domain = domain_of(service)
+    numbers = domain.values if isinstance(domain, Vector) else domain
+    values: Any = numbers.to_unit([value]) if isinstance(numbers, Numeric) else np.array([value])
+    if isinstance(domain, KeyValues):
         keys = np.array([*value]).astype(int)
         values = KeyValuePairs(np.array([0, len(keys)]), keys, np.array([*value.values()], dtype=np.float64))
     if isinstance(mechanism, PrivKVM) and "means" in service:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam import build_mechanism
-from ldpbeam.domains import Numeric
+from ldpbeam.domains import Numeric, number_of_values
 from ldpbeam.over_time.memoised import Lifetime, Memo, released_options
 from ldpbeam.schemas.reports.stamps import domain_hash
 from support.given_draws import Given, domain_of
@@ -24,7 +24,8 @@ def memo_of(vector: Mapping[str, Any]) -> Memo:
     domain, name = domain_of(vector), vector["mechanism"]
     released = released_options(name, *epsilons) if published else {}
     named = build_mechanism(name, domain, vector["epsilon"], **{**released, **vector["options"]})
-    lifetime = Lifetime(named, vector["lifetime_epsilon"], published, vector.get("memo_buckets", 0))
+    buckets, values = vector.get("memo_buckets", 0), number_of_values(domain)
+    lifetime = Lifetime(named, vector["lifetime_epsilon"], published, buckets, values)
     names = (vector[name] for name in ("study", "attribute", "service", "version"))
     return Memo(*names, domain_hash(domain), lifetime)
 
@@ -57,8 +58,9 @@ def vectors(count: int, seed: int) -> Iterator[dict[str, Any]]:
         }
         size = 1
         if name in NUMBERS:
-            low = float(np.round(random.normal(0.0, 50.0), 2))
-            vector["domain"] = {"numeric": [low, low + 30.0]}
+            stepped = index % 3 == 0
+            low = float(np.round(random.normal(0.0, 50.0), 0 if stepped else 2))
+            vector["domain"] = {"numeric": [low, low + 30.0]} | ({"step": 2.5} if stepped else {})
             vector["memo_buckets"] = int(random.integers(2, 3000))
             vector["value"] = low + 30.0 * random.random()
         else:

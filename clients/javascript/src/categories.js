@@ -7,7 +7,7 @@
 
 import { packed, words } from "./bytes.js";
 import { fittingExcess, quotient } from "./grid.js";
-import { oneOf, readOptions } from "./options.js";
+import { between, oneOf, readOptions, whole } from "./options.js";
 import { xxh32 } from "./xxh32.js";
 
 /** A uniform choice of a whole number below `size`, other than `own`. */
@@ -109,8 +109,8 @@ function unary(size, own, other) {
 }
 
 export const oue = {
-  options: {},
-  make: (epsilon, options, size) => unary(size, 1 / 2, 1 / (Math.exp(epsilon) + 1)),
+  options: { own: between(0.5, 0, 1) },
+  make: (epsilon, { own }, size) => unary(size, own, 1 / (1 + Math.exp(epsilon) * ((1 - own) / own))),
 };
 
 export const sue = {
@@ -143,10 +143,10 @@ function powerBelow(bound) {
 }
 
 export const blockHadamard = {
-  options: {},
+  options: { most_blocks: whole(2 ** 20, 1, 2 ** 20) },
   whole: true,
   make(epsilon, options, size) {
-    const blocks = powerBelow(Math.min(Math.exp(epsilon), 2 * size));
+    const blocks = powerBelow(Math.min(Math.exp(epsilon), 2 * size, options.most_blocks + 1));
     const order = powerOfTwo(Math.ceil(size / blocks) + 1);
     const share = Math.expm1(epsilon) / (Math.expm1(epsilon) + 2 * blocks);
     const width = order / 2;

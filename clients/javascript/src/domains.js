@@ -49,13 +49,31 @@ function checkedRange(range, what) {
   return range;
 }
 
-/** The function that scales a number of the range [low, high] to [0, 1]; it clips numbers outside. */
-function scaling(range, what) {
+/** The number of values of a range with a step, at most 4096; 0 without a step. */
+function valuesOf([low, high], step) {
+  if (step === undefined) return 0;
+  if (!(typeof step === "number" && step > 0)) throw new TypeError(`step must be above 0, found ${shown(step)}`);
+  const steps = Math.round((high - low) / step);
+  // Decimals such as 0.18 are not exact, so neither is their quotient.
+  if (!(steps >= 1 && steps < 4096 && Math.abs((high - low) / step - steps) < 1e-9 * steps)) {
+    throw new TypeError(`step must divide the range into 1 to 4095 equal parts, found ${shown(step)}`);
+  }
+  return steps + 1;
+}
+
+/**
+ * The function that scales a number of the range [low, high] to [0, 1]; it clips numbers outside.
+ *
+ * With a step it rounds them to the nearest value, and to the upper one of two that are equally near.
+ */
+function scaling(range, what, step) {
   const [low, high] = checkedRange(range, what);
+  const last = valuesOf(range, step) - 1;
   return (value, name) => {
     if (typeof value !== "number" || !Number.isFinite(value)) {
       throw new TypeError(`${name} must be a number, found ${kindOf(value)}`);
     }
+    if (last > 0) return Math.min(Math.max(Math.floor((value - low) / step + 0.5), 0), last) / last;
     return Math.min(Math.max((value - low) / (high - low), 0), 1);
   };
 }
@@ -78,9 +96,9 @@ function naming(names, what, most = 1_000_000) {
   return { size: names.length, index: (name) => names.indexOf(name), known };
 }
 
-function numericDomain({ numeric }) {
-  const scaled = scaling(numeric, "numeric");
-  return { size: 1, read: (value) => scaled(value, "the value") };
+function numericDomain({ numeric, step }) {
+  const scaled = scaling(numeric, "numeric", step);
+  return { size: 1, values: valuesOf(numeric, step), read: (value) => scaled(value, "the value") };
 }
 
 function categoriesDomain({ categories }) {
@@ -116,14 +134,14 @@ function keysDomain({ keys, values }) {
 /** The names of coordinates, which are parts of the names of files. */
 const COORDINATE = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
-function vectorDomain({ coordinates, values }) {
+function vectorDomain({ coordinates, values, step }) {
   const { size } = naming(coordinates, "coordinates", 10_000);
   const unfit = Array.isArray(coordinates) && coordinates.find((name) => !COORDINATE.test(name));
   if (unfit) {
     const rule = "have letters, digits, _ and -, at most 64, and start with a letter or digit";
     throw new TypeError(`names of coordinates ${rule}, found ${shown(unfit)}`);
   }
-  const scaled = scaling(values, "values");
+  const scaled = scaling(values, "values", step);
   const read = (value) => {
     if (!Array.isArray(value) || value.length !== size) {
       throw new TypeError(`the value must be an array of ${size} numbers, found ${kindOf(value)}`);
@@ -135,14 +153,14 @@ function vectorDomain({ coordinates, values }) {
 
 /** The kinds of domains, each with what else it has. */
 const KINDS = {
-  numeric: { make: numericDomain, others: [] },
+  numeric: { make: numericDomain, others: ["step"] },
   categories: { make: categoriesDomain, others: [] },
   keys: { make: keysDomain, others: ["values"] },
-  coordinates: { make: vectorDomain, others: ["values"] },
+  coordinates: { make: vectorDomain, others: ["values", "step"] },
 };
 
 /**
- * A domain of a study, such as `{ numeric: [0, 180] }`, `{ categories: ["car", "bus"] }`,
+ * A domain of a study, such as `{ numeric: [0, 180] }`, `{ numeric: [0, 100], step: 1 }`, `{ categories: ["car", "bus"] }`,
  * `{ keys: 5, values: [0, 1] }` or `{ coordinates: 3, values: [0, 1] }`.
  *
  * @throws {TypeError} if it is none; its `read` throws one for a value that does not belong to it.

@@ -19,13 +19,14 @@ export function subtle() {
 }
 
 /** The hash of a domain of categories or of numbers: 32 hexadecimal digits. */
-async function domainHash({ categories, numeric }) {
+async function domainHash({ categories, numeric, step }) {
   const names = Number.isInteger(categories) ? Array.from({ length: categories }, (_, k) => `${k}`) : categories;
   const texts = numeric ? ["numeric"] : ["categories", ...names];
-  const ends = new DataView(new ArrayBuffer(numeric ? 16 : 0));
+  const numbers = [...(numeric ?? []), ...(step === undefined ? [] : [step])];
+  const bytes = new DataView(new ArrayBuffer(8 * numbers.length));
   // Minus zero is zero.
-  numeric?.forEach((end, k) => ends.setFloat64(8 * k, end + 0));
-  const text = joined(utf8.encode(texts.map((each) => `${each}\0`).join("")), new Uint8Array(ends.buffer));
+  numbers.forEach((number, k) => bytes.setFloat64(8 * k, number + 0));
+  const text = joined(utf8.encode(texts.map((each) => `${each}\0`).join("")), new Uint8Array(bytes.buffer));
   return hexadecimal(new Uint8Array(await subtle().digest("SHA-256", text))).slice(0, 32);
 }
 

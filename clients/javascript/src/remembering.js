@@ -102,10 +102,10 @@ function hashing(service, size, options) {
   };
 }
 
-function perturbing(service, { size }, options) {
+function perturbing(service, { size, values }, options) {
   const { mechanism, epsilon, lifetime_epsilon, memo_buckets: buckets } = service;
   const itself = (k) => k;
-  const bucket = (x) => Math.min(Math.floor(buckets * x), buckets - 1);
+  const bucket = (x) => (values ? Math.round(x * (values - 1)) : Math.min(Math.floor(buckets * x), buckets - 1));
   switch (mechanism) {
     case "grr":
       return answering(service, cellSteps(service, size), itself, ([answer]) => answer);
@@ -117,13 +117,13 @@ function perturbing(service, { size }, options) {
       return answering(service, sueSteps(service, size), itself, packed);
     case "stochastic_rounding": {
       const bound = 1 / Math.tanh(epsilon / 2);
-      return answering(service, signSteps(service), bucket, ([sign]) => (sign ? bound : -bound));
+      return answering(service, signSteps(service, values), bucket, ([sign]) => (sign ? bound : -bound));
     }
     default: {
       const piecewise = mechanism === "piecewise";
       const b = piecewise ? 0.5 * Math.exp(-lifetime_epsilon / 2) : halfWidth(lifetime_epsilon);
       const middle = ([answer]) => -b + (answer + 0.5) * ((1 + 2 * b) / buckets);
-      return answering(service, waveSteps(service), bucket, middle);
+      return answering(service, waveSteps(service, values), bucket, middle);
     }
   }
 }

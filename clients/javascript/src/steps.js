@@ -75,10 +75,18 @@ export function sueSteps({ lifetime_epsilon, epsilon }, size) {
   return bitSteps(size, keptBits(growth(epsilon / 2), other), U - Number(other), Number(other));
 }
 
-export function signSteps({ lifetime_epsilon, epsilon, memo_buckets: buckets }) {
+/** Where an input lies, from 0 to so many equal parts of the range: a value, or the middle of a memo bucket. */
+function placesOf(buckets, values) {
+  return values
+    ? { parts: values - 1, placeOf: (input) => input }
+    : { parts: 2 * buckets, placeOf: (input) => 2 * input + 1 };
+}
+
+export function signSteps({ lifetime_epsilon, epsilon, memo_buckets: buckets }, values) {
+  const { parts, placeOf } = placesOf(buckets, values);
   const fewest = roundedUp(ALL * ONE, growth(lifetime_epsilon) + ONE);
   const span = ALL - 2n * fewest;
-  const up = (input) => fewest + (BigInt(2 * input + 1) * span) / BigInt(2 * buckets);
+  const up = (input) => fewest + (BigInt(placeOf(input)) * span) / BigInt(parts);
   return {
     answers: 2,
     kept: Number(keptOf(growth(epsilon), 2n, span, fewest)),
@@ -94,7 +102,8 @@ function squareWidth(epsilon) {
   return [own * E - E * ONE + ONE * ONE, E * (E - ONE - own)];
 }
 
-export function waveSteps({ mechanism, lifetime_epsilon, epsilon, memo_buckets: buckets }) {
+export function waveSteps({ mechanism, lifetime_epsilon, epsilon, memo_buckets: buckets }, values) {
+  const { parts, placeOf } = placesOf(buckets, values);
   const [above, below] =
     mechanism === "piecewise" ? [ONE, growth(lifetime_epsilon / 2)] : squareWidth(lifetime_epsilon);
   const width = Number(roundedUp(BigInt(STEPS) * above, below));
@@ -110,7 +119,7 @@ export function waveSteps({ mechanism, lifetime_epsilon, epsilon, memo_buckets: 
     constants: [buckets, width, excess],
     draws: 1,
     permanent(input, [m]) {
-      const middle = quotient(STEPS * (2 * input + 1) + buckets, 2 * buckets);
+      const middle = quotient(2 * STEPS * placeOf(input) + parts, 2 * parts);
       const found = m < inWave ? middle + quotient(m, excess) : (m - inWave) % size;
       return [quotient(found * buckets, size)];
     },

@@ -75,6 +75,15 @@ for (const [service, value, message] of WRONG_VALUES) {
   });
 }
 
+test("with a step a client rounds to the nearest value, halves up, and clips", () => {
+  const ages = { mechanism: "square_wave", epsilon: 1, domain: { numeric: [0, 1.8], step: 0.18 } };
+  const rounded = { "-1": 0, 0.08: 0, 0.09: 1, 0.44: 2, 0.45: 3, 1.71: 10, 1.8: 10, 9: 10 };
+  for (const [value, steps] of Object.entries(rounded)) {
+    const exact = { mechanism: "square_wave", epsilon: 1, domain: { numeric: [0, 10] } };
+    assert.equal(report(ages, Number(value), [0.3]), report(exact, steps, [0.3]), value);
+  }
+});
+
 const WRONG_SERVICES = [
   [{ epsilon: 0 }, "epsilon must be a number above 1e-6 and at most 20, found 0"],
   [{ epsilon: "1" }, "epsilon must be a number above 1e-6 and at most 20, found \"1\""],
@@ -89,8 +98,12 @@ const WRONG_SERVICES = [
   ],
   [
     { domain: { numeric: [0, 1], unit: "minutes" } },
-    'a domain of numeric has no "unit"; it takes numeric',
+    'a domain of numeric has no "unit"; it takes numeric, step',
   ],
+  [{ domain: { numeric: [0, 1], step: 0 } }, "step must be above 0, found 0"],
+  [{ domain: { numeric: [0, 1], step: "1" } }, 'step must be above 0, found "1"'],
+  [{ domain: { numeric: [0, 1], step: 0.3 } }, "step must divide the range into 1 to 4095 equal parts, found 0.3"],
+  [{ domain: { numeric: [0, 1], step: 1e-4 } }, "step must divide the range into 1 to 4095 equal parts, found 0.0001"],
   [{ bins: 16 }, 'a service has no "bins"; it takes mechanism, epsilon, domain, options, means'],
   [{ options: 3 }, "options must be an object, found 3"],
   [{ domain: {} }, "domain must have one of numeric, categories, keys, coordinates, found an object"],

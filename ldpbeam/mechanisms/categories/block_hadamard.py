@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,10 @@ from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
 from ldpbeam.mechanisms.numbers.grid import fitting_excess, remainder, whole_draws
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
+
+#: The most blocks: as many as there may be categories, rounded up to a power of two.
+MOST_BLOCKS = 2**20
 
 
 class BlockHadamardChannel(Channel):
@@ -74,16 +78,21 @@ class BlockHadamardResponse(WholeReports, CategoricalMechanism):
     for nothing. Report y of a block is in a category's half if entry (y, column) is +1. Each of the b/2
     reports of the half has probability 2E / (b (E + 2B - 1)), and each other report of any block has
     2 / (b (E + 2B - 1)).
+
+    Attributes:
+        most_blocks: the largest B; 1 for Hadamard response with one block.
     """
 
     name = "block_hadamard"
     summary = "Block Hadamard response: short reports for many categories, from epsilon 2 on"
 
+    most_blocks: Annotated[int, Range(least=1, most=MOST_BLOCKS)] = MOST_BLOCKS
+
     @functools.cached_property
     def blocks(self) -> int:
         """B, the number of blocks."""
         below = 1
-        while 2 * below < min(math.exp(self.epsilon), 2 * self.size):
+        while 2 * below < min(math.exp(self.epsilon), 2 * self.size, self.most_blocks + 1):
             below *= 2
         return below
 

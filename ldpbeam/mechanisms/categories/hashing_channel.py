@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,32 +13,22 @@ from scipy.sparse import csr_array
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 
-#: Seeds are in blocks of this many hashes. A backward product sums a block by itself, so another number gives
-#: other last bits.
-BLOCK_HASHES = 2**16
-#: A product multiplies runs of blocks, of at most about this many hashes.
+#: The hashes under a few seeds are one cell. There are at most this many cells together, and no more than
+#: categories.
+MOST_CELLS = 2**10
+#: A run has about this many hashes. A backward product sums a run by itself, so another number gives other
+#: last bits.
 RUN_HASHES = 2**20
-#: A table of at most this many hashes keeps its sparse matrices, of 16 bytes per hash; a larger one keeps the
+#: A table of at most this many cells keeps its sparse matrices, of 16 bytes per cell; a larger one keeps the
 #: cells alone, of one, two or four bytes, and makes the matrices in each product.
-KEPT_HASHES = 2**22
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Blocks of equally many seeds that follow each other.
-
-    Attributes:
-        cells: for each block, category and seed: the seed's index in its block times g, plus the hash; shape
-            (blocks, categories, seeds per block).
-        first: the index of the first seed.
-    """
-
-    cells: NDArray[Any]
-    first: int
+KEPT_CELLS = 2**22
 
 
 class HashTable:
     """Each category's hash under each seed of a family.
+
+    Seeds that follow each other are a group. The hashes of a category under the seeds of a group are the
+    digits of one number, its cell: a product visits one cell instead of a hash for each seed.
 
     Args:
         seeds: the number of seeds.
@@ -56,92 +45,106 @@ class HashTable:
         hashed: Callable[[NDArray[np.uint32], NDArray[np.uint32]], NDArray[np.uint32]],
     ) -> None:
         self.seeds, self.size, self.hashes = seeds, size, hashes
-        self.per_block = min(seeds, max(1, BLOCK_HASHES // size))
-        values = np.arange(size, dtype=np.uint32)
-        whole = seeds // self.per_block
-        narrow = np.min_scalar_type(self.per_block * hashes - 1)
+        self.together = 1
+        while hashes ** (self.together + 1) <= min(MOST_CELLS, size):
+            self.together += 1
+        self.per_group = hashes**self.together
+        groups, step = -(-seeds // self.together), max(1, RUN_HASHES // max(size, self.per_group))
+        #: The cell of each category in each group of a run, shape (categories, groups).
+        self.runs: list[NDArray[Any]] = []
+        values, narrow = np.arange(size, dtype=np.uint32), np.min_scalar_type(self.per_group - 1)
+        for first in range(0, groups, step):
+            cells = np.zeros((min(step, groups - first), size), dtype=narrow)
+            for place in range(self.together):
+                some = (
+                    np.arange(first, first + len(cells), dtype=np.uint32) * np.uint32(self.together) + place
+                )
+                # The last group may lack seeds; categories have the hash 0 there, which counts nowhere.
+                some = some[some < seeds]
+                hashes_of = hashed(values[None, :], some[:, None].astype(np.uint32))
+                cells[: len(some)] += (hashes_of * np.uint32(hashes**place)).astype(narrow)
+            self.runs.append(np.ascontiguousarray(cells.T))
+        self._kept: list[csr_array] | None = None
 
-        def blocks(first: int, many: int, per_block: int) -> Blocks:
-            cells = np.empty((many, size, per_block), dtype=narrow)
-            starts = np.arange(per_block, dtype=np.uint32)[:, None] * np.uint32(hashes)
-            for block in range(many):
-                start = first + block * per_block
-                seeds = np.arange(start, start + per_block, dtype=np.uint32)
-                cells[block] = (hashed(values[None, :], seeds[:, None]) + starts).T
-            return Blocks(cells, first)
-
-        self.blocks = [blocks(0, whole, self.per_block)]
-        if rest := seeds % self.per_block:
-            self.blocks.append(blocks(seeds - rest, 1, rest))
-        self._kept: list[tuple[slice, int, csr_array]] | None = None
-
-    def matrices(self) -> Iterator[tuple[slice, int, csr_array]]:
-        """Runs of blocks: their cells, how many blocks, and the matrix from cells to (block, category)."""
-        if self.seeds * self.size > KEPT_HASHES:
-            yield from self._runs()
+    def matrices(self) -> Iterator[csr_array]:
+        """The matrix from a run's cells to categories, for each run."""
+        if sum(cells.size for cells in self.runs) > KEPT_CELLS:
+            yield from map(self._matrix, self.runs)
             return
         if self._kept is None:
-            self._kept = list(self._runs())
+            self._kept = list(map(self._matrix, self.runs))
         yield from self._kept
 
-    def _runs(self) -> Iterator[tuple[slice, int, csr_array]]:
-        for blocks in self.blocks:
-            many, size, per_block = blocks.cells.shape
-            step = min(many, max(1, RUN_HASHES // (size * per_block)))
-            ones = np.ones(step * size * per_block)
-            ends = np.arange(0, len(ones) + 1, per_block, dtype=np.int32)
-            starts = (np.arange(step, dtype=np.int32) * (per_block * self.hashes))[:, None, None]
-            for start in range(0, many, step):
-                here = blocks.cells[start : start + step]
-                indexes = here.astype(np.int32)
-                indexes += starts[: len(here)]
-                cells = len(here) * per_block * self.hashes
-                rows = len(here) * size
-                first = (blocks.first + start * per_block) * self.hashes
-                matrix = csr_array(
-                    (ones[: indexes.size], indexes.ravel(), ends[: rows + 1]), shape=(rows, cells)
-                )
-                yield slice(first, first + cells), len(here), matrix
+    def _matrix(self, cells: NDArray[Any]) -> csr_array:
+        groups = cells.shape[1]
+        indexes = cells.astype(np.int32)
+        indexes += np.arange(groups, dtype=np.int32) * self.per_group
+        ends = np.arange(0, cells.size + 1, groups, dtype=np.int32)
+        shape = (self.size, groups * self.per_group)
+        return csr_array((np.ones(cells.size), indexes.ravel(), ends), shape=shape)
+
+    def _gathered(self, matrix: csr_array, weights: Floats) -> Floats:
+        """The sum of the weights of the categories with each hash, shape (seeds of the run, g)."""
+        left: Floats = np.asarray(matrix.T @ weights).reshape(-1, self.per_group)
+        sums = np.empty((len(left), self.together, self.hashes))
+        for place in range(self.together):
+            digits = left.reshape(len(left), -1, self.hashes)
+            sums[:, place] = digits.sum(axis=1)
+            left = digits.sum(axis=2)
+        return sums.reshape(-1, self.hashes)
+
+    def _scattered(self, matrix: csr_array, counts: Floats) -> Floats:
+        """The sum over a run's seeds of the number at each category's hash, shape (categories,)."""
+        of_groups = counts.reshape(-1, self.together, self.hashes)
+        cells = np.zeros((len(of_groups), 1))
+        for place in reversed(range(self.together)):
+            cells = (cells[:, :, None] + of_groups[:, place, None, :]).reshape(len(of_groups), -1)
+        return np.asarray(matrix @ cells.ravel())
 
     def gathered(self, weights: Floats) -> Floats:
-        """The sum of the weights of each cell's categories, in their order; shape (seeds times g,)."""
-        sums = np.empty(self.seeds * self.hashes)
-        for cells, many, matrix in self.matrices():
-            sums[cells] = matrix.T @ np.tile(weights, many)
-        return sums
+        """The sum of the weights of the categories with each seed and hash; shape (seeds times g,)."""
+        sums = [self._gathered(matrix, weights) for matrix in self.matrices()]
+        return np.concatenate(sums)[: self.seeds].ravel()
 
     def scattered(self, counts: Floats) -> Floats:
-        """The sum over seeds of the number at each category's cell, block by block; shape (categories,)."""
-        total = np.zeros(self.size)
-        for cells, many, matrix in self.matrices():
-            for block in (matrix @ counts[cells]).reshape(many, self.size):
-                total += block
+        """The sum over seeds of the number at each category's hash, run by run; shape (categories,)."""
+        total, first = np.zeros(self.size), 0
+        for cells, matrix in zip(self.runs, self.matrices(), strict=True):
+            of_run = np.zeros((cells.shape[1] * self.together, self.hashes))
+            here = counts.reshape(self.seeds, self.hashes)[first : first + len(of_run)]
+            of_run[: len(here)] = here
+            total += self._scattered(matrix, of_run)
+            first += len(of_run)
         return total
 
     def collisions(self, weights: Floats) -> Floats:
-        """The sum over seeds of the weights of all categories in each category's cell, in one pass."""
-        total = np.zeros(self.size)
-        for _, many, matrix in self.matrices():
-            for block in (matrix @ (matrix.T @ np.tile(weights, many))).reshape(many, self.size):
-                total += block
+        """The sum over seeds of the weights of all categories with each category's hash, in one pass."""
+        total, left = np.zeros(self.size), self.seeds
+        for matrix in self.matrices():
+            sums = self._gathered(matrix, weights)
+            sums[max(left, 0) :] = 0.0
+            total += self._scattered(matrix, sums)
+            left -= len(sums)
         return total
 
     def of_categories(self, chosen: Integers) -> HashTable:
         """The table of some categories."""
         part = copy.copy(self)
         part.size, part._kept = len(chosen), None
-        part.blocks = [Blocks(blocks.cells[:, chosen], blocks.first) for blocks in self.blocks]
+        part.runs = [cells[chosen] for cells in self.runs]
         return part
 
     def of_seeds(self, seeds: Integers) -> Integers:
         """Each category's hash under some seeds, shape (seeds, categories)."""
-        cells = np.empty((len(seeds), self.size), dtype=np.int64)
-        for blocks in self.blocks:
-            many, _, per_block = blocks.cells.shape
-            rows = np.flatnonzero((seeds >= blocks.first) & (seeds < blocks.first + many * per_block))
-            block, index = np.divmod(seeds[rows] - blocks.first, per_block)
-            cells[rows] = blocks.cells[block, :, index] - (index * self.hashes)[:, None]
-        return cells
+        hashes = np.empty((len(seeds), self.size), dtype=np.int64)
+        groups, places = np.divmod(seeds, self.together)
+        first = 0
+        for cells in self.runs:
+            rows = np.flatnonzero((groups >= first) & (groups < first + cells.shape[1]))
+            of_rows = cells[:, groups[rows] - first].astype(np.int64) // self.hashes ** places[rows]
+            hashes[rows] = (of_rows % self.hashes).T
+            first += cells.shape[1]
+        return hashes
 
 
 class HashingChannel(Channel):

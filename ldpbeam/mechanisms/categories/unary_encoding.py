@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from ldpbeam.domains import Integers
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
 
 #: The most categories for which whole bit vectors are cells, which joins need.
 MOST_WHOLE = 16
@@ -152,15 +153,21 @@ class UnaryEncoding(CategoricalMechanism):
 @register
 @dataclasses.dataclass(frozen=True)
 class OptimisedUnaryEncoding(UnaryEncoding):
-    """OUE: p = 1/2, q = 1/(E+1); variance 4E/((E-1)^2 n) for a rare category."""
+    """OUE: p = 1/2, q = 1/(E+1); variance 4E/((E-1)^2 n) for a rare category.
+
+    Attributes:
+        own: the probability p that the bit of the person's category is set; 1/2 has the least variance.
+    """
 
     name = "oue"
     summary = "OUE: a bit a category; OLH's accuracy, longer reports, less computing"
 
+    own: Annotated[float, Range(above=0, below=1)] = 0.5
+
     @property
     def support_probabilities(self) -> tuple[float, float]:
-        """(1/2, 1/(E+1))."""
-        return 0.5, 1.0 / (math.exp(self.epsilon) + 1.0)
+        """(p, 1/(1 + E (1-p)/p))."""
+        return self.own, 1.0 / (1.0 + math.exp(self.epsilon) * ((1.0 - self.own) / self.own))
 
 
 @register
@@ -176,3 +183,13 @@ class SymmetricUnaryEncoding(UnaryEncoding):
         """(s/(s+1), 1/(s+1))."""
         half = math.exp(self.epsilon / 2.0)
         return half / (half + 1.0), 1.0 / (half + 1.0)
+
+
+def epsilon_of_bits(own: float, other: float) -> float:
+    """The epsilon of bits that are set with these probabilities: ln(p (1-q) / ((1-p) q)).
+
+    Args:
+        own: the probability that the bit of the person's category is set.
+        other: the probability that another bit is set, below ``own``.
+    """
+    return math.log(own * (1.0 - other) / ((1.0 - own) * other))

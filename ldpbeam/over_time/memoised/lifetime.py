@@ -48,6 +48,8 @@ class Lifetime:
         as_published: whether clients have the published constants of L-GRR and LOLOHA; for the other
             mechanisms of categories, the published constants are the exact ones.
         memo_buckets: for numbers, to how many buckets values and reports are rounded; 0 for categories.
+        values: how many values a domain of numbers has that has a step: then values are not rounded to memo
+            buckets, and only reports are; 0 without a step.
 
     Raises:
         ValueError: if the mechanism has no permanent answer, or a value is out of range.
@@ -57,6 +59,7 @@ class Lifetime:
     epsilon: float
     as_published: bool = False
     memo_buckets: int = 0
+    values: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.named, MEMOISED):
@@ -67,6 +70,8 @@ class Lifetime:
                 f"lifetime_epsilon must be above epsilon ({self.named.epsilon:g}) and at most "
                 f"{LARGEST_EPSILON:g}, found {self.epsilon:g}"
             )
+        if isinstance(self.named, OptimisedUnaryEncoding) and self.named.own != 0.5:
+            raise ValueError("lifetime_epsilon is for oue with own: 0.5, the default")
         of_number = isinstance(self.named, _NUMBERS)
         if of_number and self.as_published:
             raise ValueError("as_published is for grr, olh, oue and sue: nothing is published for numbers")
@@ -83,6 +88,11 @@ class Lifetime:
             **({"as_published": True} if self.as_published else {}),
             **({"memo_buckets": self.memo_buckets} if self.memo_buckets else {}),
         }
+
+    @property
+    def inputs(self) -> int:
+        """For numbers, the number of different inputs of the permanent step."""
+        return self.values or self.memo_buckets
 
     @functools.cached_property
     def half_width(self) -> float:
@@ -104,8 +114,8 @@ class Lifetime:
         if isinstance(named, SymmetricUnaryEncoding):
             return chains.symmetric_unary(named.size, *epsilons)
         if isinstance(named, StochasticRounding):
-            return chains.rounding(*epsilons, self.memo_buckets)
-        return chains.wave(self.half_width, *epsilons, self.memo_buckets)
+            return chains.rounding(*epsilons, self.inputs)
+        return chains.wave(self.half_width, *epsilons, self.inputs)
 
     @functools.cached_property
     def window(self) -> Mechanism:
@@ -144,7 +154,7 @@ class Lifetime:
             instant: the largest epsilon of the instant step.
         """
         values = "hash values" if isinstance(self.named, LocalHashing) else "values"
-        if self.memo_buckets:
+        if self.memo_buckets and not self.values:
             values = "memo buckets"
         return (
             f"A user's reports in T windows reveal at most T x {self.named.epsilon:g}, and at most "
@@ -154,8 +164,8 @@ class Lifetime:
         )
 
     def explain_rounding(self, width: float) -> str:
-        """How much clients round a number of a range of this width, in words; empty for categories."""
-        if not self.memo_buckets:
+        """How much clients round a number of a range of this width, in words; empty if they do not."""
+        if not self.memo_buckets or self.values:
             return ""
         return (
             f"Clients round values to the middles of {self.memo_buckets:,} equal buckets, which moves none "

@@ -21,7 +21,7 @@ from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import LocalHashing, SecureUniforms, Uniforms
 from ldpbeam.mechanisms.numbers.grid import whole_draws
 from ldpbeam.over_time.memoised.lifetime import Lifetime
-from ldpbeam.over_time.memoised.steps import Steps, reports_of, steps_of
+from ldpbeam.over_time.memoised.steps import Inputs, Steps, reports_of, steps_of
 
 #: The first field of every text: the purpose, and the version of its form.
 PURPOSE = "ldpbeam memo 1"
@@ -164,8 +164,7 @@ class Memo:
     def _block(self, keys: Sequence[bytes], values: NDArray[Any], uniforms: Uniforms) -> NDArray[Any]:
         named, seeds = self.lifetime.named, None
         if self.lifetime.memo_buckets:
-            buckets = self.lifetime.memo_buckets
-            inputs = np.minimum(np.floor(values * float(buckets)).astype(np.int64), buckets - 1)
+            inputs = Inputs(self.lifetime.memo_buckets, self.lifetime.values).of(values)
         else:
             inputs = np.asarray(values, dtype=np.int64)
         if isinstance(named, LocalHashing):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.domains import Integers
+from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms import (
     LocalHashing,
     OptimisedUnaryEncoding,
@@ -136,40 +136,70 @@ class BitSteps(Steps):
 
 
 @dataclass(frozen=True)
-class SignSteps(Steps):
-    """A sign whose probability is linear in the memo bucket's middle: 1 for plus.
+class Inputs:
+    """Where the inputs of a number lie on the range: those of a step are values, all others middles of buckets.
 
     Attributes:
         buckets: the number of memo buckets.
-        fewest: how many draws lead to plus at the lower end of the range, and to minus at the upper one.
+        values: the number of values of a domain with a step; else 0.
     """
 
     buckets: int
+    values: int = 0
+
+    @property
+    def parts(self) -> int:
+        """How many equal parts the range has, at whose ends the inputs lie."""
+        return self.values - 1 if self.values else 2 * self.buckets
+
+    def at(self, inputs: Integers) -> Integers:
+        """The place of each input, from 0 to ``parts``."""
+        return inputs if self.values else 2 * inputs + 1
+
+    def of(self, x: Floats) -> Integers:
+        """The input of values scaled to [0, 1], shape (n,)."""
+        if self.values:
+            return np.rint(x * (self.values - 1.0)).astype(np.int64)
+        return np.minimum(np.floor(x * float(self.buckets)).astype(np.int64), self.buckets - 1)
+
+
+@dataclass(frozen=True)
+class SignSteps(Steps):
+    """A sign whose probability is linear in the input's place: 1 for plus.
+
+    Attributes:
+        places: where the inputs lie.
+        fewest: how many draws lead to plus at the lower end of the range, and to minus at the upper one.
+    """
+
+    places: Inputs
     fewest: int
 
     @property
     def constants(self) -> tuple[int, ...]:
         """The number of memo buckets, and the fewest draws."""
-        return self.buckets, self.fewest
+        return self.places.buckets, self.fewest
 
     def permanent(self, inputs: Integers, draws: Integers) -> Integers:
         """The signs, 0 or 1; the rounding to an end is part of them."""
-        middles = 2 * inputs[:, None] + 1
-        whole, rest = divmod(self.draws - 2 * self.fewest, 2 * self.buckets)
-        up = self.fewest + middles * whole + middles * rest // (2 * self.buckets)
+        places, parts = self.places.at(inputs[:, None]), self.places.parts
+        whole, rest = divmod(self.draws - 2 * self.fewest, parts)
+        up = self.fewest + places * whole + places * rest // parts
         return (draws < up).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class WaveSteps(Steps):
-    """A wave around the memo bucket's middle; its places are cut into ``answers`` report buckets.
+    """A wave around the input's place; the places of reports are cut into ``answers`` report buckets.
 
     Attributes:
+        inputs: where the inputs lie.
         steps: the place of the upper end of the range of values.
         width: the number of places of the wave.
         excess: how many draws each place of the wave has, besides those of any place.
     """
 
+    inputs: Inputs
     steps: int
     width: int
     excess: int
@@ -186,7 +216,8 @@ class WaveSteps(Steps):
 
     def permanent(self, inputs: Integers, draws: Integers) -> Integers:
         """The report buckets."""
-        middles = (self.steps * (2 * inputs[:, None] + 1) + self.answers) // (2 * self.answers)
+        parts = self.inputs.parts
+        middles = (2 * self.steps * self.inputs.at(inputs[:, None]) + parts) // (2 * parts)
         in_wave = self.width * self.excess
         near = middles + draws // max(self.excess, 1)
         cells = np.where(draws < in_wave, near, (draws - in_wave) % self.size)
@@ -277,11 +308,11 @@ def steps_of(lifetime: Lifetime, *, draws: int = DRAWS, steps: int = STEPS) -> S
         life, window = exponential(lifetime.epsilon / 2.0), exponential(named.epsilon / 2.0)
         other = math.ceil(draws / (life + 1))
         return BitSteps(2, kept_bits(window, other, draws), draws, named.size, draws - other, other)
-    buckets = lifetime.memo_buckets
+    buckets, inputs = lifetime.memo_buckets, Inputs(lifetime.memo_buckets, lifetime.values)
     if isinstance(named, StochasticRounding):
         fewest = math.ceil(draws / (life + 1))
         kept = kept_of(window, 2, draws - 2 * fewest, fewest, draws)
-        return SignSteps(2, kept, draws, buckets, fewest)
+        return SignSteps(2, kept, draws, inputs, fewest)
     width = math.ceil(_wave_width(lifetime) * steps)
     size = steps + width
     excess = excess_of(life, size, width, draws)
@@ -289,7 +320,7 @@ def steps_of(lifetime: Lifetime, *, draws: int = DRAWS, steps: int = STEPS) -> S
     places = -(-size // buckets)
     even = (draws - width * excess) // size
     kept = kept_of(window, buckets, places * excess, places * even, draws)
-    return WaveSteps(buckets, kept, draws, steps, width, excess)
+    return WaveSteps(buckets, kept, draws, inputs, steps, width, excess)
 
 
 def _wave_width(lifetime: Lifetime) -> Fraction:
