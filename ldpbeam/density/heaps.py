@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ldpbeam.density.averaging import Fit
+from ldpbeam.density.averaging import HOPELESS, Fit
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.modes import mode_of
 from ldpbeam.density.priors import Heaps, Prior
@@ -22,7 +22,7 @@ from ldpbeam.domains import Floats
 #: A comb has at least so many teeth.
 LEAST_TEETH = 3
 #: The chances of combs and of heights of each value, relative to that of the smooth density.
-OF_TENS, OF_FIVES, OF_ONE_DIGIT, OF_DIGITS, OF_EACH = 0.3, 0.3, 0.3, 0.1, 0.1
+OF_TENS, OF_FIVES, OF_ONE_DIGIT, OF_DIGITS, OF_EACH = 0.5, 0.25, 0.25, 0.05, 0.03
 #: The mean and the standard deviation of a comb's log height.
 MEAN, DEVIATION = 0.6, 1.0
 #: What heights of all values are called.
@@ -31,8 +31,6 @@ EACH = "each value"
 OF_VALUES = (0.1, 0.3, 1.0)
 #: With more blocks, these have no heights of their own.
 MOST_VALUES = 256
-#: Combs with a weight between these are hinted at by the reports, and not shown.
-HINTED, SHOWN = 0.7, 0.95
 #: The deviations of the smooth part that are tried with a comb that is found.
 DEVIATIONS = (1.0, 8.0, 64.0)
 
@@ -74,21 +72,26 @@ def with_heaps(likelihood: Likelihood, smooth: Sequence[Fit], spiked: Fit, first
         spiked: the likeliest log density with spikes, or a smooth one.
         first: the number of the first value, in steps from zero.
     """
-    blocks, found = len(likelihood.sizes), list[Fit]()
+    blocks = len(likelihood.sizes)
+    heaps = (*combs(first, blocks), *((own, OF_EACH) for own in of_each(blocks)))
     # Heaps are as likely beside all smooth densities together as these are.
     many = sum(math.exp(min(fit.log_weight - smooth[0].log_weight, 0.0)) for fit in smooth)
-    for base, times in {smooth[0].prior: (smooth[0], many), spiked.prior: (spiked, 1.0)}.values():
-        chances = (*combs(first, blocks), *((own, OF_EACH) for own in of_each(blocks)))
-        found += [_beside(likelihood, base, own, times * chance) for own, chance in chances]
+    found = [_beside(likelihood, smooth[0], own, many * chance) for own, chance in heaps]
     yield from found
-    best = max(found, key=lambda fit: fit.log_weight)
-    if best.prior.heaps[0].name == EACH or best.log_weight <= max(smooth[0].log_weight, spiked.log_weight):
+    best = max(found, key=lambda fit: fit.log_weight, default=smooth[0])
+    if spiked.prior != smooth[0].prior and spiked.log_weight > best.log_weight - HOPELESS:
+        yield from (_beside(likelihood, spiked, own, chance) for own, chance in heaps)
+    if best.log_weight <= smooth[0].log_weight or best.prior.heaps[0].name == EACH:
         return
-    for deviation in DEVIATIONS:
-        yield _fit(likelihood, replace(best.prior, order=2, deviation=deviation), best.chance)
+    # With a comb that is found the rest may be smoother, its teeth uneven, and other values spikes.
+    smoother = [
+        _fit(likelihood, replace(best.prior, order=2, deviation=deviation), best.chance)
+        for deviation in DEVIATIONS
+    ]
+    best = max((best, *smoother), key=lambda fit: fit.log_weight)
+    yield from smoother
     yield from (_beside(likelihood, best, own, OF_EACH) for own in of_each(blocks))
-    if not best.prior.spikes:
-        yield from with_spikes(likelihood, best)
+    yield from with_spikes(likelihood, best)
 
 
 def _beside(likelihood: Likelihood, fit: Fit, heaps: Heaps, times: float) -> Fit:
@@ -106,12 +109,11 @@ def _fit(likelihood: Likelihood, prior: Prior, chance: float, known: Floats | No
     return Fit(prior, curves, mode_of(likelihood, curves, start), chance)
 
 
-def open_combs(fits: Sequence[Fit]) -> str:
-    """The comb that reports hint at and do not show; empty if there is none."""
+def likeliest_comb(fits: Sequence[Fit]) -> tuple[str, float]:
+    """The name of the likeliest comb, and the weight of all densities with heaps; "" and 0 without."""
     weights = dict[str, float]()
     for fit in fits:
         for own in fit.prior.heaps:
-            if own.name != EACH:
-                weights[own.name] = weights.get(own.name, 0.0) + fit.weight
-    likeliest = max(weights, key=lambda name: weights[name], default="")
-    return likeliest if HINTED < sum(weights.values()) < SHOWN else ""
+            weights[own.name] = weights.get(own.name, 0.0) + fit.weight * (own.name != EACH)
+    heaped = sum(fit.weight for fit in fits if fit.prior.heaps)
+    return max(weights, key=lambda name: weights[name], default=""), heaped

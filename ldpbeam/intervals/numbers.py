@@ -14,7 +14,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.density.atoms import HIGH, LOW, weight_of
 from ldpbeam.density.averaging import average, by_evidence
 from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
-from ldpbeam.density.heaps import open_combs
+from ldpbeam.density.heaps import likeliest_comb
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
@@ -36,9 +36,12 @@ FEW = 5.0
 UNEXPLAINED = "no density that was tried explains the reports: spikes were not found, or some are false"
 #: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
 SPIKE = 4.0
+#: Heaps with a weight between OPEN and SHOWN are not told from a smooth density: shares of single values are
+#: flagged. From HINTED on, ranges and quantiles are, too.
+OPEN, HINTED, SHOWN = 0.1, 0.7, 0.95
 HEAPS = (
-    "the reports hint at more people at {values} than beside, and do not show it: these intervals may be "
-    "too narrow; the strict ones hold either way (intervals: {{strict: true}})"
+    "the reports do not tell whether more people are at {values} than beside: these intervals are too narrow "
+    "there if so; strict ones hold either way (intervals: {{strict: true}})"
 )
 #: An atom at an end is believed from this weight on. Below, the largest share that it could have is flagged
 #: if that is above MUCH, and twice what the end has without it.
@@ -69,6 +72,7 @@ class People:
         at_ends: the same, if each end of the range has an atom, shape (draws, value buckets); None where no
             such density was tried.
         believed: the weight of the densities with an atom at the low end, and at the high end.
+        heaps: what is not known of heaps at single values; empty if nothing is.
         centre: the mean distribution of equal parts, as many in each value bucket, shape (fine parts,).
         flag: why the intervals may be wrong; empty if nothing says so.
     """
@@ -77,6 +81,7 @@ class People:
     buckets: Floats
     at_ends: Floats | None
     believed: tuple[float, float]
+    heaps: str
     centre: Floats
     flag: str
 
@@ -122,8 +127,10 @@ def people_of(question: Question, level: float) -> People | None:
         flags.append(UNEXPLAINED)
     elif determined < FEW_FEATURES:
         flags.append(LITTLE)
-    if hinted := open_combs(fitted.fits):
-        flags.append(HEAPS.format(values=hinted))
+    comb, weight = likeliest_comb(fitted.fits)
+    heaps = HEAPS.format(values=comb) if OPEN < weight < SHOWN else ""
+    if heaps and weight > HINTED:
+        flags.append(heaps)
     buckets = by_bucket(shares, likelihood, attribute.value_buckets)
     equal, atoms = np.ptp(likelihood.sizes) == 0, buckets[wanted:]
     shares = shares[:wanted]
@@ -132,6 +139,7 @@ def people_of(question: Question, level: float) -> People | None:
         buckets[:wanted],
         atoms if len(atoms) else None,
         (weight_of(fitted.fits, LOW), weight_of(fitted.fits, HIGH)),
+        heaps,
         parts,
         "; ".join(flags),
     )
@@ -209,8 +217,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     if variance is not None:
         intervals["variance"], methods["variance"] = variance, UNBIASED_SUMS
     flags = {name: people.flag for name, method in methods.items() if people.flag and method == SMOOTH}
-    if hidden:
-        flags["distribution"] = "; ".join(filter(None, (people.flag, hidden)))
+    if hidden or people.heaps:
+        of_shares = dict.fromkeys((people.flag, people.heaps, hidden))
+        flags["distribution"] = "; ".join(filter(None, of_shares))
     if of_sums.flags:
         flags = dict.fromkeys(methods, of_sums.flags["mean"])
     return Parts(intervals, methods, flags)

@@ -33,7 +33,7 @@ def is_joined(question: Question) -> bool:
 class Blocked:
     """The likelihoods of kinds of users by block of value buckets; the products have them by bucket.
 
-    The first and the last bucket of the products are the ends of the range.
+    A point is a bucket of the products, too: the first and the last one are the ends of a range.
     """
 
     def __init__(self, products: JointProducts, sizes: Integers) -> None:
@@ -76,7 +76,7 @@ class JoinedLikelihood:
         steps = bool(number_of_values(question.attribute.domain))
         fine = replace(question, attribute=question.attribute.with_value_buckets(buckets))
         joint = JointLikelihood(fine, ends=not steps)
-        _, sizes = blocks_of(buckets, MOST_BLOCKS)
+        _, sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
         self.sizes = sizes if steps else with_points(sizes)
         self._products = Blocked(joint.products, self.sizes)
         # Services draw their noise independently, so the worst service's factor bounds that of all together.
