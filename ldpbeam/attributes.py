@@ -91,6 +91,7 @@ class Attribute:
             not counted.
         stepped_buckets: the number of value buckets where the domain has a step, which divides the number of
             values; None for one per value.
+        has_users: whether reports have user ids; if not, none is read, and reports are not grouped.
 
     Raises:
         ValueError: if the attribute has more channels than MOST_CHANNELS, services are joined but reports
@@ -106,6 +107,7 @@ class Attribute:
     joint_buckets: int | tuple[int, ...] = 256
     group_users: bool = True
     stepped_buckets: int | None = None
+    has_users: bool = True
 
     def __post_init__(self) -> None:
         if len(self.versions) > MOST_CHANNELS:

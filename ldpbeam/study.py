@@ -234,8 +234,13 @@ class Study:
 
     @property
     def group_users(self) -> bool:
-        """Whether a user's reports are brought together."""
-        return self.duplicates == "drop" and self.repeats == "first"
+        """Whether a user's reports to an attribute are brought together."""
+        return any(attribute.group_users for attribute in self.compiled.values())
+
+    @functools.cached_property
+    def without_users(self) -> tuple[str, ...]:
+        """The attributes whose reports have no user ids."""
+        return tuple(name for name in self.attributes if not self.attribute(name).has_users)
 
     @property
     def once_per_window(self) -> bool:

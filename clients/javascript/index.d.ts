@@ -168,10 +168,7 @@ export function turn(
   time: Date | number,
 ): Promise<readonly [begin: number, end: number]>;
 
-/** A report, as ldpbeam reads it. */
-export interface ReportRecord {
-  /** 1 to 256 bytes. */
-  readonly user_id: string;
+interface SomeReport {
   /** What `report` returned. */
   readonly payload: Payload;
   /** A Date, milliseconds since 1970, or RFC 3339 with a zone; where the study has windows or versions by time. */
@@ -184,9 +181,22 @@ export interface ReportRecord {
   readonly [field: string]: Payload | Date | string | undefined;
 }
 
+/** A report, as ldpbeam reads it. */
+export interface ReportRecord extends SomeReport {
+  /** 1 to 256 bytes. */
+  readonly user_id: string;
+}
+
+/** A report of nobody: the study, or its attribute, has `users: none`. */
+export interface ReportWithoutUser extends SomeReport {
+  readonly user_id?: undefined;
+}
+
 /**
  * A report as one line of JSON, without the line's end.
  *
  * @throws {TypeError} for a field that ldpbeam would refuse.
  */
-export function line(record: ReportRecord): string;
+export function line(record: ReportRecord, study?: { readonly users?: "ids" }): string;
+/** A report of a study or an attribute with `users: none`. */
+export function line(record: ReportWithoutUser, study: { readonly users: "none" }): string;

@@ -39,7 +39,7 @@ def explain(study: Study) -> list[str]:
     sentences.append(cut.explain(study.windows))
     if study.panel is not None:
         sentences.append(panels.explain(study.panel))
-    sentences.append(kept.explain(study))
+    sentences += kept.explain(study)
     if study.groups:
         sentences.append(groups.explain(study.groups))
     if study.publish.at_least > 1 or study.windows:

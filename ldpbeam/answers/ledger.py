@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.answers.readers import of_window, worst
+from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, Spent
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, attribute_of
@@ -67,12 +68,14 @@ def explain(study: Study) -> Iterator[str]:
         yield (
             f"A user who reports {name!r} to every service spends epsilon {total:g}"
             f"{f' and delta {delta:g}' if delta else ''} in all"
-            f"{', per window' if study.windows else ''}; {_counts_of(study)}."
+            f"{', per window' if study.windows else ''}; {_counts_of(study, attribute)}."
         )
 
 
-def _counts_of(study: Study) -> str:
-    if study.group_users:
+def _counts_of(study: Study, attribute: Attribute) -> str:
+    if not attribute.has_users:
+        return "users are not known, so the ledger has nothing of it"
+    if attribute.group_users:
         cap = f", and who is over {study.epsilon_cap:g}" if study.epsilon_cap else ""
         return f"the ledger counts who spent how much{cap}"
     reason = "duplicates: keep" if study.duplicates == "keep" else "repeats: all"

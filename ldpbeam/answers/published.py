@@ -164,4 +164,7 @@ def cut_windows(study: Study, span: Span) -> Iterator[str]:
 
 
 def _unit(study: Study) -> str:
-    return "users" if study.group_users else "reports"
+    if not study.group_users:
+        return "reports"
+    some = ", ".join(map(repr, study.without_users))
+    return f"users (of {some}, reports)" if some else "users"

@@ -162,6 +162,11 @@ def plan_sentences(study: Study, claims: Mapping[str, Guarantee | None]) -> Iter
         yield sentence(claim, f"of {name!r}" + (" in a window" if study.windows else ""))
     if any(claims.values()):
         yield LIMITS
+    if alone := [repr(name) for name in claims if name in study.without_users]:
+        yield (
+            f"Reports of {', '.join(alone)} have no users: this is of who sends one to each service, and "
+            "nobody can count how many anybody sends."
+        )
     if study.ledger is not None and study.windows is not None:
         yield sentence(of_plan(study, claims), f"of all windows in {format_duration(study.ledger.period)}")
     elif any(study.attribute(name).remembering for name in claims):

@@ -22,6 +22,7 @@ from ldpbeam.schemas.reports.columns import (
     decoded,
     text_of,
     whole_of,
+    without_users,
 )
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
@@ -32,7 +33,7 @@ from ldpbeam.transforms.reports.record_texts import record_bytes
 #: Records are gathered until there are this many, or the bundle ends.
 GATHERED_RECORDS = 10_000
 #: A decoded batch has these columns, and the name of its file in its metadata.
-_DECODED = {"user_id", "payload", "event_time", "position", "row"}
+_DECODED = {"payload", "event_time", "position", "row"}
 
 
 class DecodeElements(beam.PTransform):
@@ -79,7 +80,10 @@ class _Decode(beam.DoFn):
 
     def process(self, element: Any, time: Timestamp = beam.DoFn.TimestampParam) -> Iterable[Any]:
         if isinstance(element, pa.RecordBatch):
-            batch = _unclaimed(element) if _is_decoded(element) else self._of_batch(element, time)
+            if _is_decoded(element, self.columns):
+                batch = _unclaimed(element, self.columns)
+            else:
+                batch = self._of_batch(element, time)
             yield count(IN, batch.num_rows)
             yield batch
             return
@@ -152,18 +156,21 @@ _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 _DECODERS = ("file", "attribute", "service", LETTERS_KEY, *STAMP_KEYS)
 
 
-def _is_decoded(batch: pa.RecordBatch) -> bool:
-    return b"file" in (batch.schema.metadata or {}) and {*batch.schema.names} >= _DECODED
+def _is_decoded(batch: pa.RecordBatch, wanted: Columns) -> bool:
+    always = _DECODED if wanted.users == () else {*_DECODED, "user_id"}
+    return b"file" in (batch.schema.metadata or {}) and {*batch.schema.names} >= always
 
 
-def _unclaimed(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _unclaimed(batch: pa.RecordBatch, wanted: Columns) -> pa.RecordBatch:
     """A decoded batch without what only a source of messages gives: deliveries, a watermark, an arrival.
 
     Anybody who sends Arrow batches can make one that looks decoded.
     """
     metadata = {key: text for key, text in text_of(batch.schema.metadata).items() if key in _DECODERS}
     names = [name for name in batch.schema.names if name != DELIVERY]
-    return batch.select(names).replace_schema_metadata(metadata)
+    columns = {name: batch.column(name) for name in names}
+    kept = without_users(columns, wanted, metadata.get("attribute"))
+    return pa.RecordBatch.from_pydict(kept).replace_schema_metadata(metadata)
 
 
 def fields_of(element: Any) -> Mapping[str, Any]:

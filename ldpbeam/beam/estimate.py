@@ -18,7 +18,7 @@ from ldpbeam.library.study import study_of
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.dead_letters import disclosure_for
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
 from ldpbeam.transforms.windows import MOST_SHARDS
@@ -115,7 +115,7 @@ class _OfReports(beam.PTransform):
         self.shards = shards
         if shards is not None and not 1 <= shards <= MOST_SHARDS:
             raise ValueError(f"shards={shards}: from 1 to {MOST_SHARDS}")
-        self.disclosure = Disclosure(keep_bad_records, user_id_key)
+        self.disclosure = disclosure_for(self.study, keep_bad_records, user_id_key)
         for sentence in endless_parts(self.study):
             raise ValueError(sentence)
 

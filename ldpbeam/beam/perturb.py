@@ -39,7 +39,8 @@ class Perturb(beam.PTransform):
         service: the service that the reports are for; None for the only one.
         attribute: the attribute that the values are of; None for the only one.
         value: the field with the true value, in the unit of the domain, or the name of a category.
-        user_id: the field with who reports; elements without it get random ids.
+        user_id: the field with who reports; elements without it get random ids. Where reports have no users
+            it is not read.
         event_time: the field with when the value was observed; None to take each element's timestamp.
         version: the client's version, where a field tells versions apart.
         clip: whether numbers outside the domain are moved to its nearest end; if not, they end the pipeline.
@@ -130,7 +131,7 @@ class _Perturb(beam.DoFn):
                 return
         records = [record for record, _, _ in waiting]
         groups = self._client.study.groups
-        users = _column(records, self.user_id)
+        users = _column(records, self.user_id) if self._client.attribute.has_users else None
         table = self._client.reports(
             _needed(records, self.value),
             users,

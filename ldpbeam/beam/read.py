@@ -16,7 +16,7 @@ from ldpbeam.inputs.times import offset_of
 from ldpbeam.library.study import study_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure
+from ldpbeam.transforms.reports.dead_letters import DEAD, disclosure_for
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 from ldpbeam.transforms.sources.read import FileInput
@@ -85,7 +85,7 @@ class ReadReports(beam.PTransform):
         self.columns = columns_or_only(
             self.study, attribute, service, whole=keep_bad_records, renamed=columns
         )
-        self.disclosure = Disclosure(keep_bad_records, user_id_key)
+        self.disclosure = disclosure_for(self.study, keep_bad_records, user_id_key)
         hidden = user_id_key is not None
         self.input: FileInput | KafkaSpan
         if not self.patterns:

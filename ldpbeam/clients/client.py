@@ -111,7 +111,8 @@ class Client:
 
         Args:
             value: the true value; it does not leave this method.
-            user_id: who reports; None for a random id that nobody else has.
+            user_id: who reports; None for a random id that nobody else has. Reports of an attribute without
+                users (``users: none``) have none.
             event_time: when the value was observed; a study with windows, versions by time or a ledger
                 needs it.
             group: the value of the study's group field, which a study with groups needs; an empty text is no
@@ -122,8 +123,8 @@ class Client:
             The fields by name. A payload is a float, an int, or bytes (in JSON, write ``payload.hex()``).
 
         Raises:
-            ValueError: if the value is outside the domain, the event time is missing or no time, or the
-                group is no text.
+            ValueError: if the value is outside the domain, the event time is missing or no time, the group
+                is no text, or an id is given for a report that has none.
         """
         table = self.reports(
             [value],
@@ -159,8 +160,8 @@ class Client:
             report_ids: n ids by which copies of a report are recognised.
 
         Returns:
-            A table of n rows with the columns ``user_id``, ``attribute``, ``service``, ``payload``, and those
-            that were given.
+            A table of n rows with the columns ``user_id`` (where reports have users), ``attribute``,
+            ``service``, ``payload``, and those that were given.
 
         Raises:
             ValueError: if a value is outside the domain, a group is no text, columns have different lengths,
@@ -173,13 +174,16 @@ class Client:
             raise ValueError("the study looks at event times: give when the values were observed")
         if self.study.panel is not None and user_ids is None:
             raise ValueError("the study has a panel: give user_ids, which say whose turn it is")
-        users = self._user_ids(user_ids, people)
-        self._check_turns(users, times)
-        columns = {
-            "user_id": users,
-            "attribute": pa.repeat(self.attribute.name, people),
-            "service": pa.repeat(self.service, people),
-        }
+        columns: dict[str, pa.Array] = {}
+        if self.attribute.has_users:
+            columns["user_id"] = self._user_ids(user_ids, people)
+            self._check_turns(columns["user_id"], times)
+        elif user_ids is not None:
+            raise ValueError(
+                f"reports of {self.attribute.name!r} have no users (users: none): leave user ids out"
+            )
+        columns["attribute"] = pa.repeat(self.attribute.name, people)
+        columns["service"] = pa.repeat(self.service, people)
         if times is not None:
             columns["event_time"] = pa.array(times, pa.timestamp("ms", "UTC"))
         for field, named in self.version_fields.items():
@@ -372,9 +376,10 @@ def records_of(table: pa.Table, users: Sequence[Any] | None = None) -> list[Repo
         users: the user ids as they were given; None for those of the table, with 16 bytes as a UUID.
     """
     columns = table.to_pydict()
-    columns["user_id"] = users or [
-        str(uuid.UUID(bytes=user)) if isinstance(user, bytes) else user for user in columns["user_id"]
-    ]
+    if "user_id" in columns:
+        columns["user_id"] = users or [
+            str(uuid.UUID(bytes=user)) if isinstance(user, bytes) else user for user in columns["user_id"]
+        ]
     if "event_time" in columns:
         columns["event_time"] = list(map(rfc3339, table.column("event_time").cast(pa.int64()).to_pylist()))
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -138,6 +138,11 @@ def check_joined(attribute: Attribute, services: Sequence[str]) -> None:
     """
     if isinstance(attribute.domain, KeyValues):
         raise ValueError("keys with values are not joined; use key_value, privkv_mle or pckv_em")
+    if not attribute.has_users:
+        raise ValueError(
+            "it joins the reports of a user, and these have no users (users: none): choose one that does "
+            "not, such as auto"
+        )
     if not attribute.group_users:
         raise ValueError("it joins users' reports, and this study does not group users")
     apart = [service for service in services if service not in attribute.joint_services]

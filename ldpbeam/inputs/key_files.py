@@ -7,18 +7,21 @@ from pathlib import Path
 from ldpbeam.errors import UserError
 from ldpbeam.printing import warn
 from ldpbeam.schemas.files.local_files import refuse_special
-from ldpbeam.transforms.reports.dead_letters import SHORTEST_KEY, Disclosure
+from ldpbeam.study import Study
+from ldpbeam.transforms.reports.dead_letters import SHORTEST_KEY, Disclosure, disclosure_for
 
 
-def disclosure_of(key_file: str | None, keep_bad_records: bool) -> Disclosure:
+def disclosure_of(study: Study, key_file: str | None, keep_bad_records: bool) -> Disclosure:
     """What outputs may reveal about inputs.
 
     Args:
+        study: the study.
         key_file: the file of the HMAC key that hides user ids; None to write them as they came.
         keep_bad_records: whether dead letters hold whole records.
 
     Raises:
-        UserError: if the key cannot be read, or if bad records are kept although user ids are hidden.
+        UserError: if the key cannot be read, or if bad records are kept although user ids are hidden, or
+            not to be kept.
     """
     key = read_key(key_file)
     if key is not None and keep_bad_records:
@@ -26,7 +29,10 @@ def disclosure_of(key_file: str | None, keep_bad_records: bool) -> Disclosure:
             "--keep-bad-records: bad records hold user ids as they came, which --user-id-key-file is to "
             "hide; leave one of the two out"
         )
-    return Disclosure(keep_bad_records, key)
+    try:
+        return disclosure_for(study, keep_bad_records, key)
+    except ValueError as error:
+        raise UserError(f"--keep-bad-records: {error}") from None
 
 
 def read_key(

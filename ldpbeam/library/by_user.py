@@ -88,6 +88,9 @@ def difference(
         for name, compiled in study.compiled.items():
             if name not in by_attribute:
                 continue
+            if not compiled.has_users:
+                about.append(f"{name}: its reports have no users, and are not compared")
+                continue
             compared += _of_attribute(study, compiled, by_attribute[name], *both)
             left_out = [of.label for of in compiled.versions if not _is_compared(compiled, of.mechanism)]
             if left_out:
@@ -143,9 +146,10 @@ def _windows(
     if study.windows is None:
         raise ValueError("the study has no windows")
     if not study.group_users:
+        why = "users: none" if study.without_users else "duplicates: drop and repeats: first"
         raise ValueError(
-            "the study does not count by user, so users cannot be compared: it needs duplicates: drop and "
-            "repeats: first"
+            "the study does not count by user, so users cannot be compared: it "
+            + (f"has {why}; compare estimates instead" if study.without_users else f"needs {why}")
         )
     size, period = study.windows.size, study.windows.period
     if joined:

@@ -153,9 +153,7 @@ def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, s
         "attribute": metadata.get(ATTRIBUTE_KEY, wanted.attribute),
         "service": metadata.get(SERVICE_KEY, wanted.service),
     }
-    needed = ["user_id", "payload", *(name for name, value in constants.items() if value is None)]
-    if wanted.timed:
-        needed.append("event_time")
+    needed = [*wanted.needed, *(name for name, value in constants.items() if value is None)]
     for field in wanted.fields.values():
         if names.count(field) > 1:
             raise ValueError(f"the reports have several columns {field!r}: leave one")

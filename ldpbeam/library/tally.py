@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -109,23 +110,26 @@ def _without_duplicates(
 
 def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tally) -> Iterator[Snapshot]:
     """Cut reports by shard of users, fold the shards, and add up by window and group."""
-    fold, pieces = Fold(study, span), Pieces(study.windows, 1, span=span)
-    if fold.compares:
+    fold, alone = Fold(study, span), Pieces(study.windows, 1, span=span)
+    many = max(1, -(-sum(batch.num_rows for batch in reports) // SHARD_REPORTS))
+    shards = Pieces(None, many)
+    if study.group_users:
         check_overlap(study.windows)
-        many = max(1, -(-sum(batch.num_rows for batch in reports) // SHARD_REPORTS))
-        pieces = Pieces(None, many)
     folds = [fold, JoinedFold(study, span)] if study.windows_joined > 1 else [fold]
     for batch in reports:
+        pieces = shards if fold.compares(study.attribute(attribute_name(batch))) else alone
         # In a batch without a watermark no report is late, so that there is nothing to count.
         list(pieces.gather(batch))
     by_key: dict[PieceKey, list[pa.RecordBatch]] = {}
-    for key, parts in pieces.taken():
+    for key, parts in itertools.chain(shards.taken(), alone.taken()):
         by_key.setdefault(key, []).extend(parts)
     by_window_key: dict[WindowKey, Accumulator] = {}
     for key, batches in by_key.items():
-        compared = in_parts(batches, fold.alike) if fold.compares else iter([(batches, 0)])
+        attribute = study.attribute(key.attribute)
+        alike = fold.alike(attribute)
+        compared = in_parts(batches, alike) if fold.compares(attribute) else iter([(batches, 0)])
         for part, left_out in compared:
-            tally.counts += fold.alike.counts(left_out)
+            tally.counts += alike.counts(left_out)
             for own_fold in folds:
                 for window, folded in own_fold.fold(key, part):
                     tally.counts += folded.counts(study)

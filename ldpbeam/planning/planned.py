@@ -99,7 +99,7 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
                 # A user who counts several times has no bound.
                 moved = (
                     influence(study.attribute(name), asked.estimator, asked.services)
-                    if study.group_users
+                    if study.attribute(name).group_users
                     else None
                 )
                 yield Planned(

@@ -19,9 +19,9 @@ from ldpbeam.domains import as_text
 from ldpbeam.errors import DONE, StudyError, UserError
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, proposal
+from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, names_users, proposal
 from ldpbeam.pipelines.commands.init_text import Draft
-from ldpbeam.printing import document, warn
+from ldpbeam.printing import document, note, warn
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.schemas.study.models import GroupsModel, Name
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -57,6 +57,8 @@ def init_command(options: argparse.Namespace) -> int:
         raise UserError(f"--output {path}: {error.strerror or error}") from None
     if draft.exposure:
         warn(draft.exposure)
+    if not draft.users and options.users is None:
+        note("no column is a user id, so the study says users: none; where reports have ids, --users ids")
     following = list(_following(path, draft, options.data, column))
     document({"study": str(path), "schema": str(schema), "next": following})
     print(f"{shown(str(path))} is written; change it as you like. Next:")
@@ -96,6 +98,10 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
 
     question = "Field of reports whose values are groups, as in region; none for no groups"
     groups = field(ask(options.groups or None, question, "none", "--groups", field))
+    users = options.users or "ids"
+    if options.users is None and columns and not any(map(names_users, columns)):
+        question = "No column is a user id. Will reports have one (ids), or not (none)"
+        users = ask(None, question, "none", "--users", lambda text: _one_of(["ids", "none"], text))
     taken = proposed != Proposal() and (proposed.range, proposed.categories) == (range_, categories)
     if taken and proposed.most is not None and proposed.range is not None:
         low, high, *ends = map(as_text, (*proposed.most, *proposed.range))
@@ -116,6 +122,7 @@ def _draft(options: argparse.Namespace, ask: _Questions) -> tuple[Draft, str]:
         },
         windows=None if windows == "none" else windows,
         groups=None if groups == "none" else groups,
+        users=users == "ids",
         data=Path(options.data).name if taken else None,
     )
     return draft, column

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -43,6 +44,15 @@ class Proposal:
     range: tuple[float, float] | None = None
     categories: tuple[str, ...] = ()
     most: tuple[float, float] | None = None
+
+
+#: The names of columns of user ids, in lower case and without other characters than letters.
+_USERS = re.compile("id|uid|(user|client|device|person|visitor|account|member|customer)(id|key)?")
+
+
+def names_users(column: str) -> bool:
+    """Whether a column, by its name, has user ids."""
+    return bool(_USERS.fullmatch(re.sub("[^a-z]", "", column.lower())))
 
 
 def columns_of(path: str) -> list[str]:

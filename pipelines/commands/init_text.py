@@ -31,6 +31,7 @@ class Draft:
         services: the mechanism of each service.
         windows: the size of event-time windows, as in 1h; None for none.
         groups: the field of reports whose values are groups; None for none.
+        users: whether reports have user ids.
         data: the file that the range or the categories were proposed from; None if the user knew them.
     """
 
@@ -42,6 +43,7 @@ class Draft:
     services: Mapping[str, str]
     windows: str | None
     groups: str | None
+    users: bool
     data: str | None
 
     @property
@@ -88,14 +90,16 @@ class Draft:
             f"      {_inline(service)}: {{mechanism: {mechanism}, epsilon: {as_text(self.epsilon)}}}"
             for service, mechanism in self.services.items()
         ]
-        if self.windows:
+        if self.windows and self.users:
             lines += [f"      # {line}" for line in self._of_remembered_noise()]
         lines += [
             "    estimates:",
             "      # auto chooses the method by the data; `ldpbeam estimators` lists all.",
             "      all: {estimator: auto}",
         ]
-        if self.windows:
+        if self.windows and not self.users:
+            lines += ["# One estimate for each window of event time:", f"windows: {{size: {self.windows}}}"]
+        elif self.windows:
             lines += [
                 "# One estimate for each window of event time. joined: 1d beside size brings what a user",
                 "# sent in a day together: errors of the day hold however these reports depend.",
@@ -107,11 +111,14 @@ class Draft:
             ]
         else:
             lines += ["# One estimate for each window of event time:", "# windows: {size: 1h}"]
+        counted = "users" if self.users else "reports"
         lines += [
             "# One estimate for each value of a field of the reports, which no epsilon protects:",
             f"groups: {{field: {_inline(self.groups)}}}" if self.groups else "# groups: {field: region}",
-            "# Windows and groups with fewer users than this are counted and not estimated:",
+            f"# Windows and groups with fewer {counted} than this are counted and not estimated:",
             "# publish: {at_least: 50}",
+            "# Reports of nobody: no user id is read, and one that is there is not kept.",
+            "# users: none" if self.users else "users: none",
         ]
         return "\n".join(lines) + "\n"
 

@@ -147,7 +147,7 @@ def perturb_command(options: argparse.Namespace) -> int:
         if count < people.count:
             others = f"{count:,} of {people.count:,} values are sent; the others are {' or '.join(why)}"
             note(f"{service}: {others}")
-    if people.users is not None and columns.time is None:
+    if people.users is not None and columns.time is None and attribute.has_users:
         repeated = people.count - len(people.users.unique())
         if repeated:
             note(

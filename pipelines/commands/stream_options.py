@@ -72,7 +72,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     engine = engine_request(options)
     columns = columns_of(options, study, whole=options.keep_bad_records)
     output = engine.reachable(options.output)
-    disclosure = disclosure_of(options.user_id_key_file, options.keep_bad_records)
+    disclosure = disclosure_of(study, options.user_id_key_file, options.keep_bad_records)
     idle = options.stop_when_idle
     reading = filled(
         ReadingOptions,

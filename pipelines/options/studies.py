@@ -31,6 +31,10 @@ def init(parser: Parser) -> None:
         "--windows", metavar="DURATION", help="windows of event time, as in 1h (default: none)"
     )
     study.add_argument(
+        "--users", choices=("ids", "none"),
+        help="whether reports have user ids (ids); with a file none, if no column of it has them",
+    )  # fmt: skip
+    study.add_argument(
         "--groups", metavar="FIELD",
         help="an estimate for each value of this field of reports; with a file, one of its columns "
         "(default: none)",

@@ -126,7 +126,7 @@ def simulate(
             yield SentReports(
                 attribute.name,
                 service,
-                users.take(rows),
+                users.take(rows) if attribute.has_users else pa.nulls(len(rows)),
                 times[rows],
                 payloads,
                 {name: column.take(rows) for name, column in (extras | named).items()},

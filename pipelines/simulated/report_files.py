@@ -34,7 +34,7 @@ class SentReports:
     Attributes:
         attribute: the attribute's name.
         service: the service's name.
-        users: user ids, texts or 16 bytes, n values.
+        users: user ids, texts or 16 bytes, n values; of the type null where reports have no users.
         times: epoch milliseconds, shape (n,).
         payloads: the mechanism's outputs, shape (n,).
         extras: the study's group and version fields, n texts each.
@@ -112,7 +112,11 @@ def _metadata(sent: SentReports) -> dict[str, str]:
 
 def _columns(sent: SentReports) -> dict[str, Any]:
     """The columns that all formats have."""
-    return {"user_id": sent.users, "event_time": sent.times, "payload": sent.payloads, **sent.extras}
+    return {**_users(sent), "event_time": sent.times, "payload": sent.payloads, **sent.extras}
+
+
+def _users(sent: SentReports) -> dict[str, Any]:
+    return {} if pa.types.is_null(sent.users.type) else {"user_id": sent.users}
 
 
 def _padded(texts: pa.Array) -> NDArray[Any]:
@@ -124,7 +128,7 @@ def _padded(texts: pa.Array) -> NDArray[Any]:
 
 def _write_avro(stream: IO[bytes], sent: SentReports) -> None:
     columns = _columns(sent)
-    for name in ("user_id", *sent.extras):
+    for name in columns.keys() - {"event_time", "payload"}:
         raw = columns[name].type == pa.binary(16)
         columns[name] = fixed_bytes(columns[name]).view("V16").ravel() if raw else _padded(columns[name])
     widths = {
@@ -132,7 +136,7 @@ def _write_avro(stream: IO[bytes], sent: SentReports) -> None:
         for name, column in columns.items()
         if name != "event_time" and column.dtype != np.float64
     }
-    schema = avro.fixed_report_schema(widths)
+    schema = avro.fixed_report_schema(widths, users="user_id" in columns)
     dtype = avro.fixed_dtype(schema)
     assert dtype is not None
     records = np.zeros(len(sent.payloads), dtype=dtype)
@@ -153,7 +157,7 @@ def _write_parquet(stream: IO[bytes], sent: SentReports) -> None:
 
 def _write_json_lines(stream: IO[bytes], sent: SentReports) -> None:
     columns = {
-        "user_id": sent.users,
+        **_users(sent),
         "attribute": pa.repeat(sent.attribute, len(sent.payloads)),
         "service": pa.repeat(sent.service, len(sent.payloads)),
         "event_time": pa.array(sent.times),

@@ -116,10 +116,11 @@ def _bounded(
         yield item if isinstance(item, Block) else with_most_letters(item, reports, size)
 
 
-def fixed_report_schema(widths: Mapping[str, int]) -> dict[str, Any]:
+def fixed_report_schema(widths: Mapping[str, int], *, users: bool = True) -> dict[str, Any]:
     """A report schema of fixed-width fields: fixed bytes for the fields in ``widths``, else doubles."""
     fields: list[dict[str, Any]] = []
-    for name in ("user_id", "event_time", "payload", *(n for n in widths if n not in _FIRST)):
+    first = _FIRST if users else _FIRST[1:]
+    for name in (*first, *(n for n in widths if n not in _FIRST)):
         size = widths.get(name)
         kind = {"type": "fixed", "name": f"{name}_bytes", "size": size} if size else "double"
         fields.append({"name": name, "type": kind})

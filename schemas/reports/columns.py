@@ -3,7 +3,7 @@
 A decoded batch has these columns. A value is null where the input has no usable value:
 
 =============  ==========================================  ==============================================
-``user_id``    binary                                      the user key
+``user_id``    binary                                      the user key; absent if no reports have users
 ``attribute``  string                                      absent if the batch's metadata names it
 ``service``    string                                      absent if the batch's metadata names it
 ``event_time`` int64                                       milliseconds since 1970-01-01T00:00:00Z
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.near import meant
@@ -48,6 +49,8 @@ RECORD = "ldpbeam.record"
 LETTERS_KEY = "ldpbeam.letters"
 #: The columns that reports of every study have.
 OURS = ("user_id", "attribute", "service", "event_time", "report_id", "payload")
+#: The types of columns that a decoded batch has even where the input has not.
+_ALWAYS = {"user_id": pa.binary(), "payload": pa.float64(), "event_time": pa.int64()}
 #: The fields without which a record is no report; event_time where the study needs it.
 NEEDED = tuple(name for name in OURS if name != "report_id")
 
@@ -62,6 +65,7 @@ class Columns:
         extras: further fields that the study uses: its group field and version fields.
         timed: whether a record without an event time is no report.
         whole: whether batches have whole records, in the column :data:`RECORD`.
+        users: the attributes whose reports have users; None if all do. Of other reports no user id is kept.
         renamed: (column, field of the input that has it) for the columns whose fields have other names; what
             :func:`ldpbeam.schemas.reports.fields.check` lets pass.
     """
@@ -72,11 +76,19 @@ class Columns:
     timed: bool = True
     whole: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
+    users: tuple[str, ...] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns that are read."""
-        return (*OURS, *self.extras)
+        return (*(name for name in OURS if name != "user_id" or self.users != ()), *self.extras)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns without which no record is a report, but for the attribute and the service."""
+        alone = self.users is not None and (self.attribute not in self.users)
+        users = () if alone else ("user_id",)
+        return (*users, "payload", *(("event_time",) if self.timed else ()))
 
     @property
     def fields(self) -> dict[str, str]:
@@ -135,11 +147,9 @@ def decoded(
     for name, field in wanted.fields.items():
         if field in columns:
             result[name] = cast_column(name, columns[field])
-    for name in ("user_id", "payload"):
-        if name not in result:
-            result[name] = pa.nulls(length, pa.binary() if name == "user_id" else pa.float64())
-    if "event_time" not in result:
-        result["event_time"] = pa.nulls(length, pa.int64())
+    for name, kind in _ALWAYS.items():
+        if name not in result and name in wanted.names:
+            result[name] = pa.nulls(length, kind)
     given = {
         "attribute": metadata.get(ATTRIBUTE_KEY, wanted.attribute),
         "service": metadata.get(SERVICE_KEY, wanted.service),
@@ -151,6 +161,7 @@ def decoded(
             del result[name]
     constants = {name: value for name, value in given.items() if value and name not in result}
     constants |= {key: text for key, text in metadata.items() if key in STAMP_KEYS}
+    result = without_users(result, wanted, constants.get("attribute"))
     near = None if fields is None else _near(result, constants, wanted, fields)
     if near is not None:
         result[NEAR] = near
@@ -159,6 +170,30 @@ def decoded(
     result["position"], result["row"] = position, row
     batch = pa.RecordBatch.from_pydict(result)
     return batch.replace_schema_metadata(constants)
+
+
+def without_users(
+    columns: Mapping[str, pa.Array], wanted: Columns, attribute: str | None
+) -> dict[str, pa.Array]:
+    """Columns of a decoded batch without the user ids of reports to attributes that have no users.
+
+    Args:
+        columns: by name.
+        wanted: which columns are read.
+        attribute: the attribute of all reports, where no column names it.
+    """
+    kept = dict(columns)
+    users = kept.get("user_id")
+    if wanted.users is None or users is None:
+        return kept
+    if not wanted.users:
+        del kept["user_id"]
+    elif "attribute" in kept:
+        named = pc.is_in(kept["attribute"], value_set=pa.array(wanted.users, pa.string()))
+        kept["user_id"] = pc.if_else(named, users, pa.scalar(None, users.type))
+    elif attribute not in wanted.users:
+        kept["user_id"] = pa.nulls(len(users), users.type)
+    return kept
 
 
 def with_most_letters(batch: pa.RecordBatch, reports: int, size: int) -> pa.RecordBatch:
@@ -176,12 +211,12 @@ def _near(
     fields: Callable[[int], Iterable[str]],
 ) -> pa.Array | None:
     """The column :data:`NEAR` of a batch, or None if no record has such fields."""
-    length = len(columns["user_id"])
+    length = len(columns["payload"])
     missing = {
         name: columns[name].is_null().to_numpy(zero_copy_only=False)
         if name in columns
         else np.ones(length, bool)
-        for name in NEEDED
-        if name not in constants and (wanted.timed or name != "event_time")
+        for name in (*wanted.needed, "attribute", "service")
+        if name not in constants
     }
     return meant(missing, wanted.fields, fields)

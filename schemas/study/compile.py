@@ -28,6 +28,7 @@ from ldpbeam.schemas.study.models import (
     StudyModel,
     VersionModel,
 )
+from ldpbeam.schemas.study.users import check_users, has_users
 from ldpbeam.study import (
     FEWEST_USERS,
     MOST_REPORTS,
@@ -61,8 +62,8 @@ def compile_study(model: StudyModel) -> Study:
         ValueError: if a mechanism or an estimator does not fit, or a joint histogram cannot be; the text
             begins with the place in the file.
     """
-    group_users = model.duplicates == "drop" and model.repeats == "first"
-    if model.most_reports and (model.duplicates == "keep" or group_users):
+    check_users(model)
+    if model.most_reports and (model.duplicates == "keep" or model.repeats == "first"):
         raise ValueError("most_reports: it needs duplicates: drop and repeats: all")
     study = Study(
         name=model.study,
@@ -72,7 +73,7 @@ def compile_study(model: StudyModel) -> Study:
         compiled={
             attribute.name: attribute
             for name, described in model.attributes.items()
-            for attribute in _compiled(name, described, group_users)
+            for attribute in _compiled(name, described, model)
         },
         fingerprint=_fingerprint(model),
         windows=None if model.windows is None else model.windows.windows,
@@ -199,13 +200,15 @@ def _check_estimates(attribute: Attribute, described: StudyAttribute) -> None:
             raise ValueError(f"{where}.estimates.{key}: {error}") from None
 
 
-def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[Attribute]:
+def _compiled(name: str, model: AttributeModel, study: StudyModel) -> Iterator[Attribute]:
     """The attribute; of a vector also each coordinate, as a numeric attribute of its own.
 
     Raises:
         ValueError: if a mechanism does not fit, or the joint histogram cannot be.
     """
     domain, buckets = model.domain.domain, _report_buckets(model)
+    users = has_users(study, model)
+    group_users = users and study.duplicates == "drop" and study.repeats == "first"
     versions = []
     for service, described in model.services.items():
         for version, version_model in described.each_version.items():
@@ -220,14 +223,14 @@ def _compiled(name: str, model: AttributeModel, group_users: bool) -> Iterator[A
             versions.append(ServiceVersion(service, version, mechanism, lifetime, at_most))
     if not isinstance(domain, Vector):
         joined = _joined(model, domain, versions, group_users)
-        yield _attribute(name, model, domain, tuple(versions), joined, group_users)
+        yield _attribute(name, model, domain, tuple(versions), joined, group_users, users)
         return
-    yield _attribute(name, model, domain, tuple(versions), (), group_users)
+    yield _attribute(name, model, domain, tuple(versions), (), group_users, users)
     alone = [ServiceVersion(whole.service, whole.version, whole.mechanism.in_study) for whole in versions]
     joined = _joined(model, domain.values, alone, group_users)
     for coordinate in domain.coordinates:
         own_name = f"{name}.{coordinate}"
-        yield _attribute(own_name, model, domain.values, tuple(alone), joined, group_users)
+        yield _attribute(own_name, model, domain.values, tuple(alone), joined, group_users, users)
 
 
 def _attribute(
@@ -237,6 +240,7 @@ def _attribute(
     versions: tuple[ServiceVersion, ...],
     joined: tuple[str, ...],
     group_users: bool,
+    users: bool,
 ) -> Attribute:
     buckets = _report_buckets(model)
     try:
@@ -249,6 +253,7 @@ def _attribute(
             joint_buckets=model.joint_buckets or _joint_buckets(buckets, versions, joined, domain),
             group_users=group_users,
             stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
+            has_users=users,
         )
     except ValueError as error:
         raise ValueError(f"attributes.{attribute_of(name)}: {error}") from None

@@ -69,6 +69,9 @@ class Model(BaseModel):
         return set(cls.model_fields).union(*(part.known_keys() for part in cls.__subclasses__()))
 
 
+#: Whether reports have user ids; none: no id is read, and one that is there is not kept.
+Users = Literal["ids", "none"]
+
 #: Names in the order of their indexes, or how many there are: then they are called 0, 1, 2 ...
 Names = list[str] | Annotated[int, Field(ge=2, le=1_000_000)]
 
@@ -375,6 +378,9 @@ class AttributeModel(Model):
     top: int | None = Field(
         None, ge=1, description="how many of the most frequent categories or keys to list"
     )
+    users: Later[Users] = Field(
+        None, description="whether reports of the attribute have user ids; by default as the study says"
+    )
 
 
 class WindowsModel(Model):
@@ -508,6 +514,10 @@ class StudyModel(Model):
     groups: GroupsModel | None = None
     publish: PublishModel = PublishModel()
     panel: Later[PanelModel] = Field(None, description="leave out if a user may answer every window")
+    users: Later[Users] = Field(
+        None,
+        description="none: no user id is asked of reports, and one that is there is not kept; by default ids",
+    )
     duplicates: Literal["drop", "keep"] = Field(
         "drop", description="keep: no report is compared with another, and users are not grouped"
     )

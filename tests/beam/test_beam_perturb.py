@@ -72,6 +72,25 @@ def test_times_are_those_of_elements_and_ids_are_drawn(monkeypatch: pytest.Monke
         assert_that(stamped, check)
 
 
+def test_reports_of_nobody_have_no_id() -> None:
+    people = [{"value": drink, "user_id": f"user-{n}", "town": "north"} for n, drink in enumerate(DRINKS)]
+    study = f"{STUDY}users: none\n"
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        timed = pipeline | beam.Create(people) | beam.Map(lambda one: TimestampedValue(one, 1_795_168_800))
+        reports = timed | ldp.beam.Perturb(study, event_time=None)
+        names = reports | beam.Map(lambda report: "user_id" in report)
+        assert_that(names, equal_to([False] * len(people)))
+        found = (reports | ldp.beam.Estimate(study)).estimates | beam.Map(
+            lambda row: (row.reports, row.users)
+        )
+        assert_that(found, equal_to([(len(people), None)]), "estimates")
+    for transform in (ldp.beam.Estimate, ldp.beam.Statistics):
+        with pytest.raises(ValueError, match="bad records are kept as they came"):
+            transform(study, keep_bad_records=True)
+    with pytest.raises(ValueError, match="bad records are kept as they came"):
+        ldp.beam.ReadReports(study, "nothing*", keep_bad_records=True)
+
+
 @pytest.mark.parametrize("missing", ["value", "town"])
 def test_an_element_without_a_value_or_without_the_group_field_ends_the_pipeline(missing: str) -> None:
     whole = {"value": DRINKS[0], "town": "here", "event_time": TEN}

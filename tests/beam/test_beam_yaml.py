@@ -98,10 +98,13 @@ providers:
 """
 
 
-def test_a_study_may_stand_in_the_pipeline_and_values_are_perturbed(tmp_path: Path) -> None:
-    run(MADE_UP, {"PROVIDERS": ldp.beam.PROVIDERS, "STUDY": DRINKS, "OUT": tmp_path})
+@pytest.mark.parametrize(("study", "users"), [(DRINKS, 3), (DRINKS[:-1] + ", users: none}", None)])
+def test_a_study_may_stand_in_the_pipeline_and_values_are_perturbed(
+    study: str, users: int | None, tmp_path: Path
+) -> None:
+    run(MADE_UP, {"PROVIDERS": ldp.beam.PROVIDERS, "STUDY": study, "OUT": tmp_path})
     (row,) = written(tmp_path, "statistics")
-    assert (row["attribute"], row["reports"], row["users"]) == ("x", 3, 3)
+    assert (row["attribute"], row["reports"], row["users"]) == ("x", 3, users)
 
 
 def test_a_key_is_named_by_its_file_and_arguments_have_types_that_yaml_can_write(tmp_path: Path) -> None:

@@ -464,3 +464,18 @@ attributes:
             assert "device_key must be 16 random bytes or more" in str(error)
         else:
             raise AssertionError("it was taken")
+
+
+def test_reports_of_nobody_have_no_id() -> None:
+    study = ldp.Study.from_yaml(f"{TEXT}users: none\n")
+    for attribute, service, value in (
+        ("minutes", "maps", 42), ("drink", "olh", "tea"), ("rating", "slots", {"jaws": 4}),
+        ("pulse", "watch", [60, 50]),
+    ):  # fmt: skip
+        client = ldp.Client(study, attribute, service)
+        assert set(client.report(value)) == {"attribute", "service", "payload"}
+        table = client.reports([value, value], report_ids=["a", "b"])
+        assert table.column_names == ["attribute", "service", "report_id", "payload"]
+        assert ldp.estimate(study, table).counts["used"] == 2
+        with pytest.raises(ValueError, match=f"reports of '{attribute}' have no users .* leave user ids out"):
+            client.report(value, "somebody")

@@ -118,8 +118,30 @@ def test_options_alone_make_a_study_that_knows_no_data(init: Callable[..., Any],
         ("taxi", "piecewise", 2.0),
     ]
     assert "proposed" not in (tmp_path / "deep" / "commute.yaml").read_text()
-    told = init("stones.csv", "--attribute", "price", "--range", "0", "1000", "-o", "other.yaml", "--yes")
+    other = ("--range", "0", "1000", "--users", "ids", "-o", "other.yaml", "--yes")
+    told = init("stones.csv", "--attribute", "price", *other)
     assert (told.code, told.err) == (0, ""), "a range that the user knew says nothing of the data"
+
+
+@pytest.mark.parametrize("windows", ["none", "1h"])
+def test_a_file_without_user_ids_makes_a_study_without_users(
+    windows: str, init: Callable[..., Any], tmp_path: Path
+) -> None:
+    asked = ("--attribute", "price", "--windows", windows, "--yes", "-o")
+    ran = init("stones.csv", *asked, "none.yaml")
+    assert "no column is a user id, so the study says users: none" in ran.err
+    assert read_study(tmp_path / "none.yaml").without_users == ("price",)
+    # What stands in it as a comment is not about users.
+    assert "joined" not in (tmp_path / "none.yaml").read_text()
+    assert init("stones.csv", *asked, "ids.yaml", "--users", "ids").code == 0
+    for column in ("user_id", "UID", "Device ID", "clientId"):
+        (tmp_path / "people.csv").write_text(f"price,{column}\n" + "".join(f"{n},u{n}\n" for n in range(9)))
+        ran = init("people.csv", *asked, f"{column}.yaml")
+        assert "no column is a user id" not in ran.err
+        assert read_study(tmp_path / f"{column}.yaml").without_users == ()
+    assert read_study(tmp_path / "ids.yaml").without_users == ()
+    (tmp_path / "ids.yaml").write_text((tmp_path / "ids.yaml").read_text().replace("# users:", "users:"))
+    assert read_study(tmp_path / "ids.yaml").without_users == ("price",)
 
 
 def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., Any], tmp_path: Path) -> None:

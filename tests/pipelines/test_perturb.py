@@ -115,6 +115,30 @@ def test_every_format_carries_the_same_reports(perturb: Callable[..., Any], user
             assert [row["user_id"] for row in rows] == [user.encode() for user in users]
 
 
+def test_reports_of_nobody_carry_no_id_in_any_format(perturb: Callable[..., Any]) -> None:
+    study = BY_REGION.replace("study:", "users: none\nstudy:", 1)
+    given = (
+        "--seed",
+        5,
+        "--start",
+        "2026-11-20T10:00:00Z",
+        "--group-column",
+        "region",
+        "--user-column",
+        "who",
+    )
+    columns = {"region": list("nnsse"), "who": ["ann", "bob", "ann", "cho", "dee"]}
+    found = {
+        kind: perturb(study, "colour", VALUES, "--format", kind, *given, **columns)
+        for kind in ("avro", "jsonl", "parquet")
+    }
+    rows = found["avro"][1]
+    assert rows == found["jsonl"][1] == found["parquet"][1]
+    assert {row["user_id"] for of_service in rows.values() for row in of_service} == {None}
+    # No report is dropped because its user has sent another one.
+    assert "have an earlier row" not in found["avro"][0].err
+
+
 @pytest.mark.parametrize("kind", ["avro", "jsonl", "parquet"])
 def test_a_uuid_as_user_id_is_the_same_sixteen_bytes_in_every_format(
     perturb: Callable[..., Any], kind: str

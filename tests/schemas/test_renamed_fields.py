@@ -102,16 +102,17 @@ def of_avro_records(records: list[Record], wanted: Columns) -> Iterable[Any]:
 
 
 def of_fixed_avro(records: list[Record], wanted: Columns) -> Iterable[Any]:
+    written = replace(wanted, users=None).fields
     parts = [
         {
             "name": field,
             "type": {"type": "fixed", "name": f"f{at}", "size": 8} if name in WIDTHS else "double",
         }
-        for at, (name, field) in enumerate(wanted.fields.items())
+        for at, (name, field) in enumerate(written.items())
     ]
     schema = {"type": "record", "name": "R", "fields": parts}
     rows = np.zeros(len(RECORDS), avro.fixed_dtype(schema))
-    for name, field in wanted.fields.items():
+    for name, field in written.items():
         values = [own[name] for own in RECORDS]
         if name in WIDTHS:
             rows[field] = np.array([text.encode() for text in values], "S8").view(rows.dtype[field])
@@ -164,6 +165,21 @@ def test_renamed_fields_decode_to_the_same_batches(way: str) -> None:
     expected = found(decode(records, OURS))
     assert len(expected) == len(records)
     assert found(decode(theirs(records), THEIRS)) == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_user_ids_of_reports_without_users_are_in_no_batch(way: str) -> None:
+    records, decode = WAYS[way]
+
+    def rows(users: tuple[str, ...] | None, **instead: Any) -> list[str]:
+        batches = decode(records, replace(OURS, users=users))
+        return sorted(repr({**row, **instead}) for batch in batches for row in batch.to_pylist())
+
+    expected = rows(None, user_id=None)
+    assert not any("user_id" in batch.schema.names for batch in decode(records, replace(OURS, users=())))
+    assert sorted(row.replace("{", "{'user_id': None, ", 1) for row in rows(())) == expected
+    assert rows(("colour",)) == expected
+    assert rows(("colour", "minutes")) == rows(None)
 
 
 def test_streams_are_renamed_and_single_objects_have_the_fields_of_our_schema() -> None:

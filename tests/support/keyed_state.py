@@ -182,7 +182,11 @@ class StreamByHand:
         assert study.windows is not None
         self.order = order
         stages = FoldStream(study, shards, stop)
-        self.branches = [(Split(stages.cut.pieces, clock=True), stages.function)]
+        self.fold = stages.fold
+        self.branches = [
+            (Split(stages.cut.pieces, clock=True), stages.function),
+            (Split(stages.cut_alone.pieces, clock=True), stages.alone),
+        ]
         if stages.longer is not None:
             self.branches.append((Split(stages.cut_longer.pieces, clock=True), stages.longer))
         self.pane = _Window(study, stop)
@@ -208,11 +212,15 @@ class StreamByHand:
             split.start_bundle()
             given: list[Any] = []
             for batch in step.batches:
+                # Longer windows have the reports that are compared in the windows inside.
+                batch = self.fold.apart(batch)[place % 2]
+                if not batch.num_rows:
+                    continue
                 mark = {WATERMARK: str(step.watermark).encode()} if marked else {}
                 given += split.process(batch.replace_schema_metadata({**batch.schema.metadata, **mark}))
             pieces, counts = main_and_counts(given)
             # Longer windows count nothing: their reports are counted in the windows inside.
-            self.streamed.counts.update(counts if place == 0 else {})
+            self.streamed.counts.update(counts if place < 2 else {})
             taken += [(place, piece.value) for piece in (*pieces, *split.finish_bundle())]
         self.order.shuffle(taken)
         for place, (key, piece) in taken:
@@ -234,7 +242,7 @@ class StreamByHand:
 
     def _joined(self, given: Iterable[Any], place: int) -> None:
         gains, counts = main_and_counts(given)
-        self.streamed.counts.update(counts if place == 0 else {})
+        self.streamed.counts.update(counts if place < 2 else {})
         for key, gained in gains:
             self._fired(self.windows.setdefault(key, Key(self.pane, key)).come(gained))
 

@@ -71,6 +71,10 @@ STUDIES = {
     "repeats count": study_text(estimates=NOT_TO_JOIN, more="repeats: all"),
     "two repeats count": study_text(estimates=NOT_TO_JOIN, more="repeats: all\nmost_reports: 2"),
     "duplicates are kept": study_text(estimates=NOT_TO_JOIN, more="duplicates: keep"),
+    "no users": study_text(estimates=NOT_TO_JOIN, more="users: none"),
+    "no users, and duplicates are kept": study_text(
+        estimates=NOT_TO_JOIN, more="users: none\nduplicates: keep\ngroups: {field: region, at_most: 2}"
+    ),
     "versions of a service": study_text(_OLD_AND_NEW),
     "joined windows of numbers": study_text(
         "{maps: {mechanism: square_wave, epsilon: 1.0}}",

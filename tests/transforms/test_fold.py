@@ -268,4 +268,7 @@ def test_there_is_one_timer_as_several_that_are_due_may_fire_in_any_order() -> N
 
 
 def test_where_no_reports_are_compared_none_is_kept() -> None:
-    assert not is_stateful_dofn(FoldStream(study_of("duplicates are kept"), 3).function)
+    for name in ("duplicates are kept", "no users, and duplicates are kept"):
+        stages = FoldStream(study_of(name), 3)
+        assert stages.fold.compares_all is False
+        assert not is_stateful_dofn(stages.alone)

@@ -24,8 +24,30 @@ from ldpbeam.transforms.reports.batches import is_null, mixed, version_index
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES
 
 
-def explain(study: Study) -> str:
-    """A sentence on which reports count."""
+def explain(study: Study) -> Iterator[str]:
+    """Sentences on which reports count."""
+    if study.without_users:
+        yield (
+            f"Reports of {_listed(study.without_users)} have no users (users: none): no user id is read, and "
+            "one that is there is not kept. Each report is taken for one of another person, in thresholds, "
+            "intervals and tests of fit: who sends several counts as often, and spends epsilon each time."
+        )
+    if study.duplicates == "drop" and study.without_users:
+        yield (
+            "A report id of theirs counts once per service: the earliest of its reports is kept, so whoever "
+            "knows the id of a report can send another in its place, dated earlier. Reports without one are "
+            "compared by how their messages were delivered, and in files with none."
+        )
+    if study.duplicates == "keep" or study.without_users != tuple(study.attributes):
+        yield _of_users(study)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _of_users(study: Study) -> str:
+    """A sentence on which reports of users count."""
     if study.duplicates == "keep":
         return "Every report counts: no report is compared with another, and users are not counted."
     if study.repeats == "all":
@@ -45,7 +67,7 @@ class Reports(NamedTuple):
 
     Attributes:
         versions: the channel's index, shape (n,).
-        users: user keys, binary, n values.
+        users: user keys, binary, n values; null where reports have no users.
         times: event times in epoch milliseconds, shape (n,).
         report_ids: binary, n values; null without one.
         deliveries: binary, n values; null with a report id, and where reports do not come in messages.
@@ -77,7 +99,7 @@ def gathered(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> Reports
     versions = sorted(payloads)
     return Reports(
         versions=np.repeat(versions, [len(payloads[version]) for version in versions]),
-        users=pa.concat_arrays([batch.column("user") for batch in ordered]),
+        users=column_or_nulls(ordered, "user", pa.binary()),
         times=np.concatenate([batch.column("event_time").to_numpy() for batch in ordered]),
         report_ids=column_or_nulls(ordered, "report_id", pa.binary()),
         deliveries=column_or_nulls(ordered, DELIVERY, pa.binary()),
@@ -234,13 +256,13 @@ def _order_of(batch: pa.RecordBatch) -> tuple[NDArray[Any], ...]:
     if not pa.types.is_fixed_size_binary(payload.type):
         values = np.ascontiguousarray(payload.to_numpy()).view(np.uint8)
         payload = binary_of_width(values.reshape(batch.num_rows, -1))
-    group, delivery, ids = (
-        column_or_nulls([batch], name, pa.binary()) for name in ("group", DELIVERY, "report_id")
+    user, group, delivery, ids = (
+        column_or_nulls([batch], name, pa.binary()) for name in ("user", "group", DELIVERY, "report_id")
     )
     times = batch.column("event_time").to_numpy().astype(np.int64)
-    contents = _hashes((batch.column("user"), payload, group))
+    contents = _hashes((user, payload, group))
     dated = _mixed_in(contents, times.view(np.uint64))
-    of_ids = np.where(is_null(ids), dated, _hashes((batch.column("user"), ids)))
+    of_ids = np.where(is_null(ids), dated, _hashes((user, ids)))
     return times, _mixed_in(contents, mixed(_bytes(delivery, np.arange(batch.num_rows)))), of_ids
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpbeam.schemas.reports import event_times
+from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import DEAD_LETTERS, REASON
 from ldpbeam.untrusted import cut_short
 
@@ -98,6 +99,8 @@ class Disclosure:
             hidden. With a key, a dead letter cannot confirm a guessed id: its hash is an HMAC under a key
             derived from this one. It has no detail then, because the text of a problem may repeat bytes of
             the input.
+        undecoded: whether dead letters of what does not decode have a hash of its bytes, which confirms a
+            guess of them, and a detail, which may repeat some.
 
     Raises:
         ValueError: if the key is no bytes or shorter, or if ``records`` is true and a key is given.
@@ -105,6 +108,7 @@ class Disclosure:
 
     records: bool = False
     user_id_key: bytes | None = field(default=None, repr=False)
+    undecoded: bool = True
 
     def __post_init__(self) -> None:
         if self.user_id_key is None:
@@ -138,9 +142,31 @@ class Disclosure:
 PLAIN = Disclosure()
 
 
-def in_columns(letters: Iterable[DeadLetter]) -> Iterator[pa.RecordBatch]:
+def disclosure_for(study: Study, records: bool, user_id_key: bytes | None) -> Disclosure:
+    """What the dead letters of a study may reveal; never a user id of an attribute without users.
+
+    Args:
+        study: the study.
+        records: whether dead letters are to hold whole records.
+        user_id_key: as :class:`Disclosure` has it.
+
+    Raises:
+        ValueError: if records would hold user ids that are to be hidden, or the key cannot be one.
+    """
+    if records and study.without_users:
+        raise ValueError(
+            "bad records are kept as they came, with user ids that reports of "
+            f"{study.without_users[0]!r} are not to have (users: none): leave it out, and read the input "
+            "again when the study is mended"
+        )
+    return Disclosure(records, user_id_key, undecoded=not study.without_users)
+
+
+def in_columns(letters: Iterable[DeadLetter], disclosure: Disclosure = PLAIN) -> Iterator[pa.RecordBatch]:
     """Batches of :data:`LETTERS` from what decoders give."""
     left = iter(letters)
+    if not disclosure.undecoded:
+        left = (letter._replace(detail="", record=b"", whole=None) for letter in letters)
     while part := list(itertools.islice(left, LETTERS_AT_ONCE)):
         columns = zip(LETTERS, zip(*part, strict=True), strict=True)
         arrays = [pa.array(values, type=field.type) for field, values in columns]

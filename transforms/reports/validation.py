@@ -57,12 +57,18 @@ def wanted_columns(
         renamed: the field of the input that has a column, by the column's name, where they differ.
 
     Raises:
-        ValueError: if ``renamed`` cannot be.
+        ValueError: if ``renamed`` cannot be, or whole records would hold user ids that are not to be kept.
     """
+    without = study.without_users
+    if without and "user_id" in (renamed or {}).values():
+        raise ValueError(
+            f"the field 'user_id' is not read, because reports of {without[0]!r} have no users (users: none)"
+        )
     extras = [study.groups.field] if study.groups else []
     for model in study.attributes.values():
         extras += [field for service_model in model.services.values() for field in service_model.fields]
-    columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole)
+    users = tuple(name for name in study.attributes if name not in without) if without else None
+    columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole, users=users)
     return replace(columns, renamed=fields.check(renamed or {}, columns.names))
 
 
@@ -183,7 +189,7 @@ class Validation:
                     if kept.any():
                         same_key = users is not None and self.key == self.ledger_key
                         hidden = users[kept[valid]] if users is not None and same_key else None
-                        reports = self._reports(batch, rows[kept], payloads[kept], hidden)
+                        reports = self._reports(batch, attribute, rows[kept], payloads[kept], hidden)
                         batches.append(tagged(reports, name, index, batch.schema.metadata))
                 reasons[unclaimed] = CODE["unknown_channel" if model.of_records else "unknown_version"]
         return Validated(batches, refused(self.study, batch, reasons), out_of_range, received)
@@ -197,8 +203,13 @@ class Validation:
         def refuse(rows: NDArray[np.bool_], reason: str) -> None:
             reasons[rows & (reasons == 0)] = CODE[reason]
 
-        refuse(is_null(batch.column("user_id")), "no_user_id")
-        refuse(_is_longer(batch, "user_id", LONGEST_USER_ID), "user_id_too_long")
+        if "user_id" in batch.schema.names:
+            without = is_null(batch.column("user_id"))
+            if self.study.without_users:
+                of_users = [rows for name, rows in by_attribute.items() if self._has_users(name)]
+                without &= np.logical_or.reduce([np.zeros_like(without), *of_users])
+            refuse(without, "no_user_id")
+            refuse(_is_longer(batch, "user_id", LONGEST_USER_ID), "user_id_too_long")
         refuse(_is_longer(batch, "report_id", LONGEST_REPORT_ID), "report_id_too_long")
         if self.study.groups:
             refuse(_is_longer(batch, self.study.groups.field, LONGEST_GROUP), "group_too_long")
@@ -218,6 +229,10 @@ class Validation:
             for code in np.unique(problems[problems > 0]):
                 refuse(problems == code, event_times.PROBLEMS[code - 1][0])
         return reasons
+
+    def _has_users(self, attribute: str | None) -> bool:
+        """Whether it is an attribute of the study whose reports have users."""
+        return attribute in self.study.attributes and attribute not in self.study.without_users
 
     def _out_of_turn(
         self, batch: pa.RecordBatch, attribute: str, rows: NDArray[np.int64]
@@ -260,6 +275,7 @@ class Validation:
     def _reports(
         self,
         batch: pa.RecordBatch,
+        attribute: Attribute,
         rows: NDArray[np.int64],
         payloads: NDArray[Any],
         hidden: NDArray[np.uint8] | None,
@@ -271,14 +287,13 @@ class Validation:
         def column(name: str) -> pa.Array:
             return batch.column(name) if every else batch.column(name).take(chosen)
 
-        users = column("user_id")
-        if self.key is not None:
-            users = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
-        columns = {
-            "user": users,
-            "event_time": pc.fill_null(column("event_time"), 0),
-            "payload": payload_column(payloads),
-        }
+        columns: dict[str, pa.Array] = {}
+        if attribute.has_users:
+            columns["user"] = users = column("user_id")
+            if self.key is not None:
+                columns["user"] = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
+        columns["event_time"] = pc.fill_null(column("event_time"), 0)
+        columns["payload"] = payload_column(payloads)
         for name in ("report_id", DELIVERY):
             if name in batch.schema.names:
                 ids = column(name)

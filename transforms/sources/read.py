@@ -128,7 +128,7 @@ class _ReadRange(beam.DoFn):
             yield count(IN, sum(letter.reports for letter in letters))
         if any(letter.reason in DAMAGE for letter in letters):
             yield damaged_file(path)
-        yield from emit(in_columns(letters), self.disclosure)
+        yield from emit(in_columns(letters, self.disclosure), self.disclosure)
 
 
 def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:

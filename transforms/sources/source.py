@@ -69,7 +69,7 @@ class Unpack(beam.DoFn):
         if arrival is None or not arrival.counted:
             yield count(IN, reports, "" if arrival is None else arrival.origin)
         yield from map(damaged_file, arrived.damaged)
-        yield from emit(in_columns(arrived.letters), self.disclosure, arrival)
+        yield from emit(in_columns(arrived.letters, self.disclosure), self.disclosure, arrival)
         for batch in arrived.batches:
             metadata = dict(batch.schema.metadata or {})
             if taken.watermark is not None:

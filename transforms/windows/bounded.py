@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import apache_beam as beam
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.joining.kept import users_alike
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.cut import Pieces
@@ -17,7 +18,7 @@ from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, snapshots
 from ldpbeam.transforms.windows.piece_keys import WindowGroupKey, WindowKey
 from ldpbeam.transforms.windows.shuffle import GroupPieces
-from ldpbeam.transforms.windows.split import Cut, FoldPieces
+from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, parted
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -25,7 +26,7 @@ from ldpbeam.windows import EVERYTHING, Span
 class FoldBatch(beam.PTransform):
     """Fold batches of a channel, in a tuple of collections, into statistics by window.
 
-    If no report is compared with another, there is no shuffle. Windows that do not lie inside the span are
+    Reports that are compared with no other are not shuffled. Windows that do not lie inside the span are
     left out; every report must lie in a window that does.
 
     Gives (:class:`WindowKey`, statistics of its groups), and counts.
@@ -41,30 +42,24 @@ class FoldBatch(beam.PTransform):
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
         """Cut by shard, bring the pieces of a shard together, and fold them window by window."""
         fold, windows, span = Fold(self.study, self.span), self.study.windows, self.span
-        if not fold.compares:
-            cut = Pieces(windows, 1, span=span)
-            alone = [
-                (branch | f"CutByStep{number}" >> Cut(cut))[0] | f"Tally{number}" >> _folding(fold)
-                for number, branch in enumerate(reports, 1)
-            ]
-            return (
-                _beside([folded.statistics for folded in alone], "Statistics"),
-                _beside([folded[COUNTS] for folded in alone], "Counts"),
-            )
-        cut = Pieces(None, self.shards, alike=fold.alike)
-        by_user, counts = reports | "GroupPartitions" >> GroupPieces(cut, self.spill)
-        folded = by_user | "JoinUsers" >> _folding(fold)
-        counts = [*counts, folded[COUNTS]] | "Counts" >> beam.Flatten()
-        if fold.study.windows_joined == 1:
-            return folded.statistics, counts
-        # The windows inside count the reports.
-        longer = by_user | "JoinWindows" >> _folding(JoinedFold(fold.study, span))
-        return (folded.statistics, longer.statistics) | "BesideLonger" >> beam.Flatten(), counts
-
-
-def _beside(collections: Sequence[beam.PCollection], label: str) -> beam.PCollection:
-    """All collections as one. One alone is not flattened: a Flatten ends a stage before it combines."""
-    return collections | label >> beam.Flatten() if len(collections) > 1 else collections[0]
+        compared, alone = parted(fold, reports)
+        statistics, counts = [], []
+        for number, branch in enumerate(alone, 1):
+            pieces, _ = branch | f"CutByStep{number}" >> Cut(Pieces(windows, 1, span=span))
+            folded = pieces | f"Tally{number}" >> _folding(fold)
+            statistics.append(folded.statistics)
+            counts.append(folded[COUNTS])
+        if compared:
+            cut = Pieces(None, self.shards, alike=users_alike(self.study))
+            by_user, of_cuts = compared | "GroupPartitions" >> GroupPieces(cut, self.spill)
+            folded = by_user | "JoinUsers" >> _folding(fold)
+            statistics.append(folded.statistics)
+            counts += [*of_cuts, folded[COUNTS]]
+            if self.study.windows_joined > 1:
+                # The windows inside count the reports.
+                longer = by_user | "JoinWindows" >> _folding(JoinedFold(self.study, span))
+                statistics.append(longer.statistics)
+        return beside(statistics, "Statistics"), beside(counts, "Counts")
 
 
 def _folding(fold: Fold) -> beam.PTransform:

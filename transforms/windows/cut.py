@@ -24,8 +24,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.times import format_duration
 from ldpbeam.transforms.joining.kept import Alike
 from ldpbeam.transforms.reports.batches import (
@@ -117,7 +119,8 @@ class Pieces:
         windows: the windows of the study; None to cut by shard alone.
         shards: the number of shards.
         runs: gives the runs of the windows that hold a report; see above.
-        column: the column whose shard is in the key: ``user`` or ``report_id``.
+        column: the column whose shard is in the key: ``user`` or ``report_id``. Of reports without users
+            those that can be duplicates have one shard.
         span: windows that do not lie inside the span are left out.
         alike: of which reports one is kept, so that pieces are cut without most others; None if all are kept.
     """
@@ -190,10 +193,17 @@ class Pieces:
         if not runs:
             return
         attribute, version = attribute_name(batch), version_index(batch)
-        for part, piece in split_by(batch, shard_of(batch.column(self.column), self.shards)):
+        for part, piece in split_by(batch, self._shards(batch)):
             for run in runs:
                 self._gathered[PieceKey(attribute, part, run), version, piece.schema].append(piece)
                 self.reports += piece.num_rows
+
+    def _shards(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
+        if self.shards == 1:
+            return np.zeros(batch.num_rows, dtype=np.uint16)
+        names = ("report_id", DELIVERY) if self.column not in batch.schema.names else (self.column,)
+        keys = [batch.column(name) for name in names if name in batch.schema.names]
+        return shard_of(pc.coalesce(*keys) if len(keys) > 1 else keys[0], self.shards)
 
     def taken(self) -> Iterator[tuple[PieceKey, list[pa.RecordBatch]]]:
         """(key, batches of one channel and schema) for everything gathered so far, which is forgotten."""

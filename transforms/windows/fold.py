@@ -19,7 +19,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
 from ldpbeam.transforms.joining.kept import Alike, at_most, concatenated, users_alike
-from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
+from ldpbeam.transforms.joining.report_ids import IDENTIFIED, by_report_id, without_duplicate_ids
+from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
@@ -68,15 +69,28 @@ class Fold:
     span: Span = EVERYTHING
     report_ids: bool = False
 
-    @property
-    def compares(self) -> bool:
-        """Whether reports are compared with each other, so that the fold needs all reports of a window."""
-        return self.study.group_users or self.report_ids
+    def compares(self, attribute: Attribute) -> bool:
+        """Whether reports of an attribute are compared, so that the fold needs all of them in a window."""
+        return attribute.group_users or self.report_ids
+
+    def alike(self, attribute: Attribute) -> Alike:
+        """Of which reports of an attribute one is kept, or some, whatever the window."""
+        return users_alike(self.study) if attribute.has_users else IDENTIFIED
+
+    def apart(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """(the reports of a channel that are compared with others, those that are folded as they come)."""
+        attribute, nothing = self.study.attribute(attribute_name(batch)), batch.slice(0, 0)
+        if not self.compares(attribute):
+            return nothing, batch
+        return (batch, nothing) if attribute.has_users else by_report_id(batch)
 
     @property
-    def alike(self) -> Alike:
-        """Of which reports one is kept, or some, whatever the window."""
-        return users_alike(self.study)
+    def compares_all(self) -> bool | None:
+        """Whether all reports are compared with others, or none; None if that depends on the report."""
+        attributes = [self.study.attribute(name) for name in self.study.attributes]
+        some = any(map(self.compares, attributes))
+        every = all(self.compares(attribute) and attribute.has_users for attribute in attributes)
+        return None if some and not every else some
 
     @property
     def most_groups(self) -> int:
@@ -94,7 +108,7 @@ class Fold:
                 which is one window or all of them; if not, any reports that lie in all windows of the run.
         """
         attribute = self.study.attribute(key.attribute)
-        if self.compares:
+        if self.compares(attribute):
             for window, inside in self._parts(key, batches):
                 yield window, self.fold_window(attribute, inside, window)
             return
@@ -117,10 +131,10 @@ class Fold:
         here = counted(self.study.windows, batches, window, self.span)
         few = here
         if self.report_ids:
-            batches = at_most(batches, self.alike, attribute)
+            batches = at_most(batches, self.alike(attribute), attribute)
             few = counted(self.study.windows, batches, window, self.span)
             batches, _ = without_duplicate_ids(attribute, batches)
-        if self.study.group_users:
+        if attribute.group_users:
             until = counted_until(self.study.windows, window, self.span)
             rows, used = join(attribute, batches, until, self.most_groups)
         else:

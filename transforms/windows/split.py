@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ from ldpbeam.windows import Bounds, Span
 
 #: Pieces are emitted when a bundle has gathered this many reports, and at its end.
 GATHERED_REPORTS = 2**20
+_COMPARED = "compared"
 
 
 @dataclass(eq=False)
@@ -173,15 +174,44 @@ class FoldPieces(beam.DoFn):
     def process(self, element: tuple[PieceKey, pa.RecordBatch | Iterable[pa.RecordBatch]]) -> Iterable[Any]:
         """Emit the statistics of each window of the key's run, and counts."""
         key, pieces = element
+        alike = self.fold.alike(self.fold.study.attribute(key.attribute))
         started = time.monotonic()
         parts: Iterable[tuple[list[pa.RecordBatch], int]] = [([pieces], 0)]
         if not isinstance(pieces, pa.RecordBatch):
-            parts = in_parts(pieces, self.fold.alike)
+            parts = in_parts(pieces, alike)
         for batches, left_out in parts:
             for bounds, folded in self.fold.fold(key, batches):
                 yield from outputs(self.fold.study, bounds, folded, traced=self.traced)
-            yield from (count(*left) for left in self.fold.alike.counts(left_out))
+            yield from (count(*left) for left in alike.counts(left_out))
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
+
+
+def parted(
+    fold: Fold, branches: tuple[beam.PCollection[pa.RecordBatch], ...]
+) -> tuple[tuple[beam.PCollection[pa.RecordBatch], ...], tuple[beam.PCollection[pa.RecordBatch], ...]]:
+    """(batches whose reports are compared, batches that are folded as they come) of some collections."""
+    if fold.compares_all is not None:
+        return (branches, ()) if fold.compares_all else ((), branches)
+    both = [
+        branch
+        | f"Apart{number}"
+        >> beam.FlatMap(_apart, fold).with_outputs(_COMPARED, main="alone").with_output_types(pa.RecordBatch)
+        for number, branch in enumerate(branches, 1)
+    ]
+    return tuple(each[_COMPARED] for each in both), tuple(each.alone for each in both)
+
+
+def beside(collections: Sequence[beam.PCollection], label: str) -> beam.PCollection:
+    """All collections as one. One alone is not flattened: a Flatten ends a stage before it combines."""
+    return collections | label >> beam.Flatten() if len(collections) > 1 else collections[0]
+
+
+def _apart(batch: pa.RecordBatch, fold: Fold) -> Iterable[Any]:
+    compared, alone = fold.apart(batch)
+    if compared.num_rows:
+        yield beam.pvalue.TaggedOutput(_COMPARED, compared)
+    if alone.num_rows:
+        yield alone
 
 
 def outputs(study: Study, window: Bounds | None, folded: Folded, *, traced: bool = False) -> Iterator[Any]:

@@ -33,7 +33,7 @@ from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, tog
 from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
-from ldpbeam.transforms.windows.split import Cut, FoldPieces, outputs
+from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, outputs, parted
 from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
@@ -44,7 +44,7 @@ HELD_REPORTS = 2**18
 class FoldStream(beam.PTransform):
     """Fold batches of a channel into gains: the changes of the statistics of each window.
 
-    If no report is compared with another, there is no state, and the statistics of every batch are a gain.
+    Reports that are compared with none have no state, and the statistics of every batch of them are a gain.
 
     Gives (:class:`WindowKey`, gains of its groups), and counts, which have their windows as origins if they
     are traced.
@@ -52,14 +52,12 @@ class FoldStream(beam.PTransform):
 
     def __init__(self, study: Study, shards: int, stop: Stop | None = None, *, traced: bool = False) -> None:
         super().__init__()
-        fold, windows = Fold(study, report_ids=study.duplicates == "drop"), study.windows
-        pieces = Pieces(windows, shards, each_window) if fold.compares else Pieces(windows, 1, together)
-        self.cut = Cut(pieces, clock=True)
-        self.function = (
-            FoldWindow(fold, shards, stop, traced=traced)
-            if fold.compares
-            else FoldPieces(fold, traced=traced)
-        )
+        windows = study.windows
+        self.fold = Fold(study, report_ids=study.duplicates == "drop")
+        self.cut = Cut(Pieces(windows, shards, each_window), clock=True)
+        self.function = FoldWindow(self.fold, shards, stop, traced=traced)
+        self.cut_alone = Cut(Pieces(windows, 1, together), clock=True)
+        self.alone = FoldPieces(Fold(study), traced=traced)
         self.longer = None
         if study.windows_joined > 1:
             self.cut_longer = Cut(Pieces(windows, shards, each_longer), clock=True)
@@ -69,15 +67,23 @@ class FoldStream(beam.PTransform):
         self, reports: beam.PCollection[pa.RecordBatch]
     ) -> tuple[beam.PCollection[tuple[WindowKey, GroupStatistics]], beam.PCollection[tuple[str, int]]]:
         """Cut by window and shard, keep the pieces in state, and fold them when the timer fires."""
-        pieces, late = reports | "CutByWindow" >> self.cut
-        folded = pieces | "JoinWindows" >> _typed(self.function)
-        gains = folded.gains
+        gains, counts = [], []
+        compared, alone = parted(self.fold, (reports,))
+        for (batches,) in filter(None, [compared]):
+            pieces, late = batches | "CutByWindow" >> self.cut
+            folded = pieces | "JoinWindows" >> _typed(self.function)
+            gains.append(folded.gains)
+            counts += [late, folded[COUNTS]]
+        for (batches,) in filter(None, [alone]):
+            pieces, late = batches | "CutAlone" >> self.cut_alone
+            folded = pieces | "Tally" >> _typed(self.alone)
+            gains.append(folded.gains)
+            counts += [late, folded[COUNTS]]
         if self.longer is not None:
             # The windows inside count what became of the reports.
             inside, _ = reports | "CutByLongerWindow" >> self.cut_longer
-            longer = inside | "JoinLonger" >> _typed(self.longer)
-            gains = (gains, longer.gains) | "BesideLonger" >> beam.Flatten()
-        return gains, (late, folded[COUNTS]) | "FoldCounts" >> beam.Flatten()
+            gains.append((inside | "JoinLonger" >> _typed(self.longer)).gains)
+        return beside(gains, "Gains"), counts | "FoldCounts" >> beam.Flatten()
 
 
 def _typed(function: beam.DoFn) -> beam.PTransform:
@@ -232,7 +238,8 @@ class FoldWindow(beam.DoFn):
     def _without_repeats(self, key: PieceKey, window: Bounds, reports: Any) -> Iterator[Any]:
         """Make the state smaller, if many of its reports can never be kept, and count these."""
         held = list(concatenated(reports.read()))
-        few = [can_be_kept(batch, self.fold.alike) for batch in held]
+        alike = self.fold.alike(self.fold.study.attribute(key.attribute))
+        few = [can_be_kept(batch, alike) for batch in held]
         size = sum(batch.num_rows for batch in few)
         self.held[key] = size, size
         if all(one is other for one, other in zip(few, held, strict=True)):
@@ -241,7 +248,7 @@ class FoldWindow(beam.DoFn):
         for batch in few:
             reports.add(batch)
         before, after = (counted(self.windows, batches, window) for batches in (held, few))
-        for name, left_out in self.fold.alike.counts(before - after):
+        for name, left_out in alike.counts(before - after):
             yield count(name, left_out, of_window(window) if self.traced else "")
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:

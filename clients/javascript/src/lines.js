@@ -58,17 +58,26 @@ function payloadOf(payload) {
  * A report as one line of JSON, without the line's end.
  *
  * @param {object} record
- * @param {string} record.user_id 1 to 256 bytes
+ * @param {string} [record.user_id] 1 to 256 bytes; where reports have users
  * @param {number | Uint8Array} record.payload what `report` returned
  * @param {Date | number | string} [record.event_time] where the study has windows or versions by time
  * @param {string} [record.attribute] at most 256 bytes; likewise `service`, `report_id`, and the study's group
  *   and version fields
+ * @param {object} [study]
+ * @param {"none"} [study.users] where the study, or the attribute, has `users: none`: the report then has no user_id
  * @throws {TypeError} for a field that ldpbeam would refuse.
  */
-export function line({ user_id, payload, event_time, ...others }) {
+export function line({ user_id, payload, event_time, ...others }, { users = "ids" } = {}) {
+  if (users !== "ids" && users !== "none") {
+    throw new TypeError(`users must be "none", or be left out, found ${kindOf(users)}`);
+  }
+  if (users === "none" && user_id !== undefined) {
+    throw new TypeError("user_id must be left out, because the study has users: none");
+  }
   for (const [name, text] of Object.entries(others)) {
     if (text !== undefined) checkText(name, text);
   }
   const time = event_time === undefined ? {} : { event_time: eventTime(event_time) };
-  return JSON.stringify({ user_id: userId(user_id), ...others, ...time, payload: payloadOf(payload) });
+  const user = users === "none" ? {} : { user_id: userId(user_id) };
+  return JSON.stringify({ ...user, ...others, ...time, payload: payloadOf(payload) });
 }

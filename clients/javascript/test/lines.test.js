@@ -35,6 +35,15 @@ test("texts have up to 256 bytes", () => {
   assert.deepEqual(JSON.parse(line(record)), record);
 });
 
+test("a report of a study without users has no user id", () => {
+  assert.equal(line({ attribute: "app", payload: 1 }, { users: "none" }), '{"attribute":"app","payload":1}');
+  for (const user_id of ["u1", "", null, 7]) {
+    assert.throws(() => line({ user_id, payload: 1 }, { users: "none" }), /^TypeError: user_id must be left out/);
+  }
+  assert.throws(() => line({ payload: 1 }, { users: "ids" }), /user_id must be text/);
+  assert.throws(() => line({ payload: 1 }, { users: null }), /^TypeError: users must be "none", or be left out/);
+});
+
 const WRONG = [
   [{ user_id: "" }, /user_id must be text of 1 to 256 bytes/],
   [{ user_id: 7 }, /user_id must be text of 1 to 256 bytes, found a number/],

@@ -137,7 +137,7 @@ class BitSteps(Steps):
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where the inputs of a number lie on the range: those of a step are values, all others middles of buckets.
+    """Where the inputs of a number lie on the range: those of a step are values, others middles of buckets.
 
     Attributes:
         buckets: the number of memo buckets.
