@@ -25,6 +25,10 @@ LEAST_TEETH = 3
 OF_TENS, OF_FIVES, OF_ONE_DIGIT, OF_DIGITS, OF_EACH = 0.5, 0.25, 0.25, 0.05, 0.03
 #: The mean and the standard deviation of a comb's log height.
 MEAN, DEVIATION = 0.6, 1.0
+#: Combs that are likely before there are reports. Others are left out unless they raise the log marginal
+#: likelihood by ASKED: so many draws of what nobody asks for would make intervals wide.
+TENS, FIVES = "multiples of 10 steps", "multiples of 5 and 10 steps"
+COMMON, ASKED = (TENS, FIVES), 0.5
 #: What heights of all values are called.
 EACH = "each value"
 #: The standard deviations of the log heights of all values, if each has its own.
@@ -49,9 +53,9 @@ def combs(first: int, blocks: int) -> Iterator[tuple[Heaps, float]]:
         return Heaps(name, tuple(map(tuple, places)), mean, DEVIATION)
 
     if blocks >= 5 * LEAST_TEETH:
-        yield comb("multiples of 5 and 10 steps", 0, 5), OF_FIVES
+        yield comb(FIVES, 0, 5), OF_FIVES
     if blocks >= 10 * LEAST_TEETH:
-        yield comb("multiples of 10 steps", 0), OF_TENS
+        yield comb(TENS, 0), OF_TENS
         for digit in range(1, 10):
             yield comb(f"the last digit {digit}", digit), OF_ONE_DIGIT / 9.0
         yield comb("the last digit", *range(10), mean=0.0), OF_DIGITS
@@ -76,7 +80,9 @@ def with_heaps(likelihood: Likelihood, smooth: Sequence[Fit], spiked: Fit, first
     heaps = (*combs(first, blocks), *((own, OF_EACH) for own in of_each(blocks)))
     # Heaps are as likely beside all smooth densities together as these are.
     many = sum(math.exp(min(fit.log_weight - smooth[0].log_weight, 0.0)) for fit in smooth)
-    found = [_beside(likelihood, smooth[0], own, many * chance) for own, chance in heaps]
+    tried = [_beside(likelihood, smooth[0], own, many * chance) for own, chance in heaps]
+    asked = smooth[0].mode.log_evidence + ASKED
+    found = [fit for fit in tried if fit.prior.heaps[0].name in COMMON or fit.mode.log_evidence > asked]
     yield from found
     best = max(found, key=lambda fit: fit.log_weight, default=smooth[0])
     if spiked.prior != smooth[0].prior and spiked.log_weight > best.log_weight - HOPELESS:
