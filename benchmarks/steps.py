@@ -1,8 +1,10 @@
-"""How estimates of numbers hold where people's values are clipped.
+"""How estimates of numbers hold where values are clipped, and where they have a step.
 
-    python -m benchmarks.steps RESULTS.csv [--runs 10] [--seed 0] [--only WORDS]
+    python -m benchmarks.steps RESULTS.csv [--runs 10] [--seed 0] [--only WORDS] [--without]
+    python -m benchmarks.steps RESULTS.csv --runs 0
 
-A row is one run, and rows are added as they come.
+A row is one run, and rows are added as they come; the means of all cells of the file are printed. Seeds below
+100 were for tuning.
 """
 
 from __future__ import annotations
@@ -249,6 +251,40 @@ def weight(weights: Mapping[str, float], word: str) -> float:
     return float(sum(own for name, own in weights.items() if word in name and not name.startswith("ends")))
 
 
+#: What is printed: the column of the file, and its name in the table.
+PRINTED = {
+    "w1": "W1",
+    "ranges held": "ranges",
+    "quantiles held": "quantiles",
+    "buckets held": "shares",
+    "heaps held": "of heaps",
+    "low held": "low end",
+    "high held": "high end",
+    "ranges width": "width of ranges",
+    "buckets width": "of shares",
+    "atoms": "weight of atoms",
+    "heaps": "of heaps",
+}
+
+
+def table(path: Path) -> Iterator[str]:
+    """The lines of a table of the means of each cell of a file."""
+    cells = dict[str, list[dict[str, str]]]()
+    with path.open(newline="") as file:
+        for line in csv.DictReader(file):
+            cells.setdefault(line["cell"], []).append(line)
+    yield f"| cell | runs | {' | '.join(PRINTED.values())} | flags of shares, ranges |"
+    yield "| --- " * (len(PRINTED) + 3) + "|"
+    for name, lines in cells.items():
+        means = [[float(line[key]) for line in lines if line[key]] for key in PRINTED]
+        shown = " | ".join(f"{np.mean(own):.3g}" if own else "" for own in means)
+        flags = [
+            np.mean([f"{kind}: " in line["flags"] for line in lines])
+            for kind in ("distribution", "quantiles")
+        ]
+        yield f"| {name} | {len(lines)} | {shown} | {flags[0]:.0%}, {flags[1]:.0%} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("results", type=Path)
@@ -272,6 +308,7 @@ def main() -> None:
                         writer.writeheader()
                 writer.writerow(line)
                 file.flush()
+    print("\n".join(table(given.results)))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def with_atoms(likelihood: Likelihood, smooth: Fit, families: Sequence[Family]) 
     Args:
         likelihood: of the reports.
         smooth: the likeliest smooth log density without an atom.
-        families: of smooth log densities, which are tried with the likeliest atoms.
+        families: of log densities, which are tried with the likeliest atoms.
     """
     fits = [_beside(likelihood, smooth, ends) for ends in ((LOW,), (HIGH,), (LOW, HIGH))]
     yield from fits

@@ -58,7 +58,7 @@ def numbers(likelihood: Likelihood, first: int | None = None) -> tuple[Fit, ...]
     fits = [fit for family in SMOOTH for fit in tried(likelihood, family)]
     logs = [fit for fit in fits if fit.prior.scale == "log" and not fit.prior.ends]
     smooth = [fit for fit in logs if fit.prior in BELOW_SPIKES] or logs
-    likeliest, atoms = _best(smooth), list(with_atoms(likelihood, _best(logs), SMOOTH[1:3]))
+    likeliest, atoms = _best(smooth), list(with_atoms(likelihood, _best(logs), (*SMOOTH[1:3], SMOOTH[4])))
     spiked = list(with_spikes(likelihood, likeliest))
     fits += [*atoms, *spiked]
     if first is not None:
