@@ -100,7 +100,7 @@ def weigh(
 def by_evidence(fits: Sequence[Fit]) -> tuple[Fit, ...]:
     """The same fits with weights in proportion to chance and marginal likelihood, with sum 1."""
     evidence = np.array([fit.log_weight for fit in fits])
-    weights = np.exp(evidence - evidence.max(initial=-np.inf))
+    weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
     return tuple(replace(fit, weight=float(weight)) for fit, weight in zip(fits, weights, strict=True))
 

@@ -14,6 +14,7 @@ from ldpbeam.density.averaging import Fit, average
 from ldpbeam.density.families import numbers as weigh
 from ldpbeam.density.heaps import EACH, combs, likeliest_comb, of_each
 from ldpbeam.density.priors import Heaps, Prior
+from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto import numbers
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.numbers import of_distribution
@@ -101,20 +102,25 @@ def test_the_shares_of_values_are_flagged_where_reports_do_not_tell_whether_they
 
 
 def test_the_likeliest_comb_is_named_with_the_weight_of_all_densities_with_heaps() -> None:
-    curves = Prior(2, 1.0).curves(np.ones(40))
-    mode = numbers.fit(question_of(attribute_of(YEARS, 1.0, "square_wave"), years(50, 0.0) / 100.0, 1))
-    assert mode is not None
-    some = mode.fits[0].mode
-    names = {comb.name: comb for comb, _ in combs(0, 40)}
+    fitted = numbers.fit(question_of(attribute_of(YEARS, 1.0, "square_wave"), years(50, 0.0) / 100.0, 1))
+    assert fitted is not None
+    names = {comb.name: comb for comb, _ in combs(0, 101)}
+    even = np.full(101, 1.0 / 101.0)
+    on_tens = np.where(np.arange(101) % 10 == 0, 2.0, 1.0)
+
+    def fit(weight: float, shares: Floats, *heaps: Heaps) -> Fit:
+        one = fitted.fits[0]
+        mode = replace(one.mode, shares=shares / shares.sum())
+        return replace(one, prior=Prior(2, 1.0, heaps=heaps), mode=mode, weight=weight)
+
+    combed = fit(0.3, on_tens, of_each(101)[0], names["multiples of 10 steps"])
     fits = [
-        Fit(Prior(2, 1.0, heaps=heaps), curves, some, 1.0, weight)
-        for heaps, weight in (
-            ((names["the last digit 9"],), 0.3),
-            ((names["multiples of 10 steps"],), 0.2),
-            ((of_each(40)[0], names["multiples of 10 steps"]), 0.15),
-            ((of_each(40)[0],), 0.3),
-            ((), 0.05),
-        )
+        combed,
+        fit(0.2, even, names["the last digit 9"]),
+        fit(0.1, even, of_each(101)[0]),
+        fit(0.4, even),
     ]
-    assert likeliest_comb(fits) == ("multiples of 10 steps", pytest.approx(0.95))
-    assert likeliest_comb(fits[4:]) == ("", 0.0)
+    assert likeliest_comb(fits) == ("multiples of 10 steps", pytest.approx(0.6))
+    # A comb that moves nobody is not spoken of, and of others nothing is known.
+    assert likeliest_comb(fits[1:]) == ("", 0.0)
+    assert likeliest_comb(fits[2:]) == ("", 0.0)
