@@ -314,8 +314,8 @@ def page(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[st
     yield _table("coverage", COLUMNS, rows, SHORT, HIDDEN)
     strict_rows = _rows(strict_row, strict, STRICT_KINDS)
     if strict_rows:
-        low = sum(line[-1] != "held" for line in strict_rows)
-        yield from OF_STRICT.format(cells=len(strict_rows), low=low or "none").splitlines()
+        held = sum(line[-1] == "held" for line in strict_rows)
+        yield from OF_STRICT.format(cells=len(strict_rows), held=held).splitlines()
         yield _table("coverage_strict", STRICT_COLUMNS, strict_rows, ("unclear", "low"))
 
 
@@ -379,8 +379,8 @@ so](decisions/51-spikes.md#what-reports-cannot-show). The columns, here and in t
 OF_STRICT = f"""
 ## Strict intervals
 [Strict intervals](outputs.md#strict-intervals) of quantiles, ranges and the distribution function, of the
-same people: a cell is *held* if at least {LEVEL:.0%} of its intervals hold the truth. Of {{cells}} cells,
-{{low}} are not.
+same people: a cell is *held* if at least {LEVEL:.0%} of its intervals hold the truth. {{held}} of {{cells}}
+cells are.
 
 """
 STRICT_COLUMNS = (

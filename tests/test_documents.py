@@ -72,14 +72,16 @@ def value_of(vector: dict[str, Any]) -> str:
     return text + (f", step {domain['step']}" if "step" in domain else "")
 
 
-def test_the_document_shows_every_test_vector_and_no_other() -> None:
+def test_the_document_shows_the_first_test_vectors_of_each_mechanism() -> None:
     rows: dict[tuple[str, str, str], list[str]] = {}
     for vector in VECTORS:
         row = rows.setdefault((vector["mechanism"], options_of(vector), value_of(vector)), [])
         row.append(f"{' '.join(map(str, vector['draws']))}: {vector['report']}")
+    first = {name: (name, options, value) for name, options, value in reversed(rows)}
     table = "".join(
         f"| `{name}` | {options} | {value} | {'; '.join(entries)} |\n"
         for (name, options, value), entries in rows.items()
+        if first[name] == (name, options, value)
     )
     heading = "| mechanism | options | value | draws: report |\n| --- | --- | --- | --- |\n"
     assert f"{heading}{table}\n" in REPORTS

@@ -125,3 +125,50 @@ def test_a_device_that_keeps_a_key_alone_remembers_its_answer(
     assert run(monkeypatch, "memoised/device.py") == 0
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert int(first.split()[1]) > 60 > int(second.split()[1])
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "says"),
+    [
+        ("newtab/clicks.py", ("--people", 120_000), "with the stated epsilon"),
+        ("confidence/curves.py", ("--people", 2_000, "--share-of-high", 0.1), "the published weights"),
+        ("polls/days.py", ("--devices", 20_000), "zebra crossing"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:not estimated")
+def test_reports_of_live_fleets_are_read(
+    script: str,
+    arguments: tuple[object, ...],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / script.partition("/")[0]))
+    monkeypatch.delitem(sys.modules, "client", raising=False)
+    assert run(monkeypatch, script, *arguments) == 0
+    assert says in capsys.readouterr().out
+    monkeypatch.delitem(sys.modules, "client")
+
+
+def test_a_curve_of_noisy_labels_rises_and_is_nearer_than_published_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "confidence"))
+    monkeypatch.delitem(sys.modules, "client", raising=False)
+    curves = runpy.run_path(str(ROOT / "examples" / "confidence" / "curves.py"))
+    people, records = (getattr(sys.modules["client"], name) for name in ("people", "records"))
+    monkeypatch.delitem(sys.modules, "client")
+    areas = []
+    for seed in range(8):
+        rng = np.random.default_rng([5, seed])
+        high, timings = people(2_000, 0.1, rng)
+        said = records(high, rng)
+        ends, part = curves["cut"](timings, 100)
+        curve = curves["rising"](curves["of_parts"](said, part)[0])
+        assert (np.diff(curve) >= 0.0).all()
+        assert curve[0] >= 0.0
+        assert curve[-1] == 1.0
+        at = np.interp(np.sort(timings), np.append(0.0, ends), np.append(0.0, curve))
+        both = (at, curves["published"](timings, said))
+        areas.append([curves["distance"](one, timings, high) for one in both])
+    assert np.mean(areas, axis=0)[0] < 0.9 * np.mean(areas, axis=0)[1]

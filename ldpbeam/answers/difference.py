@@ -43,7 +43,8 @@ class Difference:
         low: the low end of the interval of ``second - first``; None if one of the two has no interval.
         high: the high end.
         error: the standard error of the difference; None if one of the two has none.
-        beyond: whether the difference is beyond the error; False if there is none.
+        beyond: whether the difference is beyond the error; False if there is none, and for quantiles and
+            ranges of numbers whose strict intervals meet or are not known.
         flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
     """
 
@@ -128,9 +129,13 @@ def comparison(
     z = -normal_quantile(FALSE_ALARMS / 2 / max(judged, 1))
     differences = []
     for record, other_record, part, other, columns in pairs:
-        flag = "; ".join(dict.fromkeys(filter(None, (part.flag, other.flag))))
+        flags = [
+            "; ".join(dict.fromkeys(filter(None, both))) for both in zip(part.flags, other.flags, strict=True)
+        ]
         meet = _strict_ones_meet(part, other)
-        for name, (one, two, low, high, error), met in zip(part.names, columns.tolist(), meet, strict=True):
+        for name, (one, two, low, high, error), met, flag in zip(
+            part.names, columns.tolist(), meet, flags, strict=True
+        ):
             beyond = abs(two - one) > z * error and (flagged or not flag) and not met
             known_ends = _known(low), _known(high)
             differences.append(
@@ -154,11 +159,11 @@ def _parts(records: Mapping[_Key, EstimateRecord]) -> dict[_Key, dict[tuple[str,
 
 
 def _strict_ones_meet(one: Numbers, two: Numbers) -> list[bool]:
-    """Which numbers have strict intervals on both sides that meet: they may be equal."""
+    """Which numbers may be equal, because their strict intervals meet, or are not known."""
     if one.strict is None or two.strict is None:
         return [False] * len(one.names)
     (low, high), (other_low, other_high) = one.strict.T, two.strict.T
-    meet: list[bool] = ((low <= other_high) & (other_low <= high)).tolist()
+    meet: list[bool] = (~((high < other_low) | (other_high < low))).tolist()
     return meet
 
 

@@ -29,7 +29,7 @@ class Numbers:
         low: the low ends of their intervals, NaN for unknown.
         high: the high ends.
         errors: their standard errors, NaN for unknown.
-        flag: why the intervals may hold the truth less often than their level; empty if they need no care.
+        flags: why each interval may hold the truth less often than its level; empty if it needs no care.
         summed: whether the numbers are sums of one term per report.
         strict: the numbers' intervals that hold whatever the density is, NaN for unknown, shape (numbers, 2);
             None for numbers whose intervals do not rest on a smooth density.
@@ -41,7 +41,7 @@ class Numbers:
     low: Floats
     high: Floats
     errors: Floats
-    flag: str = ""
+    flags: Sequence[str]
     summed: bool = False
     strict: Floats | None = None
     strict_flag: str = ""
@@ -49,9 +49,10 @@ class Numbers:
     @property
     def certain(self) -> Floats:
         """The ends of what is certain of each number, NaN where nothing is, shape (numbers, 2)."""
-        nothing = bool(self.flag if self.strict is None else self.strict_flag)
-        ends = np.column_stack((self.low, self.high)) if self.strict is None else self.strict
-        return np.where(nothing, np.nan, ends)
+        if self.strict is not None:
+            return np.where(bool(self.strict_flag), np.nan, self.strict)
+        flagged = np.array([bool(flag) for flag in self.flags])
+        return np.where(flagged[:, None], np.nan, np.column_stack((self.low, self.high)))
 
 
 def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecord]:
@@ -77,36 +78,37 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         yield _mean(record, intervals)
     if record.variance is not None:
         ends = _many(intervals.variance)
-        yield _part(["variance"], [record.variance], ends, level, flags.get("variance"))
+        yield _part(["variance"], [record.variance], ends, level, _flags(flags, "variance", [""]))
     if record.quantiles is not None:
         names = [f"quantile {quantile}" for quantile in record.quantiles]
         ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
-        part = _part(names, list(record.quantiles.values()), ends, level, flags.get("quantiles"))
-        yield (
-            part
-            if record.strict is None
-            else _with_strict(part, _of_quantiles(record.quantiles, record.strict.quantiles), flags)
-        )
+        own = _flags(flags, "quantiles", list(record.quantiles))
+        part = _part(names, list(record.quantiles.values()), ends, level, own)
+        strict = _of_quantiles(record.quantiles, record.strict.quantiles if record.strict else {})
+        yield _with_strict(part, strict, flags)
     if record.ranges is not None:
-        names = [f"share from {as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
-        shares = [part.share for part in record.ranges]
-        part = _part(names, shares, intervals.ranges, level, flags.get("ranges"))
-        yield part if record.strict is None else _with_strict(part, record.strict.ranges, flags)
+        texts = [f"{as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
+        names, shares = [f"share from {text}" for text in texts], [part.share for part in record.ranges]
+        part = _part(names, shares, intervals.ranges, level, _flags(flags, "ranges", texts))
+        yield _with_strict(part, record.strict.ranges if record.strict else None, flags)
     if record.distribution is not None and record.bucket_edges is not None:
         # Five digits of the width tell the edges of 16,384 buckets apart.
         digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], 6, of_width=5)
         edges = itertools.pairwise(f"{edge:.{digits}g}" for edge in record.bucket_edges)
         names = [f"share in {low} to {high}" for low, high in edges]
-        yield _part(names, record.distribution, intervals.distribution, level, flags.get("distribution"))
+        own = _flags(flags, "distribution", [""] * len(names))
+        yield _part(names, record.distribution, intervals.distribution, level, own)
     if record.frequencies is not None and record.labels is not None:
         names = [f"share of {label}" for label in record.labels]
         each = each_level(level, len(names), intervals.simultaneous)
-        part = _part(names, record.frequencies, intervals.frequencies, each, flags.get("frequencies"))
+        own = _flags(flags, "frequencies", record.labels)
+        part = _part(names, record.frequencies, intervals.frequencies, each, own)
         yield replace(part, summed=record.categories is not None)
     if record.key_means is not None and record.keys is not None:
         names = [f"mean of {key}" for key in record.keys]
         each = each_level(level, len(names), intervals.simultaneous)
-        yield _part(names, record.key_means, intervals.key_means, each, flags.get("key_means"))
+        own = _flags(flags, "key_means", record.keys)
+        yield _part(names, record.key_means, intervals.key_means, each, own)
 
 
 def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
@@ -117,7 +119,7 @@ def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
     if ends is None and error is not None:
         room = normal_quantile(0.5 + intervals.level / 2) * error
         ends = ManyEnds((record.mean - room,), (record.mean + room,))
-    part = _part(["mean"], [record.mean], ends, intervals.level, intervals.flags.get("mean"))
+    part = _part(["mean"], [record.mean], ends, intervals.level, _flags(intervals.flags, "mean", [""]))
     return replace(part, errors=part.errors if error is None else np.array([error]), summed=summed)
 
 
@@ -126,6 +128,12 @@ def _with_strict(part: Numbers, strict: ManyEnds | None, flags: Mapping[str, str
     if strict is not None:
         ends = np.column_stack((strict.low, strict.high))
     return replace(part, strict=ends, strict_flag=flags.get("strict", ""))
+
+
+def _flags(flags: Mapping[str, str], part: str, names: Sequence[str]) -> Sequence[str]:
+    """The flag of each number: that of all numbers of its part, and its own."""
+    of_part = flags.get(part, "")
+    return ["; ".join(filter(None, (of_part, flags.get(f"{part} {name}", "")))) for name in names]
 
 
 def _many(ends: Ends | None) -> ManyEnds | None:
@@ -139,7 +147,11 @@ def _of_quantiles(values: dict[str, float], ends: dict[str, Ends]) -> ManyEnds |
 
 
 def _part(
-    names: Sequence[str], values: Sequence[float], ends: ManyEnds | None, level: float, flag: str | None
+    names: Sequence[str],
+    values: Sequence[float],
+    ends: ManyEnds | None,
+    level: float,
+    flags: Sequence[str],
 ) -> Numbers:
     """The numbers with the standard errors that their intervals have.
 
@@ -152,4 +164,4 @@ def _part(
         for side in ((ends.low, ends.high) if ends else (None, None))
     )
     wide = np.maximum.reduce([high - numbers, numbers - low, (high - low) / 2])
-    return Numbers(names, numbers, low, high, np.asarray(wide / normal_quantile(0.5 + level / 2)), flag or "")
+    return Numbers(names, numbers, low, high, np.asarray(wide / normal_quantile(0.5 + level / 2)), flags)

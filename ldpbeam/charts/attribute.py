@@ -10,7 +10,7 @@ from ldpbeam.charts.means import means
 from ldpbeam.charts.names import frequencies, key_means
 from ldpbeam.charts.numbers import distributions
 from ldpbeam.charts.over_time import means_over_time, shares_over_time
-from ldpbeam.charts.strict import strict_bounds
+from ldpbeam.charts.strict import range_bounds, strict_bounds
 from ldpbeam.charts.subject import Subject, Subset
 
 
@@ -22,6 +22,7 @@ def figures_of(subject: Subject, truths: Mapping[Subset, Truth] | None = None) -
         shares_over_time(subject),
         distributions(subject, truths),
         strict_bounds(subject),
+        range_bounds(subject),
         frequencies(subject, truths),
         key_means(subject, truths),
         means(subject, truths),

@@ -226,8 +226,9 @@ def _caption(panels: Sequence[_Drawn], unit: float) -> str:
     if many(records[0], "distribution") is not None:
         of_first = "" if len(panels) == 1 else f" by {records[0].name}"
         parts.append(
-            f"The band is the {level_of(records)} interval of each share{of_first}, for the people whose "
-            "reports were used."
+            f"The band is the {level_of(records)} interval of each step's share{of_first}, for the people "
+            "whose reports were used, if they are spread smoothly: it says nothing of single values, "
+            "as whole numbers."
         )
         flags = {_flag(record): None for panel in panels for record in panel.records if _flag(record)}
         if flags:

@@ -40,12 +40,17 @@ class Intervals:
         quantiles: the ends for each quantile that was wanted, shape (quantiles, 2).
         ranges: the ends for the share of each range that was wanted, shape (ranges, 2).
         distribution: the ends for the share of each value bucket or category, shape (value buckets, 2).
+        cdf: values, in ascending order, and the ends for the share of people with at most each of them,
+            shape (values, 3).
         frequencies: the ends for the share of people who have each key, shape (keys, 2).
+        largest: the ends for the share of each category or key that hold for all at once, and so for the
+            largest, shape (categories, 2).
         key_means: the ends for the mean of each key, shape (keys, 2).
         strict: the intervals of a number that assume nothing of its density; None where there are none.
         methods: how the intervals were computed, by the name of the attribute above.
         flags: why an interval may hold the truth less often than its level, or says little, by the name of
-            the attribute above. All but one, that the estimate lies outside, do not depend on the estimator.
+            the attribute above, or that and the name of one number, as ``quantiles 0.5``. All but one, that
+            the estimate lies outside, do not depend on the estimator.
     """
 
     level: float
@@ -55,7 +60,9 @@ class Intervals:
     quantiles: Floats | None = None
     ranges: Floats | None = None
     distribution: Floats | None = None
+    cdf: Floats | None = None
     frequencies: Floats | None = None
+    largest: Floats | None = None
     key_means: Floats | None = None
     strict: StrictIntervals | None = None
     methods: Mapping[str, str] = field(default_factory=dict)

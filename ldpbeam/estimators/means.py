@@ -107,9 +107,10 @@ def far_outside(domain: Numeric, mean: float, error: float) -> str:
     if not outside > FAR_OUTSIDE * error:
         return ""
     return (
-        f"the reports have a mean of {float(domain.from_unit(mean)):.6g}, which is {outside / error:.0f} "
-        "standard errors outside of the domain, so the nearest end is given: some reports are false, or of "
-        "another epsilon"
+        f"the mean of the reports lies outside of the domain: it is {float(domain.from_unit(mean)):.6g}, "
+        f"{outside / error:.0f} standard errors beyond the nearest end, which is given, so some reports are "
+        "false, or of another epsilon; find them before you use this number "
+        "(docs/formulas.md#what-a-flag-says)"
     )
 
 

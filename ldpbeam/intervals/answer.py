@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ldpbeam.domains import Floats
+
 #: How the intervals of sums over reports are computed, in words.
 UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
 
@@ -20,14 +22,14 @@ class WantedIntervals:
         quantiles: the levels of the quantiles of a number that get an interval, each above 0 and below 1.
         ranges: the ranges (low, high) of a number whose shares get an interval, in the attribute's unit.
         strict: whether the quantiles and ranges of a number also get intervals that assume nothing of its
-            density.
+            density; None if that depends on how many estimates of numbers a run has.
     """
 
     level: float = 0.95
     simultaneous: bool = False
     quantiles: tuple[float, ...] = ()
     ranges: tuple[tuple[float, float], ...] = ()
-    strict: bool = False
+    strict: bool | None = None
 
 
 class Parts(NamedTuple):
@@ -37,11 +39,13 @@ class Parts(NamedTuple):
         ends: the ends, by the attribute of :class:`ldpbeam.estimators.estimate.Intervals` that they are for.
         methods: how each was computed, in words.
         flags: why some may be wrong.
+        largest: the ends of shares that hold for all at once, and so for the largest.
     """
 
     ends: dict[str, Any]
     methods: dict[str, str]
     flags: dict[str, str]
+    largest: Floats | None = None
 
 
 def each_level(level: float, many: int, simultaneous: bool) -> float:

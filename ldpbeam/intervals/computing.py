@@ -13,32 +13,41 @@ the noise.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
+from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric, as_text
 from ldpbeam.estimators.estimate import Estimate, Intervals, StrictIntervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.intervals.answer import Parts, WantedIntervals
+from ldpbeam.intervals.flags import (
+    MANY_OUTSIDE,
+    MISFIT,
+    MISFIT_TAILS,
+    MISFIT_USERS,
+    OUTSIDE,
+    TAKE_STRICT,
+    joined,
+)
 from ldpbeam.intervals.key_values import explain_keys, keys_intervals
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution
-from ldpbeam.intervals.shares import shares_interval
+from ldpbeam.intervals.shares import UNBIASED_SHARES, of_shares
 from ldpbeam.intervals.strict import (
-    outside_of_strict,
+    LEFT_OUT,
+    NOT_WANTED,
+    STRICT,
+    leaves_strict,
     strict_intervals,
 )
 from ldpbeam.statistics import Statistic
 
-#: How the intervals are computed, in words.
-UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
-
-#: The same of windows that are joined.
+#: How the intervals are computed, in words, of windows that are joined.
 BY_USER = "; with the variance by user"
 
 #: Tests of fit with a smaller p-value flag every interval. A run with ten thousand windows and groups has
@@ -47,14 +56,17 @@ SURELY = 1e-6
 
 #: What a refuting test says of the reports to its services.
 MISFITS = {
-    "reports": "reports to {} do not fit its mechanism and epsilon: some are false, or of another epsilon",
-    "tails": "reports to {} lie further beyond the ends of the domain, or less far, than their noise puts "
-    "reports: some are false, or of another epsilon or domain",
-    "same_people": "the reports of the same users to {} do not go together",
+    "reports": MISFIT,
+    "tails": MISFIT_TAILS,
+    "same_people": MISFIT_USERS,
 }
 
-#: More than this share of the estimates outside of their intervals is flagged, of many shares.
+#: Of more than this share of the estimates outside of their intervals, all are flagged, else each by itself.
 MOST_OUTSIDE = 0.2
+#: An estimate is outside if it is further from its interval than this part of the domain, or of all people;
+ROUNDING = 1e-4
+#: where there are many shares, than this part of the share that each has if all are equal.
+ROUNDING_OF_EVEN = 0.05
 
 
 def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
@@ -67,6 +79,9 @@ def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
         kinds = explain_keys(attribute)
     else:
         kinds = explain_numbers(attribute)
+        if wanted.strict is not False:
+            where = "" if wanted.strict else ", where a run has few estimates of numbers,"
+            kinds += f"; and{where} strict ones of quantiles and ranges ({STRICT})"
     together = ", wide enough to hold all shares at once" if wanted.simultaneous else ""
     return (
         f"Estimates of {attribute.name!r} have {100.0 * wanted.level:g}% intervals{together}: of {kinds}. "
@@ -116,7 +131,7 @@ class StatisticIntervals:
         held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
         methods = {name: text + how for name, text in parts.methods.items() if name in held}
         strict = None
-        if wanted.strict and ("quantiles" in held or "ranges" in held):
+        if "quantiles" in held or "ranges" in held:
             strict, methods["strict"] = self._strict(question, wanted)
         flags = {
             **dict.fromkeys(held, self._misfit(question)),
@@ -124,10 +139,17 @@ class StatisticIntervals:
             **parts.flags,
         }
         if strict is not None:
-            flags |= {"strict": self._misfit(question), **outside_of_strict(held, strict, flags)}
+            names = _names(self.attribute.domain, wanted)
+            leaves = {
+                f"{part} {names[part][place]}": TAKE_STRICT
+                for part, of_part in leaves_strict(held, strict).items()
+                for place in np.flatnonzero(of_part).tolist()
+            }
+            flags = {**joined(flags, leaves), "strict": self._misfit(question)}
         return Intervals(
             wanted.level,
             wanted.simultaneous,
+            largest=parts.largest,
             strict=strict,
             methods=methods,
             flags={name: text for name, text in flags.items() if text and _holds(estimate, name)},
@@ -136,6 +158,8 @@ class StatisticIntervals:
 
     def _strict(self, question: Question, wanted: WantedIntervals) -> tuple[StrictIntervals | None, str]:
         """The strict intervals and how they are computed; None and why, if there are none."""
+        if not wanted.strict:
+            return None, LEFT_OUT if wanted.strict is None else NOT_WANTED
         asked = (question.services, wanted)
         if asked not in self._known_strict:
             self._known_strict[asked] = strict_intervals(question, wanted)
@@ -146,7 +170,7 @@ class StatisticIntervals:
         labels = {self.attribute.versions[index].label for index in question.versions}
         for test in self._refuted:
             if labels.issuperset(test.services):
-                return MISFITS[test.test].format(" and ".join(test.services))
+                return MISFITS[test.test].format(services=" and ".join(test.services))
         return ""
 
     @functools.cached_property
@@ -162,8 +186,7 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
     """The intervals of everything that the reports tell, or of the mean alone."""
     domain = question.attribute.domain
     if isinstance(domain, Categories):
-        shares = shares_interval(question, wanted.level, wanted.simultaneous)
-        return Parts({"distribution": shares}, {"distribution": UNBIASED_SHARES}, {})
+        return of_shares(question, wanted)
     if isinstance(domain, KeyValues):
         return keys_intervals(question, wanted)
     return mean_interval(question, wanted.level) if only_mean else of_distribution(question, wanted)
@@ -171,21 +194,34 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
 
 def _holds(estimate: Estimate, name: str) -> bool:
     """Whether an estimate has a number; quantiles and ranges are of its distribution."""
-    return (
-        getattr(estimate, name if name not in ("quantiles", "ranges", "strict") else "distribution")
-        is not None
-    )
+    part = name.partition(" ")[0]
+    of = dict.fromkeys(("cdf", "quantiles", "ranges", "strict"), "distribution")
+    return getattr(estimate, of.get(part, part)) is not None
+
+
+def _names(domain: Domain, wanted: WantedIntervals) -> Mapping[str, Sequence[str]]:
+    """How numbers that can have a flag of their own are called, by what they are of."""
+    if isinstance(domain, Categories):
+        return {"distribution": domain.names}
+    if isinstance(domain, KeyValues):
+        return {"frequencies": domain.keys, "key_means": domain.keys}
+    ranges = [f"{as_text(low)} to {as_text(high)}" for low, high in wanted.ranges]
+    return {"quantiles": list(map(repr, wanted.quantiles)), "ranges": ranges}
 
 
 def _outside(
     estimate: Estimate, held: Mapping[str, ArrayLike], domain: Domain, wanted: WantedIntervals
 ) -> dict[str, str]:
-    """Flags for estimates that lie outside of their intervals, which are ``held``, by more than rounding."""
+    """Flags for estimates that lie outside of their intervals, which are ``held``, by more than rounding.
+
+    Of few among many, each has a flag of its own, as ``quantiles 0.5``, but for value buckets.
+    """
+    names = _names(domain, wanted)
     values: dict[str, ArrayLike | None] = {name: getattr(estimate, name, None) for name in held}
     shares, bounds, roundings = estimate.distribution, dict[str, Floats](), _roundings(domain)
     if isinstance(domain, Numeric) and shares is not None and np.isfinite(shares).all():
         bounds = _of_buckets(shares, domain, wanted)
-    flags = {}
+    flags: dict[str, str] = {}
     for name, ends in held.items():
         # A distribution says of quantiles and ranges no more than its buckets do.
         value = bounds.get(name, values[name])
@@ -197,21 +233,28 @@ def _outside(
         low, high = np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
         estimates: Floats = np.asarray(value, dtype=np.float64)
         least, most = estimates.T if name in bounds else (estimates, estimates)
-        rounding = roundings.get(name, 1e-9)
-        share = float(np.mean((most < low - rounding) | (least > high + rounding)))
-        if share > (0.0 if np.ndim(value) == 0 else MOST_OUTSIDE):
-            subject = "the estimate lies" if np.ndim(value) == 0 else f"{share:.0%} of the estimates lie"
-            flags[name] = f"{subject} outside: the bias of {estimate.estimator} is larger than the noise"
+        rounding = roundings.get(name, min(ROUNDING, ROUNDING_OF_EVEN / len(low)))
+        if name == "mean" and shares is not None and isinstance(domain, Numeric):
+            # Nobody knows where in its bucket a spike is.
+            rounding += 0.5 * float(shares.max()) * domain.width / len(shares)
+        outside = (most < low - rounding) | (least > high + rounding)
+        share, own = float(np.mean(outside)), OUTSIDE.format(estimator=estimate.estimator)
+        if np.ndim(value) == 0:
+            flags |= {name: own} if share else {}
+        elif share > MOST_OUTSIDE:
+            flags[name] = MANY_OUTSIDE.format(share=f"{share:.0%}", estimator=estimate.estimator)
+        elif name in names:
+            flags |= {f"{name} {names[name][place]}": own for place in np.flatnonzero(outside).tolist()}
     return flags
 
 
 def _roundings(domain: Domain) -> dict[str, float]:
-    """The errors of rounding of numbers in the unit of the domain, or of its square."""
+    """How far numbers in the unit of the domain, or of its square, may be off without being biased."""
     numbers = domain.values if isinstance(domain, KeyValues) else domain
     if not isinstance(numbers, Numeric):
         return {}
-    error = 1e-9 * numbers.width + 4.0 * float(np.spacing(max(abs(numbers.low), abs(numbers.high))))
-    return {"mean": error, "quantiles": error, "key_means": error, "variance": 1e-9 * numbers.width**2}
+    error = ROUNDING * numbers.width + 4.0 * float(np.spacing(max(abs(numbers.low), abs(numbers.high))))
+    return {"mean": error, "quantiles": error, "key_means": error, "variance": ROUNDING * numbers.width**2}
 
 
 def _of_buckets(shares: Floats, domain: Numeric, wanted: WantedIntervals) -> dict[str, Floats]:

@@ -15,6 +15,7 @@ from ldpbeam.estimators.key_values.key_value import sums_of
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
 from ldpbeam.intervals.bounded import within_one
+from ldpbeam.intervals.flags import LATER_ROUND, RARE
 from ldpbeam.mechanisms.key_values.mechanism import KeySums
 
 #: How the intervals are computed, in words.
@@ -56,19 +57,19 @@ def keys_intervals(question: Question, wanted: WantedIntervals) -> Parts:
     domain = cast(KeyValues, question.attribute.domain)
     level = each_level(wanted.level, domain.size, wanted.simultaneous)
     if any(mechanism.round > 1 for mechanism in question.mechanisms):
-        flag = f"{BIASED}; no intervals are computed"
-        return Parts({}, {}, {"frequencies": flag, "key_means": flag})
+        return Parts({}, {}, dict.fromkeys(("frequencies", "key_means"), LATER_ROUND))
     all_told = _weighted(question)
     errors = np.sqrt(all_told.of_frequency)
     known = np.isfinite(errors)
-    frequencies = np.tile([0.0, 1.0], (domain.size, 1))
-    frequencies[known] = within_one(all_told.frequency[known], errors[known], level)
+    frequencies, largest = np.tile([0.0, 1.0], (2, domain.size, 1))
+    for ends, of_each in ((frequencies, level), (largest, each_level(wanted.level, domain.size, True))):
+        ends[known] = within_one(all_told.frequency[known], errors[known], of_each)
     means, rare = fieller(all_told, level)
     intervals = {"frequencies": frequencies, "key_means": domain.values.from_unit((1.0 + means) / 2.0)}
     flags = {}
     if rare.mean() > MOST_RARE:
-        flags["key_means"] = f"{rare.mean():.0%} of the keys are too rare to bound their means on both sides"
-    return Parts(intervals, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags)
+        flags["key_means"] = RARE.format(share=f"{rare.mean():.0%}")
+    return Parts(intervals, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags, largest)
 
 
 def _unbiased(sums: KeySums) -> KeyMoments:

@@ -21,8 +21,11 @@ from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit, of_columns
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
+from ldpbeam.intervals.finest_detail import finest_detail
+from ldpbeam.intervals.flags import COMPOSITE, HEAPS, HIDDEN, LITTLE, TOO_HIGH, TOO_LARGE, UNEXPLAINED
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
+from ldpbeam.intervals.strict import cdf_places
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.over_time.joined_windows import JoinedCells
 from ldpbeam.over_time.variance_by_user import added_noise
@@ -33,32 +36,22 @@ SMOOTH = "posterior of a smooth density"
 UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
 FEW = 5.0
-UNEXPLAINED = "no density that was tried explains the reports: spikes were not found, or some are false"
 #: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
 SPIKE = 4.0
 #: Heaps with a weight between OPEN and SHOWN are not told from a smooth density: shares of single values are
 #: flagged. From HINTED on, ranges and quantiles are, too.
 OPEN, HINTED, SHOWN = 0.1, 0.7, 0.95
-HEAPS = (
-    "the reports do not tell whether more people are at {values} than beside: these intervals are too narrow "
-    "there if so; strict ones hold either way (intervals: {{strict: true}})"
-)
 #: An atom at an end is believed from this weight on. Below, the largest share that it could have is flagged
 #: if that is above MUCH, and twice what the end has without it.
 BELIEVED, MUCH = 0.5, 0.05
-HIDDEN = (
-    "the reports do not tell whether many people are at {value:g}, where values are clipped: up to {most:.0%}"
-)
 #: The draws of densities with atoms at both ends.
 OF_ATOMS = 80
 #: So many draws lie beyond each end of an interval, if that takes no more than MOST_DRAWS.
 BEYOND, MOST_DRAWS = 6, 2_400
-COMPOSITE = "the counts have no likelihood of whole reports, so it has no intervals"
-TOO_LARGE = "the reports are of too many kinds for a matrix, so it has no intervals"
-TOO_HIGH = f"the level is so high that the largest of {MOST_DRAWS:,} draws are the ends"
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
 FEW_FEATURES = 2.5
-LITTLE = "the reports say little of the shape: these intervals rest on its being smooth"
+#: Nearly all people are between the ends of so much of a density; its shape is what is between.
+NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,13 @@ def people_of(question: Question, level: float) -> People | None:
     ):
         flags.append(UNEXPLAINED)
     elif determined < FEW_FEATURES:
-        flags.append(LITTLE)
+        detail = finest_detail(
+            attribute, {index: question.reports_of(index) for index in question.versions}, level
+        )
+        # That many features are half waves of this width.
+        detail = 1.0 / FEW_FEATURES if detail is None else detail
+        if _narrowest(parts) > detail:
+            flags.append(LITTLE.format(detail=f"{detail:.0%}"))
     comb, weight = likeliest_comb(fitted.fits)
     heaps = HEAPS.format(values=comb) if OPEN < weight < SHOWN else ""
     if heaps and weight > HINTED:
@@ -143,6 +142,15 @@ def people_of(question: Question, level: float) -> People | None:
         parts,
         "; ".join(flags),
     )
+
+
+def _narrowest(shares: Floats) -> float:
+    """The part of the range that nearly all people are in."""
+    below = np.append(0.0, np.cumsum(shares)) / shares.sum()
+    ends = np.interp(
+        [0.5 - 0.5 * NEARLY_ALL, 0.5 + 0.5 * NEARLY_ALL], below, np.linspace(0.0, 1.0, len(below))
+    )
+    return float(ends[1] - ends[0])
 
 
 def misfit(question: Question, distribution: Floats, determined: float) -> float:
@@ -199,6 +207,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     intervals: dict[str, Any] = {"distribution": buckets}
     intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
+    places, parts = cdf_places(domain)
+    below = ends(_below(shares, parts), level)
+    intervals["cdf"] = np.column_stack((domain.from_unit(places), np.clip(below, 0.0, 1.0)))
     edges, step = domain.edges(shares.shape[1]), domain.step
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
@@ -218,8 +229,8 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         intervals["variance"], methods["variance"] = variance, UNBIASED_SUMS
     flags = {name: people.flag for name, method in methods.items() if people.flag and method == SMOOTH}
     if hidden or people.heaps:
-        of_shares = dict.fromkeys((people.flag, people.heaps, hidden))
-        flags["distribution"] = "; ".join(filter(None, of_shares))
+        heaps = "" if people.heaps in people.flag else people.heaps
+        flags["distribution"] = "; ".join(filter(None, (people.flag, heaps, hidden)))
     if of_sums.flags:
         flags = dict.fromkeys(methods, of_sums.flags["mean"])
     return Parts(intervals, methods, flags)
@@ -234,9 +245,17 @@ def _with_hidden(buckets: Floats, people: People, domain: Numeric, wanted: Wante
     most, flags = share_ends(people.at_ends, wanted.level, wanted.simultaneous)[:, 1], []
     for end, value, believed in zip((0, -1), (domain.low, domain.high), people.believed, strict=True):
         if believed < BELIEVED and most[end] > max(MUCH, 2.0 * buckets[end, 1]):
-            flags.append(HIDDEN.format(most=most[end], value=value))
+            flags.append(HIDDEN.format(share=f"{most[end]:.0%}", value=f"{value:g}"))
         buckets[end, 1] = max(buckets[end, 1], most[end])
     return "; ".join(flags)
+
+
+def _below(shares: Floats, parts: Floats) -> Floats:
+    """The share of people in the first part of the buckets, for each part of [0, 1], shape (draws, parts)."""
+    below = np.cumsum(np.column_stack((np.zeros(len(shares)), shares)), axis=1)
+    buckets = shares.shape[1] * parts
+    whole = np.minimum(buckets.astype(int), shares.shape[1] - 1)
+    return np.asarray(below[:, whole] + (buckets - whole) * shares[:, whole])
 
 
 def ends(draws: Floats, level: float) -> Floats:

@@ -7,14 +7,35 @@ import numpy as np
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.frequencies import channel_shares
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import each_level
+from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
 from ldpbeam.intervals.bounded import within_one
+from ldpbeam.intervals.flags import FEW_REPORTS
 from ldpbeam.mechanisms import CategoricalMechanism
 from ldpbeam.over_time.joined_windows import JoinedSupports
 
+#: How the intervals are computed, in words.
+UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
 
-def shares_interval(question: Question, level: float, simultaneous: bool) -> Floats:
-    """Intervals of the shares of all people who reported, shape (categories, 2).
+
+def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
+    """The intervals of the share of each category, and those that hold for the largest, too.
+
+    They have a flag if noise is larger than an equal share, and no share is certainly another one.
+    """
+    shares, errors = _shares(question)
+    many = len(shares)
+    own, largest = (
+        within_one(shares, errors, each_level(wanted.level, many, at_once))
+        for at_once in (wanted.simultaneous, True)
+    )
+    alike = (largest[:, 0] <= 1.0 / many) & (largest[:, 1] >= 1.0 / many)
+    few = alike.all() and float(np.median(errors)) > 1.0 / many
+    flags = {"distribution": FEW_REPORTS} if few else {}
+    return Parts({"distribution": own}, {"distribution": UNBIASED_SHARES}, flags, largest)
+
+
+def _shares(question: Question) -> tuple[Floats, Floats]:
+    """The unbiased shares of all people who reported, and their standard errors.
 
     The services' unbiased shares are weighted as in
     :func:`ldpbeam.estimators.frequencies.unbiased_shares`. Weights that count some people more than others
@@ -41,4 +62,4 @@ def shares_interval(question: Question, level: float, simultaneous: bool) -> Flo
         p, q = mechanism.support_probabilities or (1.0, 0.0)
         by_user: Floats = joined.variances / (joined.reports * (p - q)) ** 2
         variance = np.maximum(variance, by_user * mechanism.collisions)
-    return within_one(shares, np.sqrt(variance), each_level(level, len(shares), simultaneous))
+    return shares, np.sqrt(variance)

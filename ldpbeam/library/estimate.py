@@ -80,8 +80,9 @@ def estimate(
     span = _span(study, start, stop)
     tally = tally_of(study, decoded_batches(reports, wanted), span)
     snapshots = _chosen(study, tally)
+    decided = study.for_a_run((snapshot.attribute, 1) for snapshot in tally.snapshots)
     with one_blas_thread():
-        estimates = [record for snapshot in snapshots for record in solve(study, snapshot)]
+        estimates = [record for snapshot in snapshots for record in solve(decided, snapshot)]
     estimates.sort(key=lambda record: sort_key(study, record))
     counts = tally.accounting
     for sentence in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -15,7 +16,7 @@ from ldpbeam.command_line.checks import study_of
 from ldpbeam.errors import DONE, UserError
 from ldpbeam.planning.designs import MONTH, designs
 from ldpbeam.planning.options import MOST_SIMULATED, MOST_USERS
-from ldpbeam.planning.planned import FIRST, LAST, Planned, computed, simulated
+from ldpbeam.planning.planned import FIRST, LAST, Planned, computed, detailed, simulated
 from ldpbeam.planning.populations import names_for
 from ldpbeam.planning.trial import untried
 from ldpbeam.printing import document, progress_bar
@@ -51,7 +52,7 @@ def plan_command(options: argparse.Namespace) -> int:
     of_period = of_plan(study, claims)
     planned = [
         replace(line, readers=claims[attribute_of(line.attribute)], readers_of_period=of_period)
-        for line in planned
+        for line in map(functools.partial(detailed, study), planned)
     ]
     document([asdict(line) for line in planned])
     if planned:
@@ -136,6 +137,7 @@ def _notes(
             "greatest of a few populations."
         )
         yield "Estimators that smooth, such as auto, can have less error: --simulate shows theirs."
+    yield from dict.fromkeys(_detail(line) for line in planned if line.finest_detail is not None)
     if any(line.one_percent_fake is not None for line in planned):
         yield (
             "1% fake: if m of the n users of a window and group are fake, they move the estimate by at most "
@@ -164,6 +166,16 @@ def _notes(
     if not options.simulate:
         yield "The population is that with the greatest error of all that --simulate knows."
     yield "A mean absolute error of a mean is about 0.8 of its standard error."
+
+
+def _detail(line: Planned) -> str:
+    """What an estimate of numbers can show."""
+    widths = (f"{_number(width)} ({name})" for name, width in line.strict_widths.items())
+    return (
+        f"{line.attribute!r}, {line.estimate}: reports of {line.users:,} people show no detail finer than "
+        f"{line.finest_detail:.0%} of the range. Strict intervals, which hold whatever the density is, are "
+        f"expected to be so wide where people are spread evenly: {', '.join(widths)}."
+    )
 
 
 def _print(planned: list[Planned], wanted: float | None) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ldpbeam.domains import Floats, KeyValues
+from ldpbeam.domains import Floats, KeyValues, Numeric, as_text
+from ldpbeam.intervals.answer import WantedIntervals
+from ldpbeam.intervals.finest_detail import expected_intervals
 from ldpbeam.planning.influence import influence
 from ldpbeam.planning.options import MOST_SIMULATED
-from ldpbeam.planning.precision import precision
+from ldpbeam.planning.precision import OF_UNBIASED_REPORTS, precision
 from ldpbeam.planning.trial import of_population, trial
 from ldpbeam.schemas.outputs.records import Guarantee
 from ldpbeam.study import Study, attribute_of
@@ -57,6 +59,9 @@ class Planned:
         readers: what readers of the attribute's estimates of a window learn at most of a user; None if
             nothing is claimed.
         readers_of_period: the same of all attributes and windows of a period of the ledger.
+        finest_detail: the finest detail of numbers that the reports show, as a part of the range; None for
+            others, and where it is not known.
+        strict_widths: how wide the strict intervals of quantiles and of ranges are expected to be, by name.
     """
 
     attribute: str
@@ -73,6 +78,8 @@ class Planned:
     one_percent_fake: float | None = None
     readers: Guarantee | None = None
     readers_of_period: Guarantee | None = None
+    finest_detail: float | None = None
+    strict_widths: Mapping[str, float] = field(default_factory=dict)
 
 
 def computed(study: Study, wanted: set[str], users: int, error: float | None) -> Iterator[Planned]:
@@ -106,6 +113,35 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
                     name, estimate, asked.estimator, expected.quantity, "any", users, most, least, None,
                     enough, expected.source, None if moved is None else 0.01 * moved * crowd,
                 )  # fmt: skip
+
+
+def detailed(study: Study, line: Planned) -> Planned:
+    """A line with what the estimate's reports show of the distribution of numbers."""
+    attribute = study.attribute(line.attribute)
+    asked, summary = (
+        study.described(line.attribute).estimates[line.estimate],
+        study.described(line.attribute).summary,
+    )
+    # The others estimate a mean, and no distribution.
+    if not isinstance(attribute.domain, Numeric) or asked.estimator in OF_UNBIASED_REPORTS:
+        return line
+    # A person answers one coordinate of a vector.
+    people = line.users // sum(attribute_of(name) == attribute_of(line.attribute) for name in study.estimated)
+    reports = {attribute.versions_of([service])[-1]: people for service in asked.services}
+    level = WantedIntervals.level if asked.intervals is None else asked.intervals.level
+    quantiles = tuple(sorted({0.5, *summary.quantiles}))
+    wanted = WantedIntervals(level, quantiles=quantiles, ranges=summary.ranges)
+    expected = expected_intervals(attribute, reports, wanted)
+    if expected is None:
+        return line
+    names = [f"quantile {quantile}" for quantile in quantiles]
+    names += [f"share from {as_text(low)} to {as_text(high)}" for low, high in summary.ranges]
+    widths = np.diff(np.concatenate((expected.quantiles, expected.ranges)), axis=1)[:, 0].tolist()
+    return replace(
+        line,
+        finest_detail=widths[quantiles.index(0.5)] / attribute.domain.width,
+        strict_widths=dict(zip(names, widths, strict=True)),
+    )
 
 
 def simulated(

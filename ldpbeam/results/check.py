@@ -224,4 +224,4 @@ def _checked(key: EstimateKey, part: Numbers, index: int, condition: Condition) 
         verdict = "certainly"
     elif any(beyond):
         verdict = "possibly"
-    return Checked(key, condition, value, (low, high) if known else None, verdict, part.flag)
+    return Checked(key, condition, value, (low, high) if known else None, verdict, part.flags[index])

@@ -59,7 +59,7 @@ def _from_workers(job: Output) -> list[EstimateRecord]:
 
 
 def _on_driver(job: Output, processes: int | None, counts: Counter[str]) -> list[EstimateRecord]:
-    study, least = job.study, dict[str, Size]()
+    study, least = job.study.for_a_run(snapshot_counts(job)), dict[str, Size]()
     if len(names_in(job.path(STATISTICS), "*.avro")) > study.publish.windows:
         sizes: dict[str, list[Size]] = {}
         for snapshots in windows_of(job):

@@ -14,18 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpbeam.schemas.encodings import compression
-from ldpbeam.schemas.encodings.avro_rows import BATCH_BYTES, BATCH_REPORTS
+from ldpbeam.schemas.encodings import compression, per_byte
+from ldpbeam.schemas.encodings.avro_rows import BATCH_BYTES, BATCH_REPORTS, WHOLE_REPORTS
 from ldpbeam.schemas.encodings.avro_schemas import PRIMITIVE, Shape, without_logical_types
 from ldpbeam.schemas.files.avro_blocks import Block
-from ldpbeam.schemas.files.avro_headers import Header
+from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
 from ldpbeam.schemas.reports.columns import RECORD, Columns, decoded
 from ldpbeam.schemas.reports.records import by_kind, column_of, without_nested
 
-#: A block with more reports is checked as a whole before it is read in parts.
-WHOLE_REPORTS = 2 * BATCH_REPORTS
-#: About this many values are decoded before the fields that are not wanted are released.
-_PART_VALUES = 2**17
+#: A block that could have more values is not read at once.
+_MOST_AT_ONCE = 2**17
+#: About this many values are decoded before the fields that are not wanted are released: the more records
+#: there are at a time, the longer Python's garbage collector takes.
+_PART_VALUES = 2**12
 
 #: The values of n records in each field that is read, by its name: n values each.
 Values = dict[str, list[Any]]
@@ -84,6 +85,10 @@ class Records:
             whole = reader.at_once(b"".join(first), reports)
             parts = list(reader.parts(first, reports)) if whole is None else [whole]
             return sum(part.size for part in parts), iter(parts)
+        # It is decoded twice, so it may have half as much.
+        held = len(block.data) + SYNC_SIZE
+        per_byte.check(reports, held, per_byte.OF_RECORDS / 2)
+        per_byte.check(reports * self._header.shape.values, held, per_byte.VALUES / 2, "values")
         pieces = compression.at_most(most, compression.pieces(self._header.codec, block.data))
         size = sum(part.size for part in reader.parts(pieces, reports))
         return size, reader.parts(compression.pieces(self._header.codec, block.data), reports)
@@ -165,8 +170,8 @@ class RecordReader:
         None if the block is not small, or does not decode: :meth:`parts` then says what is wrong.
         """
         # What follows the last record is read as further items, so the bytes bound how many there are.
-        most = len(data) // self._shape.least if self._shape.least else _PART_VALUES
-        if self._wanted.whole or self._shape.per_byte or most * self._shape.values >= _PART_VALUES:
+        most = len(data) // self._shape.least if self._shape.least else _MOST_AT_ONCE
+        if self._wanted.whole or self._shape.per_byte or most * self._shape.values >= _MOST_AT_ONCE:
             return None
         if data[-1:] >= b"\x80":  # with the end of the array, these could be read as its end
             return None

@@ -20,7 +20,7 @@ class TooManyError(ValueError):
     """There are more reports or values than the bytes may hold."""
 
 
-def check(number: int, size: int, most: int, what: str = "reports") -> None:
+def check(number: int, size: int, most: float, what: str = "reports") -> None:
     """Refuse ``number`` reports in ``size`` bytes, if there are more than ``most`` for each byte.
 
     Raises:
@@ -28,6 +28,6 @@ def check(number: int, size: int, most: int, what: str = "reports") -> None:
     """
     if number > most * size:
         raise TooManyError(
-            f"{number:,} {what} in {size:,} bytes are more than {most} for each byte, as no honest file has: "
-            "drop columns of constants, or write it without compression"
+            f"{number:,} {what} in {size:,} bytes are more than {most:g} for each byte, as no honest file "
+            "has: drop columns of constants, or write it without compression"
         )

@@ -42,9 +42,11 @@ OF_SNAPSHOTS = ("attribute", "group", "other_groups", "pane_index", "pane_timing
 _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - {
     *("distribution", "frequencies", "key_means", "intervals", "warnings"),
 }
-#: The fields of intervals with a low and a high end, or many; the strict ones are a record of their own.
+#: The fields of intervals with a low and a high end, or many; others are in records of their own.
 _OF_INTERVALS = [
-    field.name for field in fields(Intervals) if field.default is None and field.name != "strict"
+    field.name
+    for field in fields(Intervals)
+    if field.default is None and field.name not in {"cdf", "largest", "strict"}
 ]
 
 
@@ -120,13 +122,13 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
             "keys": domain.keys,
             "frequencies": answer.frequencies.tolist(),
             "key_means": None if answer.key_means is None else answer.key_means.tolist(),
-            "top": _top(domain.keys, answer.frequencies, summary.top),
+            "top": _top(domain.keys, answer.frequencies, summary.top, answer.intervals),
         }
     if answer.distribution is None:
         return {}
     shares = answer.distribution.tolist()
     if isinstance(domain, Categories):
-        top = _top(domain.names, answer.distribution, summary.top)
+        top = _top(domain.names, answer.distribution, summary.top, answer.intervals)
         return {"categories": domain.names, "frequencies": shares, "top": top}
     assert isinstance(domain, Numeric)
     edges = domain.edges(len(shares))
@@ -142,8 +144,12 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     return parts
 
 
-def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> tuple[Frequent, ...] | None:
+def _top(
+    names: Sequence[str], frequencies: Floats, most: int | None, intervals: Intervals | None
+) -> tuple[Frequent, ...] | None:
     """The ``most`` most frequent names, None if ``most`` is None; ties keep the order of the names.
+
+    Their intervals are those that hold for the largest of all shares.
 
     Raises:
         ValueError: if there are not as many frequencies as names.
@@ -153,7 +159,11 @@ def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> tuple[F
     if most is None:
         return None
     order = np.argsort(-frequencies, kind="stable")[:most]
-    return tuple(Frequent(names[index], float(frequencies[index])) for index in order)
+    ends = None if intervals is None else intervals.largest
+    return tuple(
+        Frequent(names[index], float(frequencies[index]), *(() if ends is None else ends[index].tolist()))
+        for index in order
+    )
 
 
 def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -> IntervalsRecord | None:
@@ -162,7 +172,9 @@ def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -
         return None
 
     def called(name: str) -> str:
-        return "frequencies" if of_categories and name == "distribution" else name
+        part, _, number = name.partition(" ")
+        part = "frequencies" if of_categories and part == "distribution" else part
+        return f"{part} {number}" if number else part
 
     parts: dict[str, Any] = {}
     for name in _OF_INTERVALS:
@@ -172,6 +184,8 @@ def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -
         parts[called(name)] = ManyEnds(low, high) if isinstance(low, list) else Ends(low, high)
     if given.quantiles is not None:
         parts["quantiles"] = _of_quantiles(given.quantiles, summary)
+    if given.cdf is not None:
+        parts["cdf"] = CumulativeShares(*given.cdf.T.tolist())
     if (strict := given.strict) is not None:
         parts["strict"] = StrictRecord(
             CumulativeShares(strict.at.tolist(), *strict.cdf.T.tolist()),

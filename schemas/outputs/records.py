@@ -85,10 +85,12 @@ class RangeShare:
 
 @dataclass(frozen=True, config=_CHECKED)
 class Frequent:
-    """A name, and the share of people who have it."""
+    """A name, the share of people who have it, and the interval that also holds for the largest share."""
 
     name: str
     frequency: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, config=_CHECKED)
@@ -122,6 +124,7 @@ class IntervalsRecord:
     distribution: ManyEnds | None = None
     frequencies: ManyEnds | None = None
     key_means: ManyEnds | None = None
+    cdf: CumulativeShares | None = None
     strict: StrictRecord | None = None
     methods: dict[str, str] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)

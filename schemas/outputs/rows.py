@@ -73,10 +73,14 @@ class Frequent(NamedTuple):
     Attributes:
         name: the category or key.
         frequency: its share, from 0 to 1.
+        low: the low end of the interval that also holds for the largest of all shares; None without one.
+        high: its high end.
     """
 
     name: str
     frequency: float
+    low: Optional[float]
+    high: Optional[float]
 
 
 class Flag(NamedTuple):

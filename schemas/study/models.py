@@ -480,10 +480,10 @@ class IntervalsModel(Model):
     simultaneous: bool = Field(
         False, description="whether all shares of an estimate are to lie in their intervals at once"
     )
-    strict: bool = Field(
-        False,
+    strict: bool | None = Field(
+        None,
         description="whether quantiles and ranges of numbers also have intervals that hold whatever the "
-        "density is",
+        "density is; left out: if a run knows before it solves that it has at most 200 estimates of numbers",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam.schemas.study.models import REMEMBERING, AttributeModel, StudyModel
+from ldpbeam.schemas.study.models import AttributeModel, ServiceModel, StudyModel, VersionModel
 
 
 def has_users(study: StudyModel, attribute: AttributeModel) -> bool:
@@ -53,9 +53,8 @@ def _of_attributes(attribute: AttributeModel) -> Iterator[str]:
     if attribute.joint_buckets is not None:
         yield "joint_buckets"
     for service, described in attribute.services.items():
-        for version, model in described.each_version.items():
-            for key in REMEMBERING:
-                if getattr(described, key) is not None:
-                    yield f"services.{service}.{key}"
-                elif getattr(model, key) is not None:
-                    yield f"services.{service}.versions.{version}.{key}"
+        where = f"services.{service}"
+        parts: dict[str, ServiceModel | VersionModel] = {where: described}
+        parts |= {f"{where}.versions.{name}": version for name, version in described.versions.items()}
+        for place, part in parts.items():
+            yield from (f"{place}.{key}" for key in part.remembering)

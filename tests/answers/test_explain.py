@@ -163,7 +163,9 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
     ]
     statistic = tally(attribute, 300, answers)
     wanted = commute.attributes["minutes"].estimates["together"]
-    found = compute(StatisticIntervals(attribute, statistic), replace(wanted, estimator="ems")).intervals
+    assert wanted.intervals is not None
+    asked = replace(wanted, estimator="ems", intervals=replace(wanted.intervals, strict=True))
+    found = compute(StatisticIntervals(attribute, statistic), asked).intervals
     (sentence,) = [s for s in explain(commute_text) if "intervals" in s]
     assert "have 95% intervals" in sentence
     assert found is not None

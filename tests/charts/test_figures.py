@@ -26,6 +26,7 @@ from ldpbeam.schemas.outputs.records import (
     EstimateRecord,
     IntervalsRecord,
     ManyEnds,
+    RangeShare,
     StrictRecord,
 )
 
@@ -120,9 +121,22 @@ def test_images_are_made_of_every_chart() -> None:
 
 
 def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> None:
-    strict = StrictRecord(CumulativeShares((0.0, 0.5), (0.0, 0.2), (0.3, 0.9)), {"0.5": Ends(0.3, 0.8)})
-    intervals = IntervalsRecord(0.95, quantiles={"0.5": Ends(0.4, 0.6)}, strict=strict)
-    _, figure, *_ = figures_of(replace(of_service("a"), intervals=intervals, quantiles={"0.5": 0.5}))
+    strict = StrictRecord(
+        CumulativeShares((0.0, 0.5), (0.0, 0.2), (0.3, 0.9)),
+        {"0.5": Ends(0.3, 0.8)},
+        ManyEnds((0.1,), (0.7,)),
+    )
+    intervals = IntervalsRecord(
+        0.95,
+        quantiles={"0.5": Ends(0.4, 0.6)},
+        ranges=ManyEnds((0.3,), (0.5,)),
+        cdf=CumulativeShares((0.0, 0.5), (0.0, 0.4), (0.1, 0.6)),
+        strict=strict,
+    )
+    ranges = (RangeShare(0.0, 0.5, 0.4),)
+    _, figure, of_ranges, *_ = figures_of(
+        replace(of_service("a"), intervals=intervals, quantiles={"0.5": 0.5}, ranges=ranges)
+    )
     data = figure.panels[0].data
     # Up to 0.5 people are at most as many as have at most 0.5.
     assert (data["cdf"]["at"], data["cdf"]["low"], data["cdf"]["high"]) == (
@@ -130,8 +144,16 @@ def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> Non
         [0, 0.2, 1],
         [0.9, 1, 1],
     )
+    # A smooth curve has no steps.
+    assert (data["smooth"]["low"], data["smooth"]["high"]) == ([0, 0.4, 1], [0.1, 0.6, 1])
     assert dict(zip(data["bars"]["kind"], data["bars"]["low"], strict=True)) == {"strict": 0.3, "smooth": 0.4}
+    bars = of_ranges.panels[0].data["bars"]
+    assert [bars[name] for name in ("name", "kind", "low", "high")] == [
+        ["0 to 0.5"] * 2, ["strict", "smooth"], [0.1, 0.3], [0.7, 0.5],
+    ]  # fmt: skip
+    assert of_ranges.table.rows == [["", "0 to 0.5", "40.0%", "30.0% to 50.0%", "10.0% to 70.0%"]]
     assert data["below"]["share"][-1] == 1
     assert figure.table.rows == [["", "0.5", "0.5", "0.4 to 0.6", "0.3 to 0.8"]]
     # Without strict intervals there is no such figure.
-    assert "What is certain of x" not in [figure.title for figure in figures_of(of_service("a"))]
+    titles = [figure.title for figure in figures_of(of_service("a"))]
+    assert titles and not {"Share of people up to each value of x", "Shares of ranges of x"} & {*titles}

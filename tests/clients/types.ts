@@ -51,6 +51,11 @@ client({ mechanism: "grr", domain: { categories: 3 } });
 client({ mechanism: "haar", epsilon: 1, domain: { coordinates: 2, values: [1, 5] } })(1);
 // @ts-expect-error no user
 line({ payload });
+const ofNobody: string = line({ service: "maps", payload }, { users: "none" });
+// @ts-expect-error a user of nobody
+line({ user_id: "u", payload }, { users: "none" });
+// @ts-expect-error there is no such word
+line({ payload }, { users: "nobody" });
 // @ts-expect-error no payload
 line({ user_id: "u" });
 

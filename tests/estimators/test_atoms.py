@@ -11,7 +11,8 @@ from ldpbeam.channels import with_ends
 from ldpbeam.density.atoms import HIGH, LOW, weight_of
 from ldpbeam.estimators.auto import numbers
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.intervals.numbers import HIDDEN, People, _with_hidden, of_distribution
+from ldpbeam.intervals.flags import HIDDEN
+from ldpbeam.intervals.numbers import People, _with_hidden, of_distribution
 from ldpbeam.mechanisms import build_mechanism
 
 UNIT = Numeric(0.0, 1.0)
@@ -68,4 +69,4 @@ def test_a_share_that_could_hide_at_an_end_is_flagged_where_it_is_large_and_not_
         flag = _with_hidden(buckets, people, Numeric(0.0, 60.0), WantedIntervals())
         # The end's interval holds it, flagged or not; others stay.
         np.testing.assert_allclose(buckets[:, 1], [0.02, 0.5, 0.5, 0.08])
-        assert flag == ("" if not flagged else HIDDEN.format(value=60.0, most=0.08))
+        assert flag == ("" if not flagged else HIDDEN.format(value="60", share="8%"))

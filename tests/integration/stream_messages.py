@@ -44,7 +44,7 @@ def rides(windows: str, *, intervals: bool = False) -> str:
         "taxi: {mechanism: piecewise, epsilon: 0.5}}\n"
         "    estimates: {together: {estimator: ule}, mean: {estimator: ivw}}\n"
         f"windows: {{{windows}, max_age: 30000d, most_open: 100000}}\n"
-        f"{'' if intervals else 'intervals: false'}\n"
+        f"intervals: {'{strict: true}' if intervals else 'false'}\n"
     )
 
 

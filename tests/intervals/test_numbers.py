@@ -105,7 +105,7 @@ def test_higher_levels_have_wider_intervals_and_a_flag_where_there_are_too_few_d
     # Those of the normal distribution are 1.64, 2.58 and 3.29 standard deviations.
     assert widths[0] * 1.3 < widths[1] and widths[1] * 1.1 < widths[2]
     assert not told[2].flags
-    assert "level is so high" in told[3].flags["quantiles"] and "mean" not in told[3].flags
+    assert "level is too high" in told[3].flags["quantiles"] and "mean" not in told[3].flags
 
 
 def test_simultaneous_bands_hold_a_smooth_population_whole() -> None:
@@ -186,7 +186,7 @@ def test_the_same_statistic_gives_the_same_bits() -> None:
 def test_reports_that_say_little_of_the_shape_are_flagged_and_many_are_not() -> None:
     attribute = asked(("square_wave", 0.3))
     few = found(attribute, statistic_of(attribute, np.random.default_rng(1).random(300), 2))
-    assert "rest on its being smooth" in few.flags["quantiles"]
+    assert "no detail finer than" in few.flags["quantiles"]
     attribute = asked(("square_wave", 2.0))
     values = np.random.default_rng(1).beta(2.0, 5.0, 50_000)
     assert not found(attribute, statistic_of(attribute, values, 2)).flags
@@ -338,5 +338,5 @@ def test_flags_do_not_depend_on_the_estimator_but_for_what_lies_outside() -> Non
     )
     assert not auto.flags
     assert set(uniform.flags) == {"distribution", "quantiles", "ranges"}
-    assert all("outside: the bias of flat" in flag for flag in uniform.flags.values())
+    assert all("bias of flat" in flag for flag in uniform.flags.values())
     np.testing.assert_array_equal(np.asarray(auto.quantiles), np.asarray(uniform.quantiles))

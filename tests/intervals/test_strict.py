@@ -14,8 +14,10 @@ from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators import Question
 from ldpbeam.estimators import estimate as solve
 from ldpbeam.estimators.estimate import StrictIntervals as Strict
-from ldpbeam.intervals import WantedIntervals, certain, strict
+from ldpbeam.intervals import WantedIntervals, certain, computing, split_reports, strict
 from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.intervals.finest_detail import expected_intervals, finest_detail
+from ldpbeam.intervals.flags import TAKE_STRICT
 from ldpbeam.intervals.strict import strict_intervals
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.over_time.memoised.lifetime import Lifetime
@@ -100,6 +102,42 @@ def test_they_hold_whatever_peoples_values_are(design: str) -> None:
     assert max(runs) < 1.0
 
 
+@pytest.mark.parametrize(
+    ("high", "mechanisms"),
+    [(20.0, ("square_wave", "piecewise")), (20.0, ("laplace",)), (300.0, ("piecewise",))],
+)
+def test_with_a_step_they_hold_and_count_the_values_at_both_ends(
+    high: float, mechanisms: tuple[str, ...]
+) -> None:
+    """People have whole numbers from 0 to 20, half of them 5, 10 and 15; 301 values are too many points."""
+    domain = Numeric(0.0, high, 1.0)
+    attribute = attribute_of(
+        domain, *(build_mechanism(name, domain, 3.0) for name in mechanisms), buckets=domain.count
+    )
+    wanted = dataclasses.replace(WANTED, ranges=((5.0, 10.0), (4.5, 5.5), (10.2, 10.8)))
+    missed = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        values = rng.integers(0, 21, 6_000)
+        values[:3_000] = rng.choice([5, 10, 15], 3_000)
+        statistic = statistic_of(attribute, domain.to_unit(values), seed)
+        found, _ = strict_intervals(Question(attribute, statistic, attribute.services), wanted)
+        assert found is not None
+        assert {*found.quantiles.ravel(), *found.at} <= {*range(int(high) + 1)}
+        truth = [
+            *((values <= at).mean() for at in found.at),
+            *np.quantile(values, wanted.quantiles, method="inverted_cdf"),
+            *(((low <= values) & (values <= stop)).mean() for low, stop in wanted.ranges),
+        ]
+        ends = np.concatenate((found.cdf, found.quantiles, found.ranges))
+        missed.append(np.mean((truth < ends[:, 0] - EDGE) | (ends[:, 1] + EDGE < truth)))
+        # Nobody has a value between 10.2 and 10.8.
+        assert found.ranges[2].tolist() == [0.0, 0.0]
+    assert np.mean(missed) <= 0.05 + 4.0 * np.sqrt(0.05 * 0.95 / len(missed))
+    # The share of the value 5 alone is known where values are the points.
+    assert (found.ranges[1, 0] > 0.05) == (high == 20.0 and "laplace" not in mechanisms)
+
+
 def test_a_range_holds_people_at_an_end_that_has_no_short_decimal() -> None:
     third = 10.0 / 3.0
     wanted = dataclasses.replace(WANTED, ranges=((third, 2.0 * third),))
@@ -130,8 +168,8 @@ def test_few_cells_where_their_number_has_no_divisor() -> None:
     values = np.random.default_rng(3).choice([2.5, 5.0, 7.5], 4_000)
     attribute = asked(("square_wave", 2.0), buckets=4_093)
     statistic = statistic_of(attribute, DAYS.to_unit(values), 1)
-    reports = strict._reports(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
-    assert reports is not None and len(reports.counts) <= 2 * strict.CELLS
+    reports = split_reports.split(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
+    assert reports is not None and len(reports.counts) <= 2 * split_reports.CELLS
     assert held(of_people(attribute, values, 1), values).mean() > 0.9
 
 
@@ -139,8 +177,8 @@ def test_services_of_one_mechanism_are_counted_together_and_few_mechanisms_are_u
     epsilons = [0.5, 1.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.0]
     attribute = asked(*(("square_wave", epsilon) for epsilon in epsilons))
     statistic = statistic_of(attribute, np.random.default_rng(2).beta(3.0, 5.0, 2_000), 1)
-    reports = strict._reports(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
-    assert reports is not None and len(reports.totals) == strict.MECHANISMS
+    reports = split_reports.split(Question(attribute, statistic, attribute.services), 0.95, np.zeros(1))
+    assert reports is not None and len(reports.totals) == split_reports.MECHANISMS
     # Of the largest epsilon first; two services have it.
     np.testing.assert_allclose(reports.totals / 1_500, [2.0, 1.0, 1.0, 1.0], rtol=0.05)
 
@@ -179,7 +217,7 @@ def test_a_function_chosen_badly_gives_a_wide_interval_and_no_false_one(
         rng = np.random.default_rng(3)
         return 0.1 * rng.normal(size=(len(wanted), len(noise.functions)))
 
-    monkeypatch.setattr(strict, "functions", badly)
+    monkeypatch.setattr(split_reports, "functions", badly)
     bad = of_people(DESIGNS["square_wave"], values, 1)
     assert np.diff(bad.cdf).mean() > 2.0 * np.diff(good.cdf).mean()
     assert held(bad, values).all()
@@ -207,7 +245,7 @@ def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> N
     values = np.random.default_rng(5).beta(2.0, 2.0, 30_000)
     attribute = DESIGNS["piecewise"]
     question = Question(attribute, statistic_of(attribute, values, 5), attribute.services)
-    reports = strict._reports(question, 0.95, np.arange(strict.PLACES) / strict.PLACES)
+    reports = split_reports.split(question, 0.95, np.arange(strict.PLACES) / strict.PLACES)
     assert reports is not None
     below, (intervals, _) = reports.below(reports.points), strict_intervals(question, WANTED)
     assert isinstance(intervals, Strict)
@@ -235,26 +273,65 @@ def test_reports_of_whole_bins_have_none() -> None:
     )
 
 
-def test_an_interval_that_leaves_the_strict_one_is_flagged() -> None:
-    strict_ones = Strict(np.array([[2.0, 4.0]]), np.array([[0.2, 0.6]]), np.zeros(1), np.array([[0.0, 0.1]]))
-    inside = {"quantiles": np.array([[1.95, 3.0]]), "ranges": np.array([[0.3, 0.4]]), "mean": (0.0, 9.0)}
-    assert strict.outside_of_strict(inside, strict_ones, {}) == {}
-    apart = {"quantiles": np.array([[4.5, 5.0]]), "ranges": np.array([[0.55, 0.65]])}
-    flags = strict.outside_of_strict(apart, strict_ones, {"ranges": "few"})
-    assert flags == {"quantiles": strict.TAKE_STRICT, "ranges": f"few; {strict.TAKE_STRICT}"}
+def test_an_interval_leaves_the_strict_one_by_more_than_a_tenth_of_its_width() -> None:
+    strict_ones = Strict(np.array([[2.0, 4.0]]), np.array([[0.2, 0.6]] * 2), np.zeros(1), np.zeros((1, 2)))
+    held = {
+        "quantiles": np.array([[1.95, 3.0]]),
+        "ranges": np.array([[0.3, 0.4], [0.55, 0.65]]),
+        "mean": (0.0, 9.0),
+    }
+    leaves = strict.leaves_strict(held, strict_ones)
+    assert {name: of.tolist() for name, of in leaves.items()} == {
+        "quantiles": [False],
+        "ranges": [False, True],
+    }
 
 
-def test_a_study_that_asks_for_them_has_them() -> None:
-    rng, services = np.random.default_rng(1), ("s",)
-    for text, asked_for in ((STUDY, False), (STUDY + "intervals: {strict: true}\n", True)):
-        study = parse_study(text)
-        attribute = study.attribute("x")
-        statistic = statistic_of(attribute, rng.random(500), rng)
+def test_the_number_whose_interval_leaves_the_strict_one_is_flagged_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attribute, values = DESIGNS["square_wave"], np.random.default_rng(6).beta(3.0, 5.0, 5_000)
+
+    def elsewhere(question: Question, wanted: WantedIntervals) -> tuple[Strict | None, str]:
+        found, how = strict_intervals(question, wanted)
+        assert found is not None
+        return dataclasses.replace(found, ranges=found.ranges + [[0.5], [0.0]]), how
+
+    monkeypatch.setattr(computing, "strict_intervals", elsewhere)
+    intervals = computing.StatisticIntervals(attribute, statistic_of(attribute, values, 3))
+    shares = solve("ems", attribute, intervals.statistic)
+    told = intervals.of(shares, dataclasses.replace(WANTED, strict=True))
+    # The share of all people is in both, but for rounding.
+    assert {name for name, text in told.flags.items() if TAKE_STRICT in text} == {"ranges 2.5 to 5"}
+
+
+def test_what_a_design_shows_is_what_people_who_are_spread_evenly_give() -> None:
+    attribute = DESIGNS["several"]
+    expected = expected_intervals(attribute, dict.fromkeys(range(3), 20_000), WANTED)
+    assert expected is not None
+    even = of_people(attribute, np.linspace(0.0, 10.0, 20_000), 8)
+    np.testing.assert_allclose(np.diff(expected.quantiles), np.diff(even.quantiles), rtol=0.4)
+    np.testing.assert_allclose(np.diff(expected.ranges), np.diff(even.ranges), rtol=0.4)
+    # Reports of whole bins say nothing of single values.
+    assert finest_detail(asked(("discrete_square_wave", 2.0)), {0: 20_000}, 0.95) is None
+
+
+def test_a_run_of_few_estimates_has_them_and_one_of_many_says_that_they_are_left_out() -> None:
+    study = parse_study(STUDY)
+    few, many = study.for_a_run([("x", 200)]), study.for_a_run([("x", 150), ("x", 51)])
+    assert wanted_of(few).strict is True and wanted_of(many).strict is None
+    asked_for = parse_study(STUDY + "intervals: {strict: true}\n").for_a_run([("x", 10_000)])
+    refused = parse_study(STUDY + "intervals: {strict: false}\n").for_a_run([("x", 1)])
+    assert wanted_of(asked_for).strict is True and wanted_of(refused).strict is False
+    rng = np.random.default_rng(1)
+    attribute = study.attribute("x")
+    statistic = statistic_of(attribute, rng.random(500), rng)
+    for of_run, says in ((few, strict.STRICT), (many, strict.LEFT_OUT), (refused, strict.NOT_WANTED)):
         intervals = StatisticIntervals(attribute, statistic).of(
-            solve("ems", attribute, statistic, services), wanted_of(study)
+            solve("ems", attribute, statistic, ("s",)), wanted_of(of_run)
         )
-        assert (intervals.strict is not None) == asked_for
-        assert intervals.methods.get("strict", "") == (strict.STRICT if asked_for else "")
+        assert intervals.methods["strict"] == says
+        assert (intervals.strict is not None) == (of_run is few)
 
 
 STUDY = """\

@@ -57,6 +57,18 @@ def test_errors_fall_with_the_root_of_the_people(plan: Callable[..., Any]) -> No
         assert other["least_error"] == pytest.approx(one["least_error"] / 10)
 
 
+def test_it_says_the_finest_detail_and_how_wide_strict_intervals_will_be(plan: Callable[..., Any]) -> None:
+    few, many = (json.loads(plan("--users", n, "--json").out) for n in (10_000, 80_000))
+    # It falls as the cube root of the people: to a half.
+    assert 0.4 < many[1]["finest_detail"] / few[1]["finest_detail"] < 0.6
+    assert many[1]["strict_widths"]["quantile 0.5"] == pytest.approx(100.0 * many[1]["finest_detail"])
+    # An estimate of a mean, and one of categories.
+    for line in (few[0], few[2]):
+        assert line["finest_detail"] is None and line["strict_widths"] == {}
+    said = plan("--users", 10_000).out
+    assert f"show no detail finer than {few[1]['finest_detail']:.0%} of the range" in said.replace("\n", " ")
+
+
 def test_a_simulated_mean_is_as_far_off_as_the_formula_says(plan: Callable[..., Any]) -> None:
     ran = plan("--users", 500, "--attribute", "minutes", "--simulate", "even", "--trials", 60, "--json")
     lines = {(line["estimate"], line["quantity"], line["population"]): line for line in json.loads(ran.out)}

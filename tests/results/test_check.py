@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +55,6 @@ def hour(start: int) -> dict[str, str]:
 def test_a_number_is_certainly_beyond_if_its_whole_interval_is(condition: str, verdict: str) -> None:
     (row,) = checked(results(price(), paid()), [condition])
     assert row.verdict == verdict
-
-
-def test_without_a_strict_interval_the_other_one_decides() -> None:
-    record = price()
-    assert record.intervals is not None
-    (row,) = checked(
-        results(replace(record, intervals=replace(record.intervals, strict=None))), ["quantile 0.5 < 5.2"]
-    )
-    assert row.verdict == "certainly"
 
 
 def test_without_an_interval_or_with_a_flag_nothing_is_certain() -> None:

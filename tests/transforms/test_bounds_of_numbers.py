@@ -18,7 +18,8 @@ import pytest
 from support.security_page import rows_of, section
 
 import ldpbeam as ldp
-from ldpbeam.schemas.encodings import per_byte
+from ldpbeam.schemas.encodings import avro_records, per_byte
+from ldpbeam.schemas.encodings.avro_rows import WHOLE_REPORTS
 from ldpbeam.schemas.encodings.parquet_pages import FEW_GROUPS, GROUP_BYTES
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, write_block, write_header
 from ldpbeam.schemas.messages import binary
@@ -86,11 +87,11 @@ def lines(folder: Path, most: int) -> Made:
     return of, most * size
 
 
-def avro_blocks(folder: Path, most: int, width: int = 1) -> Made:
+def avro_blocks(folder: Path, most: int, width: int = 1, size: int = 2_000) -> Made:
     fields = [{"name": "user_id", "type": "string"}]
     fields += [{"name": f"f{index}", "type": "null"} for index in range(width - 1)]
     schema = {"type": "record", "name": "R", "fields": fields}
-    path, size = folder / "in.avro", 2_000
+    path = folder / "in.avro"
 
     def of(count: int) -> list[Any]:
         deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
@@ -165,6 +166,20 @@ def test_what_is_within_the_bound_is_read_and_one_more_is_refused(row: str, tmp_
     assert outcome(of(bound)) == {"decoded": bound}
     assert outcome(of(bound + 1)) == {"too_many_reports": 1}
     assert "too_many_reports" in beyond and "too_many_reports" in DAMAGE
+
+
+@pytest.mark.parametrize("width, most", [(1, per_byte.OF_RECORDS / 2), (9, per_byte.VALUES / 2 / (9 + 1))])
+def test_a_block_that_is_decoded_twice_has_half_as_much(
+    width: int, most: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = TABLE["values of Avro records, and of Parquet columns that are read"][0]
+    assert f"half as many, and as many reports, in a block with more than {WHOLE_REPORTS:,}" in row
+    monkeypatch.setattr(avro_records, "WHOLE_REPORTS", 100)
+    of, _ = avro_blocks(tmp_path, 0, width, size=100)
+    assert outcome(of(int(100 * most))) == {"decoded": int(100 * most)}
+    assert outcome(of(int(100 * most) + 1)) == {"too_many_reports": 1}
+    of, _ = avro_blocks(tmp_path, 0, width, size=int(90 / most))
+    assert outcome(of(100)) == {"decoded": 100}
 
 
 def test_an_arrow_message_has_no_more_reports_than_fit_into_memory() -> None:

@@ -100,6 +100,12 @@ def test_reports_that_come_first_together_are_all_looked_at_up_to_a_number() -> 
     assert sorted(apart.column("payload").to_pylist()) == sorted(few.column("payload").to_pylist())
 
 
+def test_many_users_with_many_reports_each_are_found_to_repeat() -> None:
+    rng = np.random.default_rng(1)
+    repeated = batch(rng, 200_000, users=1_000, times=STEP)
+    assert can_be_kept(repeated, Alike(step=STEP)).num_rows < 2_000
+
+
 def test_reports_of_different_users_are_left_as_they_are() -> None:
     rng = np.random.default_rng(1)
     some = batch(rng, 20_000, users=10**9, times=10)

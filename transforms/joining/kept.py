@@ -179,8 +179,8 @@ def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 #: Of the reports of a user that come first together, so many are looked at.
 MOST_TIED = 1_024
-#: Batches of fewer reports are left as they are, and so many reports of another are looked at.
-_FEW, _SAMPLE = 4_096, 512
+#: Batches of fewer reports are left as they are; of another so many reports are looked at, or one of so many.
+_FEW, _SAMPLE, _ONE_OF = 4_096, 512, 32
 #: So many reports of a batch are compared first, since comparing takes eight times their memory.
 _AT_ONCE = 2**17
 
@@ -223,8 +223,9 @@ def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
     rows = batch.num_rows
     if rows < _FEW:
         return batch
-    some = batch.take(pa.array(np.random.default_rng().integers(0, rows, _SAMPLE)))
-    if _codes_of_alike([some], alike).max() > _SAMPLE // 2:
+    size = max(_SAMPLE, rows // _ONE_OF)
+    some = batch.take(pa.array(np.random.default_rng().integers(0, rows, size)))
+    if _codes_of_alike([some], alike).max() > size // 2:
         return batch
     parts = [_can_be_kept(batch.slice(start, _AT_ONCE), alike) for start in range(0, rows, _AT_ONCE)]
     few = _can_be_kept(pa.concat_batches(parts), alike)

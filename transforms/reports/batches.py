@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.windows import Span, Windows
 
 #: The key in a schema's metadata under which a stream's source writes its watermark, in epoch milliseconds.
@@ -91,6 +92,11 @@ def tagged(
     tags: dict[str | bytes, str | bytes] = {"attribute": attribute, "version": str(version)}
     tags.update({key: value for key, value in (given or {}).items() if key in OF_STREAMS})
     return batch.replace_schema_metadata(tags)
+
+
+def without_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch of messages that are taken once each, so that deliveries tell no duplicates, as in files."""
+    return batch.drop_columns([DELIVERY]) if DELIVERY in batch.schema.names else batch
 
 
 def version_index(batch: pa.RecordBatch) -> int:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from ldpbeam.schemas.reports.columns import DELIVERY, Columns
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.reports.batches import without_deliveries
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.feeds import FeedBatch
@@ -90,12 +91,7 @@ class ReadSpan(beam.PTransform):
 
 def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[TakenBatch]:
     for taken in read_offsets(span, Offsets(*offsets), columns):
-        # Each message is read once, so there are no deliveries to compare, as there are none of files.
-        batches = [
-            batch.drop_columns([DELIVERY]) if DELIVERY in batch.schema.names else batch
-            for batch in taken.batches
-        ]
-        yield TakenBatch(taken._replace(batches=batches), None)
+        yield TakenBatch(taken._replace(batches=[*map(without_deliveries, taken.batches)]), None)
 
 
 def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterator[FeedBatch]:

@@ -19,7 +19,7 @@ from apache_beam.io.unbounded_source import (
     UnboundedSource,
 )
 
-from ldpbeam.transforms.reports.batches import ARRIVAL, WATERMARK
+from ldpbeam.transforms.reports.batches import ARRIVAL, WATERMARK, without_deliveries
 from ldpbeam.transforms.reports.counts import IN
 from ldpbeam.transforms.reports.dead_letters import Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
@@ -71,6 +71,9 @@ class Unpack(beam.DoFn):
         yield from map(damaged_file, arrived.damaged)
         yield from emit(in_columns(arrived.letters, self.disclosure), self.disclosure, arrival)
         for batch in arrived.batches:
+            if arrival is not None and arrival.origin:
+                # It has offsets: a process takes each message once.
+                batch = without_deliveries(batch)
             metadata = dict(batch.schema.metadata or {})
             if taken.watermark is not None:
                 metadata[WATERMARK] = str(taken.watermark).encode()

@@ -121,7 +121,8 @@ def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[str]:
             for part, flag in record.intervals.flags.items():
                 parts.setdefault(flag, []).append(part.replace("_", " "))
             for flag, of in parts.items():
-                said[record.attribute, f"intervals of {words.listed(of)}: {flag}"] += 1
+                few = of if len(of) <= MOST_NAMED else [*of[:MOST_NAMED], f"{len(of) - MOST_NAMED:,} more"]
+                said[record.attribute, f"intervals of {words.listed(few)}: {flag}"] += 1
     for (who, sentence), times in said.most_common(MOST_SAID):
         often = f" (in {times:,} windows or groups)" if times > 1 else ""
         yield f"{who}: {sentence}{often}."

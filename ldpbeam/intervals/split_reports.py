@@ -1,0 +1,229 @@
+"""Reports in two parts: from one a function of reports is chosen, of the others it has its mean.
+
+A share of people is bounded by the mean of a function of the reports (:mod:`ldpbeam.intervals.certain`). The
+function is chosen from a quarter of the reports and its mean is taken of the others: a function that was
+chosen from the same reports would hold too seldom.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy.special import ndtri
+
+from ldpbeam.domains import Floats, Integers, Numeric, greatest_divisor
+from ldpbeam.estimators.question import Question
+from ldpbeam.intervals.certain import Noise, functions, noise
+from ldpbeam.mechanisms import NumericMechanism
+
+#: The part of the reports that the functions are chosen from.
+PILOT = 0.25
+#: A service with fewer reports is left out: their mean is not normal enough.
+FEWEST = 100
+#: Reports are counted in about so many cells, those of all services together; few reports in half as many.
+CELLS, FEW = 64, 10_000
+#: Services of at most so many mechanisms are used, those that tell most.
+MECHANISMS = 4
+#: The points of mechanisms whose probabilities are not piecewise linear in the value.
+POINTS = 129
+#: At most so many values of a domain with a step are the points; of more, people are bounded at all places.
+MOST_VALUES = 257
+#: EM makes so many steps to the shares near which bounds are narrow, which keep this part of even shares.
+STEPS, EVEN = 200, 1e-3
+#: Values of [0, 1] that differ by less are one point.
+DECIMALS = 12
+
+
+@dataclass(frozen=True)
+class SplitReports:
+    """What is known of the reports of all services that have enough.
+
+    Attributes:
+        values: values in [0, 1]: the points, ascending, and then those half-way between them, if what is
+            between points is not linear; shape (values,).
+        channel: P(cell | value), the cells of the mechanisms below each other, shape (cells, values).
+        starts: where the cells of each mechanism begin, shape (mechanisms,).
+        totals: the reports of each mechanism, shape (mechanisms,).
+        counts: the share of its mechanism's reports in each cell, shape (cells,).
+        noise: how far shares of the points can be from those that the pilot's reports suggest.
+        deviations: how many standard deviations each end is away.
+        rounding: clients round no value further than this.
+        at_points: whether people have no values but the points.
+    """
+
+    values: Floats
+    channel: Floats
+    starts: Integers
+    totals: Integers
+    counts: Floats
+    noise: Noise
+    deviations: float
+    rounding: float
+    at_points: bool
+
+    @property
+    def points(self) -> Floats:
+        """The values at which shares of people stand for all values, shape (points,)."""
+        return self.values[: len(self.noise.shares)]
+
+    def shares(self, starts: Floats, stops: Floats) -> Floats:
+        """The ends of the shares of people from each start to its stop, shape (ranges, 2), within [0, 1].
+
+        People exactly at an end may count or not, but those at an end of the domain count, and all do where
+        values are points. All starts and stops in [0, 1] are to be points.
+        """
+        # Nobody is beyond an end of the domain.
+        starts, stops = np.where(starts <= 0.0, -np.inf, starts), np.where(stops >= 1.0, np.inf, stops)
+        a, b, at = self._moved(starts, -1), self._moved(stops, 1), self.values
+        with_ends = (a[:, None] <= at) & (at <= b[:, None])
+        a, b = self._moved(starts, 1), self._moved(stops, -1)
+        without = with_ends if self.at_points else (a[:, None] < at) & (at < b[:, None])
+        most, less = np.split(self._at_most(np.vstack((with_ends, -1.0 * without))), 2)
+        return np.clip(np.column_stack((-less, most)), 0.0, 1.0)
+
+    def below(self, places: Floats) -> Floats:
+        """The ends of the shares of people with at most each value, shape (places, 2)."""
+        return self.shares(np.full(len(places), -1.0), places)
+
+    def _moved(self, places: Floats, sign: int) -> Floats:
+        """Places at points: each moved, down or up, to where clients may have rounded the values there."""
+        if not self.rounding:
+            return places
+        points, moved = self.points, places + sign * self.rounding
+        index = np.searchsorted(points, moved) if sign > 0 else np.searchsorted(points, moved, "right") - 1
+        at_points = points[np.clip(index, 0, len(points) - 1)]
+        return np.where(np.isinf(places), places, at_points)
+
+    def _at_most(self, wanted: Floats) -> Floats:
+        """What weighted sums of people's shares are at most, each at one end of the level, shape (sums,).
+
+        Args:
+            wanted: the weight of each value in each sum, shape (sums, values).
+        """
+        points = len(self.noise.shares)
+        v = functions(wanted[:, :points], self.noise, self.deviations)
+        bounds = v @ self.channel
+        slack = (wanted[:, :points] - bounds[:, :points]).max(axis=1)
+        if len(self.values) > points:
+            # Between points the bound lies below a straight line by no more than twice what is seen half-way.
+            line = 0.5 * (bounds[:, 1:points] + bounds[:, : points - 1])
+            slack += 2.0 * np.maximum((line - bounds[:, points:]).max(axis=1), 0.0)
+        # Few reports may miss a cell that matters: so many more are taken to be where they raise the bound.
+        unseen = 0.5 * self.deviations**2
+        most, totals = np.maximum.reduceat(v, self.starts, axis=1), self.totals + unseen
+        means, squares = (
+            (self.totals * np.add.reduceat(power * self.counts, self.starts, axis=1) + unseen * largest)
+            / totals
+            for power, largest in ((v, most), (v**2, most**2))
+        )
+        variance = np.maximum(squares - means**2, 0.0) / totals
+        bound = means.sum(axis=1) + slack + self.deviations * np.sqrt(variance.sum(axis=1))
+        # Without any function, a sum is at most the largest weight.
+        return np.asarray(np.minimum(bound, wanted.max(axis=1)))
+
+
+def split(question: Question, level: float, places: Floats) -> SplitReports | None:
+    """What is known of the reports, with some places among the points; None if too few are of use."""
+    usable = [
+        index
+        for index in question.versions
+        if question.reports_of(index) >= FEWEST and _says(question, index)
+    ]
+    # Reports of one mechanism are counted together; the first channel of each stands for all.
+    alike = [[other for other in usable if _same(question, index, other)] for index in usable]
+    kinds = [group for index, group in zip(usable, alike, strict=True) if group[0] == index]
+    kinds = sorted(kinds, key=lambda group: -_information(question, group))[:MECHANISMS]
+    if not kinds:
+        return None
+    buckets = question.attribute.buckets
+    reports = sum(question.reports_of(index) for group in kinds for index in group)
+    cells = _coarse(buckets, max((CELLS if reports > FEW else CELLS // 2) // len(kinds), CELLS // 2))
+    every = max(1, cells // CELLS)
+    mechanisms = [question.mechanism(group[0]) for group in kinds]
+    rounding = max(_rounding(question, index) for group in kinds for index in group)
+    count = cast(Numeric, question.attribute.domain).count
+    at_points = 0 < count <= MOST_VALUES and not rounding
+    if at_points:
+        values = points = np.round(np.arange(count) / (count - 1), DECIMALS)
+    else:
+        corners = [None if every > 1 else mechanism.corners(cells) for mechanism in mechanisms]
+        linear = all(of_one is not None for of_one in corners)
+        points = np.concatenate([places, [0.0, 1.0], *(of_one for of_one in corners if of_one is not None)])
+        if not linear:
+            points = np.append(points, np.linspace(0.0, 1.0, POINTS))
+        points = np.unique(np.round(points, DECIMALS))
+        values = points if linear else np.append(points, 0.5 * (points[1:] + points[:-1]))
+    channels = [_together(mechanism.at(values, cells), every) for mechanism in mechanisms]
+    counts = [_together(sum(_merged(question, index, cells) for index in group), every) for group in kinds]
+    # A thinned multinomial: the two parts are independent.
+    rng = np.random.default_rng(zlib.crc32(np.concatenate(counts).tobytes()))
+    pilots = [rng.binomial(of_one, PILOT) for of_one in counts]
+    rests = [of_one - pilot for of_one, pilot in zip(counts, pilots, strict=True)]
+    totals = np.array([rest.sum() for rest in rests])
+    channel, sizes = np.vstack(channels), [len(of_one) for of_one in counts]
+    suggested = _suggested(channel[:, : len(points)], np.concatenate(pilots))
+    return SplitReports(
+        values,
+        channel,
+        np.cumsum([0, *sizes[:-1]]),
+        totals,
+        np.concatenate([rest / rest.sum() for rest in rests]),
+        noise(channel[:, : len(points)], suggested, np.repeat(totals, sizes)),
+        float(ndtri(0.5 + 0.5 * level)),
+        rounding,
+        at_points,
+    )
+
+
+def _same(question: Question, index: int, other: int) -> bool:
+    """Whether two channels are of one mechanism."""
+    return bool(question.mechanism(index) == question.mechanism(other))
+
+
+def _information(question: Question, group: list[int]) -> float:
+    """How much the reports of one mechanism tell of the mean."""
+    reports = sum(map(question.reports_of, group))
+    return reports / float(question.mechanism(group[0]).variance(0.5))
+
+
+def _rounding(question: Question, index: int) -> float:
+    """How far clients that remember their noise move a value when they round it, at most."""
+    lifetime = question.attribute.versions[index].lifetime
+    return 0.0 if lifetime is None or lifetime.values else 0.5 / lifetime.memo_buckets
+
+
+def _together(cells: Any, every: int) -> Any:
+    """The sums of so many rows that follow each other."""
+    return np.add.reduceat(cells, np.arange(0, len(cells), every), axis=0)
+
+
+def _says(question: Question, index: int) -> bool:
+    """Whether a channel's mechanism says what it does with single values."""
+    mechanism = question.mechanism(index)
+    return isinstance(mechanism, NumericMechanism) and mechanism.at(np.zeros(1), 2) is not None
+
+
+def _coarse(cells: int, most: int) -> int:
+    """The greatest divisor of a number of cells up to ``most``, or the number itself if that is too small."""
+    divisor = greatest_divisor(cells, most)
+    return divisor if 2 * divisor >= most or cells <= most else cells
+
+
+def _merged(question: Question, index: int, cells: int) -> Integers:
+    """The reports of a channel in fewer cells, each of which has whole ones of the histogram."""
+    mechanism, histogram = question.mechanism(index), question.statistic.histograms[index]
+    places = mechanism.bucketise(mechanism.representatives(question.attribute.buckets), cells)
+    merged = np.zeros(mechanism.cells(cells), dtype=np.int64)
+    np.add.at(merged, places, histogram)
+    return merged
+
+
+def _suggested(channel: Floats, counts: Integers) -> Floats:
+    """Shares of the points near which the true ones may be, all positive: EM, stopped early."""
+    shares = np.full(channel.shape[1], 1.0 / channel.shape[1])
+    for _ in range(STEPS):
+        shares = shares * (channel.T @ (counts / (channel @ shares))) / counts.sum()
+    return np.asarray((1.0 - EVEN) * shares / shares.sum() + EVEN / len(shares))
