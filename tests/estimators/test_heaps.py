@@ -99,7 +99,7 @@ def test_the_shares_of_values_are_flagged_where_reports_do_not_tell_whether_they
         assert "more people" not in parts.flags.get("ranges", "")
         flags.append("more people" in parts.flags.get("distribution", ""))
     # Where the reports hint at heaps, ranges have the flag, too, and nothing says it twice.
-    hinted = question_of(attribute_of(YEARS, 1.0, "square_wave"), years(20_000, 0.4) / 100.0, 3)
+    hinted = question_of(attribute_of(YEARS, 1.0, "square_wave"), years(30_000, 0.4) / 100.0, 3)
     flagged = of_distribution(hinted, WANTED).flags
     assert [flagged[name].count("more people") for name in ("ranges", "distribution")] == [1, 1]
     assert flags == [True, False, False]
