@@ -243,7 +243,7 @@ class Study:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
-    @property
+    @functools.cached_property
     def group_users(self) -> bool:
         """Whether a user's reports to an attribute are brought together."""
         return any(attribute.group_users for attribute in self.compiled.values())

@@ -86,7 +86,7 @@ class ReadReports(beam.PTransform):
             self.study, attribute, service, whole=keep_bad_records, renamed=columns
         )
         self.disclosure = disclosure_for(self.study, keep_bad_records, user_id_key)
-        hidden = user_id_key is not None
+        hidden = self.disclosure.hides
         self.input: FileInput | KafkaSpan
         if not self.patterns:
             raise ValueError("patterns: there is none, so nothing would be read")

@@ -12,9 +12,10 @@ from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.untrusted import cut_short, shown
 
-#: With a user-id key these sentences replace the text of a problem, because that text may repeat user ids.
-STAMP_NOT_SHOWN = "its stamp differs from the study, and is not shown, because a user-id key hides the input"
-NOT_SHOWN = "its problem is not shown, because a user-id key hides what is in the input"
+_WHY = "because a user-id key or users: none hides what is in the input"
+#: These sentences then replace the text of a problem, because that text may repeat user ids.
+STAMP_NOT_SHOWN = f"its stamp differs from the study, and is not shown, {_WHY}"
+NOT_SHOWN = f"its problem is not shown, {_WHY}"
 
 
 def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False) -> FileInput:

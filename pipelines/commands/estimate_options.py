@@ -143,7 +143,7 @@ def _job_of(
     columns = columns_of(options, study, whole=options.keep_bad_records)
     span = _span_of(options, study)
     disclosure = disclosure_of(study, options.user_id_key_file, options.keep_bad_records)
-    hidden = disclosure.user_id_key is not None
+    hidden = disclosure.hides
     read = topic or find_input(inputs, options.on_bad_file, hidden=hidden)
     check_stamps(read.files, study, columns, hidden=hidden)
     output, shared = _place(options, study, folder, span, inputs, columns)

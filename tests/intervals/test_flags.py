@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,16 @@ def test_a_number_that_lies_outside_is_flagged_by_itself() -> None:
     moved[3], moved[4] = ends[3, 1] + 2e-4, ends[4, 1] + 5e-5
     told = intervals.of(Estimate("biased", ("s0",), 1, 1, distribution=moved), WANTED)
     assert dict(told.flags) == {"distribution d": flags.OUTSIDE.format(estimator="biased")}
+
+
+def test_the_intervals_of_the_largest_shares_hold_for_all_at_once() -> None:
+    attribute = attribute_of(LETTERS, build_mechanism("grr", LETTERS, 2.0))
+    statistic = statistic_of(attribute, np.random.default_rng(1).integers(0, 20, 2_000), 1)
+    shares, at_once = solve("inversion", attribute, statistic), replace(WANTED, simultaneous=True)
+    each, all_of_them = (StatisticIntervals(attribute, statistic).of(shares, of) for of in (WANTED, at_once))
+    assert each.largest is not None and each.distribution is not None and all_of_them.distribution is not None
+    np.testing.assert_array_equal(each.largest, all_of_them.distribution)
+    assert (np.diff(each.largest) > np.diff(each.distribution)).all()
 
 
 def test_reports_that_do_not_tell_categories_apart_are_flagged_and_others_are_not() -> None:

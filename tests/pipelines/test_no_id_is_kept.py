@@ -131,3 +131,15 @@ def test_bad_records_are_not_kept(command: Any, tmp_path: Path) -> None:
     assert ran.code == 2
     assert "--keep-bad-records: bad records are kept as they came, with user ids" in ran.err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_malformed_file_is_named_without_what_it_says(command: Any, tmp_path: Path) -> None:
+    inputs = write(tmp_path / "in", 60)
+    (tmp_path / "study.yaml").write_text(STUDY)
+    given = ("--study", tmp_path / "study.yaml", "--input", inputs / "*", "--output", tmp_path / "out")
+    ran = command("estimate", *given)
+    assert ran.code == 2
+    assert (
+        f"{inputs / 'header.avro'}: its problem is not shown, because a user-id key or users: none" in ran.err
+    )
+    assert not seen_in((ran.out + ran.err).encode())

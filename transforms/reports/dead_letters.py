@@ -122,6 +122,11 @@ class Disclosure:
         if self.records:
             raise ValueError("records hold user ids as they came, which the user-id key is to hide")
 
+    @property
+    def hides(self) -> bool:
+        """Whether no text of the input may be shown, as it could have a user id in it."""
+        return self.user_id_key is not None or not self.undecoded
+
     def hashes(self, records: Sequence[bytes]) -> list[str]:
         """The hash of each record, 64 hexadecimal digits: SHA-256, or with a key HMAC-SHA-256."""
         if self.user_id_key is None:
