@@ -30,7 +30,7 @@ def test_each_shape_is_once_in_each_half_and_no_population_in_both(populations):
     }
     assert not set(halves["tuning"]) & set(halves["reporting"])
     assert sorted(map(shape, halves["tuning"])) == sorted(map(shape, halves["reporting"]))
-    assert len({shape(name) for name in halves["tuning"]}) == (11 if populations is NUMBERS else 7)
+    assert len({shape(name) for name in halves["tuning"]}) == (15 if populations is NUMBERS else 7)
     files = {p.half: p.file for p in populations if p.file}
     assert len(set(files.values())) == 2
 

@@ -1,8 +1,8 @@
 """The populations of the grid, each by name in the tuning or in the reporting half.
 
 Every shape is there twice, with other parameters in each half, for numbers on [0, 1] and for categories.
-`auto` is tuned on the tuning half only; its figures are those of the reporting half. Each half has the
-numbers of one real file and the categories of the other.
+`auto` is tuned on the tuning half only; its figures are those of the reporting half. No column of a real file
+is in both halves.
 
 The labels of categories have an order in "smooth" and "two humps" (as classes of age have one); in the other
 shapes they are shuffled, with a fixed seed.
@@ -209,6 +209,22 @@ def prices() -> tuple[Floats, Floats]:
     return np.clip(found, 0.0, 1.0), np.ones(len(found))
 
 
+def column(name: str, low: float, high: float) -> Callable[[], tuple[Floats, Floats]]:
+    """A column of diamonds as it is, from ``low`` to ``high``, each with the same weight."""
+
+    def table() -> tuple[Floats, Floats]:
+        found = pyarrow.csv.read_csv(DATA / DIAMONDS).column(name).to_numpy()
+        return np.clip((found - low) / (high - low), 0.0, 1.0), np.ones(len(found))
+
+    return table
+
+
+def whole_incomes() -> tuple[Floats, Floats]:
+    """Incomes in whole thousands of dollars."""
+    incomes, returns = income_per_return()
+    return np.rint(incomes * LARGEST_INCOME) / LARGEST_INCOME, returns
+
+
 def _shares_of(labels: pa.ChunkedArray, weights: Floats) -> Floats:
     coded = pa.chunked_array(labels).combine_chunks().dictionary_encode()
     names = np.asarray(coded.dictionary.to_pylist())
@@ -318,6 +334,14 @@ NUMBERS = (
     Numbers("peak: .3, exponential .02 and .1", "tuning", peaked(0.3, 0.02, 0.1)),
     # Delays of flights: around -5 minutes, 4 on the early and 25 on the late side, of [-60, 300].
     Numbers("peak: .15, exponential .011 and .069", "reporting", peaked(55 / 360, 4 / 360, 25 / 360)),
+    Numbers("step: .4", "tuning", mixed(0.75, uniform(0.0, 0.4), uniform(0.4, 1.0))),
+    Numbers("step: .55", "reporting", mixed(0.2, uniform(0.0, 0.55), uniform(0.55, 1.0))),
+    Numbers("narrow: .7 beside .35", "tuning", mixed(0.8, normal(0.35, 0.1), normal(0.7, 0.015))),
+    Numbers("narrow: .25 beside .6", "reporting", mixed(0.15, normal(0.25, 0.012), normal(0.6, 0.13))),
+    Numbers("rounded: carats", "tuning", weighted(column("carat", 0.0, 3.0)), file=DIAMONDS),
+    Numbers("rounded: depths", "reporting", weighted(column("depth", 55.0, 70.0)), file=DIAMONDS),
+    Numbers("whole: incomes", "tuning", weighted(whole_incomes), file=INCOMES),
+    Numbers("whole: tables", "reporting", weighted(column("table", 50.0, 70.0)), file=DIAMONDS),
     Numbers("uniform", "tuning", uniform(0.0, 1.0), apart=True),
     Numbers("uniform again", "reporting", uniform(0.0, 1.0), apart=True),
     Numbers("point mass at .31", "tuning", point(0.31), apart=True),

@@ -18,6 +18,7 @@ from ldpbeam.channels.composed import (
     StackedChannel,
     by_block,
     stacked,
+    with_ends,
 )
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "bits_channel",
     "by_block",
     "stacked",
+    "with_ends",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from ldpbeam.density.atoms import with_atoms
 from ldpbeam.density.averaging import Family, Fit, average, by_evidence, tried, weigh
+from ldpbeam.density.heaps import with_heaps
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
 from ldpbeam.density.spikes import with_spikes
@@ -30,6 +32,8 @@ def _of(order: int, chance: float, **options: object) -> Family:
 SMOOTH = (_of(1, 2.0), _of(2, 8.0), _of(3, 4.0), _of(2, 4.0, scale="plain"), _of(2, 4.0, ends=True))
 #: Spikes are searched on the likeliest of these smooth log densities.
 BELOW_SPIKES = (Prior(2, 8.0), Prior(2, 64.0))
+#: Spikes are searched beside atoms at the ends, too, if these are likelier by this.
+CLEARLY = 2.0
 #: Where a density may begin, in parts of the range; it may end as far from the other end.
 BEGINNINGS = np.array([2.0, 4.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0]) / 256.0
 #: The deviations of densities that begin or end inside of the range. The first finds where.
@@ -43,14 +47,31 @@ BEYOND = 6.0
 AS_LIKELY, FINEST = 1.0, 1.0 / 512.0
 
 
-def numbers(likelihood: Likelihood) -> tuple[Fit, ...]:
-    """The priors of a number that are not hopeless, by their marginal likelihoods."""
+def numbers(likelihood: Likelihood, first: int | None = None) -> tuple[Fit, ...]:
+    """The priors of a number that are not hopeless, by their marginal likelihoods.
+
+    Args:
+        likelihood: of the reports.
+        first: the number of the first value in steps from zero, if blocks are the values of a domain with a
+            step; else None.
+    """
     fits = [fit for family in SMOOTH for fit in tried(likelihood, family)]
-    smooth = [fit for fit in fits if fit.prior in BELOW_SPIKES]
-    if smooth:
-        fits += with_spikes(likelihood, max(smooth, key=lambda fit: fit.log_weight))
-    fits += _edges(likelihood, max(fit.log_weight for fit in fits))
+    logs = [fit for fit in fits if fit.prior.scale == "log" and not fit.prior.ends]
+    smooth = [fit for fit in logs if fit.prior in BELOW_SPIKES] or logs
+    likeliest, atoms = _best(smooth), list(with_atoms(likelihood, _best(logs), (*SMOOTH[1:3], SMOOTH[4])))
+    spiked = list(with_spikes(likelihood, likeliest))
+    fits += [*atoms, *spiked]
+    if first is not None:
+        without = [_best(logs), *(fit for fit in fits if not fit.prior.spikes and fit is not _best(logs))]
+        fits += with_heaps(likelihood, without, _best([likeliest, *spiked]), first)
+    if _best(atoms).log_weight > likeliest.log_weight + CLEARLY:
+        fits += with_spikes(likelihood, _best(atoms))
+    fits += _edges(likelihood, _best(fits).log_weight)
     return by_evidence(fits)
+
+
+def _best(fits: Sequence[Fit]) -> Fit:
+    return max(fits, key=lambda fit: fit.log_weight)
 
 
 def first_answer(likelihood: Likelihood) -> Floats:

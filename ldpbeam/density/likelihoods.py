@@ -18,7 +18,7 @@ class Likelihood(Protocol):
 
     @property
     def sizes(self) -> Integers:
-        """The number of value buckets of each block, shape (blocks,)."""
+        """The number of value buckets of each block, shape (blocks,); 0 of a point, the block of an end."""
         ...
 
     def values(self, shares: Floats) -> Floats:

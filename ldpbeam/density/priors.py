@@ -38,8 +38,34 @@ SPIKE = 3.0
 #: A term that moves the log density by less is left out: it would change the log-likelihood of 1,000,000
 #: reports by less than 0.01.
 SMALLEST = 1e-4
-#: The part of the reference that a block outside of the support keeps.
+#: The reference of a point, which has no width, relative to that of a block, if it is a spike.
+POINT = 6.0
+#: The part of the reference that a block outside of the support keeps, and a point that is no spike.
 OUTSIDE = 1e-9
+
+
+@dataclass(frozen=True)
+class Heaps:
+    """Groups of blocks whose log heights lie above the smooth curve by one number each.
+
+    Attributes:
+        name: what they are, in words.
+        groups: the blocks of each group.
+        mean: the mean of each number.
+        deviation: its standard deviation.
+    """
+
+    name: str
+    groups: tuple[tuple[int, ...], ...]
+    mean: float
+    deviation: float
+
+    def columns(self, blocks: int) -> Floats:
+        """One for the blocks of each group, zero for the others, shape (blocks, groups)."""
+        columns = np.zeros((blocks, len(self.groups)))
+        for column, group in zip(columns.T, self.groups, strict=True):
+            column[list(group)] = 1.0
+        return columns
 
 
 @dataclass(frozen=True)
@@ -54,7 +80,8 @@ class Prior:
         ends: whether the density may go like a power towards each end of its support; the exponents are
             standard normal.
         support: with ``ends``, the part of the range, [0, 1], that has anybody in it.
-        spikes: the block of each spike.
+        spikes: the block of each spike, -1 for the last one. A point that is none has nobody.
+        heaps: groups of blocks that have more people, or less.
 
     Raises:
         ValueError: if a field has no such value, or there is a support without ``ends``.
@@ -67,6 +94,7 @@ class Prior:
     ends: bool = False
     support: tuple[float, float] = (0.0, 1.0)
     spikes: tuple[int, ...] = ()
+    heaps: tuple[Heaps, ...] = ()
 
     def __post_init__(self) -> None:
         low, high = self.support
@@ -81,7 +109,7 @@ class Prior:
         """The curves, whose coefficients have standard normal priors.
 
         Args:
-            sizes: the width of each block, up to a factor, shape (blocks,).
+            sizes: the width of each block, up to a factor, shape (blocks,); 0 of a point.
             reference: the distribution that a curve of height zero is, up to a factor, above zero, shape
                 (blocks,); the even one if it is None.
 
@@ -89,23 +117,36 @@ class Prior:
             ValueError: if the reference is not one.
         """
         widths = np.asarray(sizes, dtype=np.float64)
-        base = widths if reference is None else np.asarray(reference, dtype=np.float64)
+        points = widths == 0.0
+        base = np.where(points, POINT * widths.mean(), widths) if reference is None else np.asarray(reference)
         if base.shape != widths.shape or not (base > 0.0).all():
             raise ValueError(f"a reference has a share above 0 for each of {len(widths)} blocks")
+        points[list(self.spikes)] = False
+        base = np.where(points, OUTSIDE * base, base)
         polynomials, terms, powers, inside = _terms(
             self.order, tuple(widths.tolist()), self.support if self.ends else None
         )
         terms = self.deviation * terms
         # All further ones are smaller.
         terms = terms[:, : int((np.abs(terms).max(axis=0, initial=0.0) > SMALLEST).sum())]
-        spikes = SPIKE * spiked(np.array(self.spikes), len(widths))
-        matrix = np.hstack((spikes, self.polynomial * polynomials, powers, terms))
-        return Curves(matrix, base * inside, self.scale)
+        spikes = SPIKE * spiked(np.array(self.spikes, dtype=np.int64), len(widths))
+        heaps = [(own.columns(len(widths)), own) for own in self.heaps]
+        matrix = np.hstack(
+            (
+                spikes,
+                *(own.deviation * columns for columns, own in heaps),
+                self.polynomial * polynomials,
+                powers,
+                terms,
+            )
+        )
+        logs = sum((own.mean * columns.sum(axis=1) for columns, own in heaps), np.zeros(len(widths)))
+        return Curves(matrix, base * inside * np.exp(logs), self.scale)
 
 
 def spiked(places: Integers, blocks: int) -> Floats:
     """One for the block of each spike, zero for the others, shape (blocks, spikes)."""
-    return np.asarray(np.arange(blocks)[:, None] == places, dtype=np.float64)
+    return np.asarray(np.arange(blocks)[:, None] == places % blocks, dtype=np.float64)
 
 
 @functools.lru_cache(maxsize=128)
@@ -127,8 +168,9 @@ def _terms(
         logs = np.log(np.maximum(np.column_stack((middles - low, high - middles)), near))
         powers = logs - logs.mean(axis=0)
         places = np.arcsin(np.sqrt(np.clip((middles - low) / (high - low), 0.0, 1.0))) * 2.0 / math.pi
-        overlap = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)
-        inside = np.maximum(overlap / np.diff(edges), OUTSIDE)
+        overlap, widths = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), np.diff(edges)
+        parts = np.divide(overlap, widths, out=np.ones(len(sizes)), where=widths > 0.0)
+        inside = np.maximum(parts, OUTSIDE)
     polynomials: Floats = legendre.legvander(2.0 * places - 1.0, order - 1)[:, 1:].astype(np.float64)
     points = min(len(sizes), MOST_POINTS)
     if points <= order:

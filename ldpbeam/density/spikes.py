@@ -38,8 +38,8 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
         likelihood: of the reports.
         smooth: the smooth density, with its mode.
     """
-    blocks = len(likelihood.sizes)
-    places = np.linspace(0, blocks, min(blocks, MOST_POINTS), endpoint=False, dtype=np.int64)
+    blocks, wide = len(likelihood.sizes), np.flatnonzero(likelihood.sizes)
+    places = wide[np.linspace(0, len(wide), min(len(wide), MOST_POINTS), endpoint=False, dtype=np.int64)]
     columns = spiked(places, blocks)
 
     def fitted(prior: Prior, start: Floats, chance: float) -> Fit:
@@ -49,13 +49,13 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
     best, others, chance = smooth, list[Integers](), CHANCE * smooth.chance
     while len(others) < MOST_SPIKES:
         promise, heights = _promises(likelihood, best, columns)
-        promise[np.isin(places, best.prior.spikes)] = -np.inf
+        promise[np.isin(places, np.array(best.prior.spikes) % blocks)] = -np.inf
         chosen = int(promise.argmax())
         if promise[chosen] < PROMISING:
             break
         spikes = (int(places[chosen]), *best.prior.spikes)
         # Spikes have no order, and other places may be nearly as likely.
-        many = float(np.exp(promise - promise[chosen]).sum()) * len(spikes) / len(places)
+        many = float(np.exp(promise - promise[chosen]).sum()) * (len(others) + 1) / len(places)
         start = np.append(min(heights[chosen], 1.0), best.mode.coefficients)
         candidate = fitted(replace(best.prior, spikes=spikes), start, chance * many)
         if others and candidate.log_weight < best.log_weight:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ldpbeam import joint_cells
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
+from ldpbeam.channels import with_ends
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.products import Products
 from ldpbeam.estimators.question import Question
@@ -98,6 +99,9 @@ class Table(JointProducts):
 class JointLikelihood:
     """The likelihoods of every kind of user in a joint histogram, and products with them.
 
+    With ``ends``, the first and the last value bucket are the ends of a range of numbers
+    (:func:`ldpbeam.channels.with_ends`).
+
     A kind of user is a cell of the joint histogram: for each service, the bucket of the user's report, or
     "no report", whose likelihood is one. Sizes alone decide whether they are a :class:`Matrix`, a
     :class:`Table` or :class:`~ldpbeam.estimators.user_rows.UserRows`.
@@ -111,7 +115,7 @@ class JointLikelihood:
         log_scale: the sum over users of the logarithm of the row's scale.
     """
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, *, ends: bool = False) -> None:
         attribute = question.attribute
         self.digits, self.counts = marginal(attribute, question.statistic, question.services)
         used = [np.unique(digit, return_inverse=True) for digit in self.digits.T]
@@ -120,6 +124,8 @@ class JointLikelihood:
             attribute.joint_likelihood(service, cells)
             for service, (cells, _) in zip(question.services, used, strict=True)
         ]
+        if ends:
+            axes = [with_ends(axis) for axis in axes]
         self.log_axes = [np.log(np.maximum(axis, np.finfo(np.float64).tiny)) for axis in axes]
         cells = float(np.prod([float(len(axis)) for axis in self.log_axes]))
         kinds = len(self.counts)

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import ndtr
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import DenseChannel
+from ldpbeam.channels import DenseChannel, with_ends
 from ldpbeam.domains import Floats, Integers, greatest_divisor, least_multiple, number_of_values
 from ldpbeam.fit.deviance import checked, deviance, moments
 from ldpbeam.fit.likelihood import misfit_p_value
@@ -93,15 +93,6 @@ def _pooled(attribute: Attribute, index: int, least: int) -> tuple[Integers, Den
         rows = attribute.report_channel(index, buckets, values).dense()
         columns = np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1)))
     return groups, DenseChannel(columns if steps else with_ends(columns))
-
-
-def with_ends(columns: Floats) -> Floats:
-    """P(cell | value bucket) of numbers, and of the two ends of the range, shape (cells, value buckets + 2).
-
-    Many people may be at an end itself, and not spread over the bucket beside it.
-    """
-    points = np.maximum(1.5 * columns[:, [0, -1]] - 0.5 * columns[:, [1, -2]], 0.0)
-    return np.hstack((columns, points / points.sum(axis=0)))
 
 
 def _noise_p_value(noise: _Noise, counts: Floats) -> float:

@@ -17,9 +17,8 @@ import numpy as np
 
 from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import DenseChannel
+from ldpbeam.channels import DenseChannel, with_ends
 from ldpbeam.domains import Floats, Integers, Numeric, least_multiple, number_of_values
-from ldpbeam.fit.histograms import with_ends
 from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.statistics import Statistic

@@ -22,6 +22,14 @@ TAKE_STRICT = (
     "the interval leaves the strict one: the reports contradict the smooth density that it rests on, and the "
     f"truth may lie outside of it; take the strict interval, which holds whatever the density is ({PAGE})"
 )
+HEAPS = (
+    "the reports do not tell whether more people are at {values}: if so, these intervals are too narrow "
+    f"there; take the strict intervals, which hold either way ({PAGE})"
+)
+HIDDEN = (
+    "the reports do not tell whether many people are at {value}: clients clip, and up to {share} may be "
+    f"there, as its interval says; ask clients how many they clip ({PAGE})"
+)
 TOO_HIGH = (
     "the level is too high for these intervals: the largest of all draws are their ends, which are too near; "
     f"take a level of at most 0.999 ({PAGE})"

@@ -11,16 +11,18 @@ from scipy.special import gammaincc, ndtri
 
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
-from ldpbeam.density.averaging import average
+from ldpbeam.density.atoms import HIGH, LOW, weight_of
+from ldpbeam.density.averaging import average, by_evidence
 from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
+from ldpbeam.density.heaps import likeliest_comb
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
-from ldpbeam.estimators.auto.numbers import by_bucket, fit
+from ldpbeam.estimators.auto.numbers import by_bucket, fit, of_columns
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
 from ldpbeam.intervals.finest_detail import finest_detail
-from ldpbeam.intervals.flags import COMPOSITE, LITTLE, TOO_HIGH, TOO_LARGE, UNEXPLAINED
+from ldpbeam.intervals.flags import COMPOSITE, HEAPS, HIDDEN, LITTLE, TOO_HIGH, TOO_LARGE, UNEXPLAINED
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
 from ldpbeam.intervals.strict import cdf_places
@@ -30,18 +32,29 @@ from ldpbeam.over_time.variance_by_user import added_noise
 
 #: How the intervals are computed, in words.
 SMOOTH = "posterior of a smooth density"
+#: What has such intervals, in words.
+OF_DENSITY = "quantiles, ranges, the distribution function and value buckets"
 #: If a fit this bad is less likely than this, no density that was tried explains the reports.
 UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
 FEW = 5.0
 #: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
 SPIKE = 4.0
+#: Heaps with a weight between OPEN and SHOWN are not told from a smooth density: shares of single values are
+#: flagged. From HINTED on, ranges and quantiles are, too.
+OPEN, HINTED, SHOWN = 0.1, 0.7, 0.95
+#: An atom at an end is believed from this weight on. Below, the largest share that it could have is flagged
+#: if that is above MUCH, and twice what the end has without it.
+BELIEVED, MUCH = 0.5, 0.05
+#: The draws of densities with atoms at both ends.
+OF_ATOMS = 80
 #: So many draws lie beyond each end of an interval, if that takes no more than MOST_DRAWS.
 BEYOND, MOST_DRAWS = 6, 2_400
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
 FEW_FEATURES = 2.5
-#: Nearly all people are between the ends of so much of a density; its shape is what is between.
-NEARLY_ALL = 0.9
+#: Where nearly all people are in so small a part of the range, and in one that is finer than the reports
+#: show, there is no shape to say anything of.
+NEARLY_ALL, NARROW = 0.9, 0.2
 
 
 @dataclass(frozen=True)
@@ -52,12 +65,19 @@ class People:
         shares: draws of the shares of equal parts of the range, shape (draws, parts); single ones may be
             negative.
         buckets: the same of value buckets, shape (draws, value buckets).
+        at_ends: the same, if each end of the range has an atom, shape (draws, value buckets); None where no
+            such density was tried.
+        believed: the weight of the densities with an atom at the low end, and at the high end.
+        heaps: what is not known of heaps at single values; empty if nothing is.
         centre: the mean distribution of equal parts, as many in each value bucket, shape (fine parts,).
         flag: why the intervals may be wrong; empty if nothing says so.
     """
 
     shares: Floats
     buckets: Floats
+    at_ends: Floats | None
+    believed: tuple[float, float]
+    heaps: str
     centre: Floats
     flag: str
 
@@ -75,6 +95,9 @@ def people_of(question: Question, level: float) -> People | None:
     likelihood, centre = fitted.likelihood, average(fitted.fits)
     wanted = min(max(DRAWS, round(2.0 * BEYOND / (1.0 - level))), MOST_DRAWS)
     density = draws(likelihood, fitted.fits, rng, many=wanted)
+    with_atoms = [fit for fit in fitted.fits if {LOW, HIGH} <= set(fit.prior.spikes)]
+    if with_atoms:
+        density = np.hstack((density, draws(likelihood, by_evidence(with_atoms), rng, many=OF_ATOMS)))
     shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T
     attribute, joined = question.attribute, question.statistic.joined
     if not is_joined(question) and joined is None:
@@ -93,7 +116,10 @@ def people_of(question: Question, level: float) -> People | None:
         shares = shares + added_noise(joined, probabilities, density.T, factor, rng)
     parts, determined = by_bucket(centre, likelihood, fine), freedom(fitted.fits)
     flags = [TOO_HIGH] if 0.5 * (1.0 - level) * MOST_DRAWS < 1.0 else []
-    if not is_joined(question) and misfit(question, parts, determined) < UNLIKELY:
+    if (
+        not is_joined(question)
+        and misfit(question, of_columns(centre, likelihood, fine), determined) < UNLIKELY
+    ):
         flags.append(UNEXPLAINED)
     elif determined < FEW_FEATURES:
         detail = finest_detail(
@@ -101,12 +127,21 @@ def people_of(question: Question, level: float) -> People | None:
         )
         # That many features are half waves of this width.
         detail = 1.0 / FEW_FEATURES if detail is None else detail
-        if _narrowest(parts) > detail:
+        if _narrowest(parts) > min(detail, NARROW):
             flags.append(LITTLE.format(detail=f"{detail:.0%}"))
-    equal = np.ptp(likelihood.sizes) == 0
+    comb, weight = likeliest_comb(fitted.fits)
+    heaps = HEAPS.format(values=comb) if OPEN < weight < SHOWN else ""
+    if heaps and weight > HINTED:
+        flags.append(heaps)
+    buckets = by_bucket(shares, likelihood, attribute.value_buckets)
+    equal, atoms = np.ptp(likelihood.sizes) == 0, buckets[wanted:]
+    shares = shares[:wanted]
     return People(
         shares if equal else by_bucket(shares, likelihood, fine),
-        by_bucket(shares, likelihood, attribute.value_buckets),
+        buckets[:wanted],
+        atoms if len(atoms) else None,
+        (weight_of(fitted.fits, LOW), weight_of(fitted.fits, HIGH)),
+        heaps,
         parts,
         "; ".join(flags),
     )
@@ -126,7 +161,7 @@ def misfit(question: Question, distribution: Floats, determined: float) -> float
 
     Args:
         question: what the reports are of.
-        distribution: over equal parts of the range, shape (parts,).
+        distribution: the weights of equal parts of the range in the reports, shape (parts,).
         determined: how many numbers of it were found from the reports.
     """
     tested, chi_square = 0, 0.0
@@ -147,11 +182,11 @@ def explain_numbers(attribute: Attribute) -> str:
     biased = [version.label for version in versions if not isinstance(version.mechanism, NumericMechanism)]
     composite = [version.label for version in versions if version.mechanism.composite]
     if len(biased) == len(versions):
-        kinds = f"the mean, the variance, quantiles, ranges and value buckets ({SMOOTH})"
+        kinds = f"the mean, the variance, {OF_DENSITY} ({SMOOTH})"
     else:
         also = f"; with {', '.join(biased)}: {SMOOTH}" if biased else ""
         kinds = f"the mean and the variance ({UNBIASED_SUMS}{also})"
-        kinds = f"{kinds}, and of quantiles, ranges and value buckets ({SMOOTH})"
+        kinds = f"{kinds}, and of {OF_DENSITY} ({SMOOTH})"
     if composite:
         kinds += f"; none with {', '.join(composite)}, where each report is counted in several cells"
     return kinds
@@ -170,7 +205,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     means = shares @ x
     variances = shares @ x**2 - means**2
     of_mean, of_variance = ends(np.column_stack((means, variances)), level)
-    intervals: dict[str, Any] = {"distribution": share_ends(people.buckets, level, wanted.simultaneous)}
+    buckets = share_ends(people.buckets, level, wanted.simultaneous)
+    hidden = "" if people.at_ends is None else _with_hidden(buckets, people, domain, wanted)
+    intervals: dict[str, Any] = {"distribution": buckets}
     intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
     places, parts = cdf_places(domain)
@@ -197,9 +234,26 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     if variance is not None:
         intervals["variance"], methods["variance"] = variance, UNBIASED_SUMS
     flags = {name: people.flag for name, method in methods.items() if people.flag and method == SMOOTH}
+    if hidden or people.heaps:
+        heaps = "" if people.heaps in people.flag else people.heaps
+        flags["distribution"] = "; ".join(filter(None, (people.flag, heaps, hidden)))
     if of_sums.flags:
         flags = dict.fromkeys(methods, of_sums.flags["mean"])
     return Parts(intervals, methods, flags)
+
+
+def _with_hidden(buckets: Floats, people: People, domain: Numeric, wanted: WantedIntervals) -> str:
+    """Widen the intervals of the end buckets, shape (buckets, 2), to what could hide there; the flag of it.
+
+    An atom that the reports do not show is unlikely, and not impossible.
+    """
+    assert people.at_ends is not None
+    most, flags = share_ends(people.at_ends, wanted.level, wanted.simultaneous)[:, 1], []
+    for end, value, believed in zip((0, -1), (domain.low, domain.high), people.believed, strict=True):
+        if believed < BELIEVED and most[end] > max(MUCH, 2.0 * buckets[end, 1]):
+            flags.append(HIDDEN.format(share=f"{most[end]:.0%}", value=f"{value:g}"))
+        buckets[end, 1] = max(buckets[end, 1], most[end])
+    return "; ".join(flags)
 
 
 def _below(shares: Floats, parts: Floats) -> Floats:

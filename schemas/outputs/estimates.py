@@ -32,7 +32,7 @@ from ldpbeam.times import window_fields
 #: A note names an answer that this share of the people, or more, give.
 ALMOST_ALL = 0.9
 #: A note names an end of a numeric domain with this share of the people, or more, ...
-AT_AN_END = 0.05
+AT_AN_END = 0.01
 #: ... if that is this many times the largest possible share of the next bucket.
 STANDS_OUT = 3.0
 _NAMES = [field.name for field in fields(EstimateRecord)]
@@ -109,8 +109,8 @@ def _notes(attribute: Attribute, answer: Estimate) -> Iterator[str]:
             first, last = edges[:2] if end == 0 else edges[-2:]
             where = f"{first:g} to {last:g}" if len(least) != domain.count else f"{domain.values[end]:g}"
             yield (
-                f"at least {least[end]:.0%} of people are at the {which} end of the domain, {where}; "
-                "clients that clip values, or that send one false value, look the same"
+                f"{least[end]:.0%} to {most[end]:.0%} of people are at the {which} end of the domain, "
+                f"{where}; clients clip values there, or send one false value"
             )
 
 

@@ -171,7 +171,8 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
     assert found is not None
     for name, method in found.methods.items():
         before = sentence.partition(f"({method})")[0].rpartition(")")[2]
-        assert {"distribution": "value buckets"}.get(name, name) in before
+        names = {"cdf": "the distribution function", "distribution": "value buckets"}
+        assert names.get(name, name) in before
     wider = explain(f"{commute_text}intervals: {{level: 0.999, simultaneous: true}}\n")
     assert any("99.9% intervals, wide enough to hold all" in s for s in wider)
     assert "Estimates of 'minutes' have no intervals." in explain(f"{commute_text}intervals: false\n")

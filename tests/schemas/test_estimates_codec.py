@@ -237,14 +237,14 @@ def test_top_lists_the_most_frequent_and_ties_keep_their_order() -> None:
         (
             [0.05, 0, 0, 0],
             [0.1, 0.016, 0.5, 0.5],
-            "at least 5% of people are at the low end of the domain, 0 to 2;",
+            "5% to 10% of people are at the low end of the domain, 0 to 2;",
         ),
         (
             [0, 0, 0, 0.4],
             [0.5, 0.5, 0.13, 0.5],
-            "at least 40% of people are at the high end of the domain, 6 to 8;",
+            "40% to 50% of people are at the high end of the domain, 6 to 8;",
         ),
-        ([0.05, 0, 0, 0.04], [0.1, 0.017, 0.01, 0.1], None),
+        ([0.05, 0, 0, 0.009], [0.1, 0.017, 0.001, 0.1], None),
     ],
 )
 def test_very_many_people_at_an_end_are_noted(

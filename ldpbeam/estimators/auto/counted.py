@@ -1,6 +1,8 @@
-"""The likelihood of counts of report buckets, by block of value buckets.
+"""The likelihood of counts of report buckets, by block of value buckets, and at the two ends of the range.
 
-Value buckets are put together into blocks if there are many; the distribution is even inside a block.
+Value buckets are put together into blocks if there are many; the distribution is even inside a block. The
+ends have blocks of their own without a width, because clients clip values: many people may be at an end.
+Where a domain has a step, blocks are values, and each end is one of them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.channels import BandChannel, Channel, by_block
+from ldpbeam.channels import BandChannel, Channel, by_block, with_ends
 from ldpbeam.density.likelihoods import Exact
 from ldpbeam.domains import Floats, Integers, least_multiple, number_of_values
 from ldpbeam.estimators.linearised import block_starts, blocks_of
@@ -31,7 +33,7 @@ def fine_buckets(attribute: Attribute) -> int:
     return number_of_values(attribute.domain) or least_multiple(attribute.value_buckets, LEAST_BUCKETS)
 
 
-def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact | None:
+def of_channels(channels: Sequence[Channel], counts: Sequence[Floats], *, ends: bool = True) -> Exact | None:
     """The likelihood of each channel's counts of report buckets; None if its matrix would be too large."""
     buckets = channels[0].shape[1]
     _, sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
@@ -45,7 +47,12 @@ def of_channels(channels: Sequence[Channel], counts: Sequence[Floats]) -> Exact 
         return None
     folded = [_folded(channel, own, sizes) for channel, own in zip(channels, counts, strict=True)]
     matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))
-    return Exact(matrix, kept, sizes)
+    return Exact(with_ends(matrix), kept, with_points(sizes)) if ends else Exact(matrix, kept, sizes)
+
+
+def with_points(sizes: Integers) -> Integers:
+    """The sizes of blocks, with those of the ends of the range, which are points: 0, shape (blocks + 2,)."""
+    return np.pad(sizes, 1)
 
 
 def _folded(channel: Channel, counts: Floats, sizes: Integers) -> tuple[Floats, Floats]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbeam.density.likelihoods import Exact, Quadratic
-from ldpbeam.domains import Floats, Integers
-from ldpbeam.estimators.auto.counted import fine_buckets
+from ldpbeam.domains import Floats, Integers, number_of_values
+from ldpbeam.estimators.auto.counted import fine_buckets, with_points
 from ldpbeam.estimators.curvature import sampled_curvature
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.joint_fixed_point import fit_users
@@ -31,10 +31,14 @@ def is_joined(question: Question) -> bool:
 
 
 class Blocked:
-    """The likelihoods of kinds of users by block of value buckets; the products have them by bucket."""
+    """The likelihoods of kinds of users by block of value buckets; the products have them by bucket.
 
-    def __init__(self, products: JointProducts, starts: Integers, sizes: Integers) -> None:
-        self._products, self._starts, self._sizes = products, starts, sizes
+    A point is a bucket of the products, too: the first and the last one are the ends of a range.
+    """
+
+    def __init__(self, products: JointProducts, sizes: Integers) -> None:
+        self._products, self._sizes = products, np.maximum(sizes, 1)
+        self._starts = np.cumsum(self._sizes) - self._sizes
 
     def _even(self, shares: Floats) -> Floats:
         return np.repeat(shares / self._sizes, self._sizes)
@@ -69,9 +73,12 @@ class JoinedLikelihood:
 
     def __init__(self, question: Question) -> None:
         buckets = fine_buckets(question.attribute)
-        joint = JointLikelihood(replace(question, attribute=question.attribute.with_value_buckets(buckets)))
-        starts, self.sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
-        self._products = Blocked(joint.products, starts, self.sizes)
+        steps = bool(number_of_values(question.attribute.domain))
+        fine = replace(question, attribute=question.attribute.with_value_buckets(buckets))
+        joint = JointLikelihood(fine, ends=not steps)
+        _, sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
+        self.sizes = sizes if steps else with_points(sizes)
+        self._products = Blocked(joint.products, self.sizes)
         # Services draw their noise independently, so the worst service's factor bounds that of all together.
         factor = max(question.noise_factor(index) for index in question.versions)
         self._counts = joint.counts / factor

@@ -14,18 +14,21 @@ from weakref import ref
 
 import numpy as np
 
+from ldpbeam.attributes import Attribute
+from ldpbeam.density.atoms import HIGH, LOW
 from ldpbeam.density.averaging import LEAST_WEIGHT, Fit, average, noted
 from ldpbeam.density.curves import Scale
 from ldpbeam.density.families import first_answer, numbers
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, Numeric, number_of_values
 from ldpbeam.estimators.auto.counted import fine_buckets, of_channels
 from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
 from ldpbeam.estimators.em import ems
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question, distribution_moments
 from ldpbeam.estimators.ule import information_kept, resolution_warnings, shown_buckets
+from ldpbeam.metrics import ROUNDING
 
 #: The most expansions of a joint likelihood with all priors, each around the answer of the last.
 MOST_EXPANSIONS = 3
@@ -84,23 +87,37 @@ def _fit(question: Question) -> Fitted | None:
     fine = fine_buckets(attribute)
     channels = [attribute.channel(index, fine) for index in question.versions]
     histograms = [question.statistic.histograms[i] / question.noise_factor(i) for i in question.versions]
-    likelihood = of_channels(channels, histograms)
+    steps = number_of_values(attribute.domain)
+    likelihood = of_channels(channels, histograms, ends=not steps)
     if likelihood is None:
         return None
     total = float(sum(histogram.sum() for histogram in histograms))
     people = total if question.users is None else question.users / question.repeats
-    return Fitted(likelihood, numbers(likelihood), total, people)
+    return Fitted(likelihood, numbers(likelihood, first_value(attribute, likelihood)), total, people)
+
+
+def first_value(attribute: Attribute, likelihood: Likelihood) -> int | None:
+    """The number of the first value in steps from zero, or from itself if zero is no multiple of the step.
+
+    It is None if blocks are not values.
+    """
+    domain = attribute.domain
+    if not isinstance(domain, Numeric) or domain.step is None or len(likelihood.sizes) != domain.count:
+        return None
+    steps = domain.low / domain.step
+    return round(steps) if abs(steps - round(steps)) < ROUNDING else 0
 
 
 def _fit_joined(question: Question) -> Fitted:
     joined = JoinedLikelihood(question)
     exact = joined.exact
     if exact is not None:
-        return Fitted(exact, numbers(exact), joined.total, joined.people, joined.log_scale)
+        fits = numbers(exact, first_value(question.attribute, exact))
+        return Fitted(exact, fits, joined.total, joined.people, joined.log_scale)
     centre = first_answer(joined.near(joined.first_centre()))
     for _ in range(MOST_EXPANSIONS):
         likelihood = joined.near(centre)
-        fits = numbers(likelihood)
+        fits = numbers(likelihood, first_value(question.attribute, likelihood))
         moved, centre = float(np.abs(np.cumsum(average(fits) - centre)).mean()), average(fits)
         if moved < NEAR_ENOUGH:
             break
@@ -109,15 +126,36 @@ def _fit_joined(question: Question) -> Fitted:
 
 def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
     """Shares of equal buckets from those of blocks, shape (..., blocks) to (..., buckets)."""
-    fine = np.repeat(shares / likelihood.sizes, likelihood.sizes, axis=-1)
+    sizes = np.maximum(likelihood.sizes, 1)
+    fine = np.repeat(shares / sizes, sizes, axis=-1)
+    if not likelihood.sizes[0]:
+        fine[..., 1] += fine[..., 0]
+        fine[..., -2] += fine[..., -1]
+        fine = fine[..., 1:-1]
     # There are several blocks in a bucket, or several buckets in a block.
     return np.asarray(fine.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
 
 
+def of_columns(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
+    """The weights of the columns of equal buckets in the reports of a distribution of blocks, (buckets,).
+
+    They are its shares, but for the ends of the range (:func:`ldpbeam.channels.with_ends`).
+    """
+    weights = by_bucket(shares, likelihood, buckets)
+    if not likelihood.sizes[0]:
+        beyond = 0.5 * shares[[0, -1]]
+        weights[[0, -1]] += beyond
+        weights[[1, -2]] -= beyond
+    return weights
+
+
 def kind(prior: Prior) -> str:
     """What a prior assumes to be smooth, in words."""
+    if prior.heaps:
+        return f"smooth log density with {'spikes and ' if prior.spikes else ''}heaps"
     if prior.spikes:
-        return "smooth log density with spikes"
+        at_ends = "many people at an end" if set(prior.spikes) <= {LOW, HIGH} else "spikes"
+        return f"smooth log density with {at_ends}"
     if prior.support != (0.0, 1.0):
         return "log density that begins or ends inside of the range"
     if prior.ends:
@@ -128,7 +166,9 @@ def kind(prior: Prior) -> str:
 def label(prior: Prior) -> str:
     """The name of a prior."""
     where = ", ends {:.3g} and {:.3g}".format(*prior.support) if prior.ends else ""
-    where += f", spikes {', '.join(map(str, prior.spikes))}" if prior.spikes else ""
+    spikes = [{LOW: "the low end", HIGH: "the high end"}.get(spike, str(spike)) for spike in prior.spikes]
+    where += f", spikes {', '.join(spikes)}" if spikes else ""
+    where += "".join(f", heights of {own.name} ({own.deviation:g})" for own in prior.heaps)
     return f"{SCALED[prior.scale]}, order {prior.order}, deviation {prior.deviation:.3g}{where}"
 
 

@@ -1,0 +1,72 @@
+"""Atoms at the ends of a range, where clients clip values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.asked import question_of
+
+from ldpbeam import Attribute, Numeric, ServiceVersion
+from ldpbeam.channels import with_ends
+from ldpbeam.density.atoms import HIGH, LOW, weight_of
+from ldpbeam.estimators.auto import numbers
+from ldpbeam.intervals.answer import WantedIntervals
+from ldpbeam.intervals.flags import HIDDEN
+from ldpbeam.intervals.numbers import People, _with_hidden, of_distribution
+from ldpbeam.mechanisms import build_mechanism
+
+UNIT = Numeric(0.0, 1.0)
+
+
+def attribute_of(*names: str, epsilon: float, together: bool = False) -> Attribute:
+    versions = tuple(ServiceVersion(name, "", build_mechanism(name, UNIT, epsilon)) for name in names)
+    return Attribute("a", UNIT, 64, versions, names if together else (), joint_buckets=32)
+
+
+@pytest.mark.parametrize("name", ["square_wave", "piecewise", "laplace", "hybrid"])
+def test_the_columns_of_the_ends_are_those_of_the_values_zero_and_one(name: str) -> None:
+    mechanism = build_mechanism(name, UNIT, 2.0)
+    columns, cells = mechanism.channel(1_024, 64).dense(), mechanism.at(np.array([0.0, 1.0]), 64)
+    found = with_ends(columns)
+    np.testing.assert_allclose(found[:, [0, -1]], cells, atol=1e-5)
+    assert np.array_equal(found[:, 1:-1], columns)
+    # Half a bucket away, the columns are others.
+    assert np.abs(columns[:, [0, -1]] - cells).max() > 1e-4
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_people_who_are_clipped_are_at_the_end_and_not_beside_it(together: bool) -> None:
+    names = ("square_wave", "piecewise") if together else ("square_wave",)
+    attribute = attribute_of(*names, epsilon=3.0, together=together)
+    drawn = np.random.default_rng(2).gamma(3.0, 1.0, 60_000)
+    values = np.minimum(drawn / np.quantile(drawn, 0.92), 1.0)
+    fitted = numbers.fit(question_of(attribute, values, 3))
+    assert fitted is not None
+    assert weight_of(fitted.fits, HIGH) > 0.95
+    # Nobody is at the other end; it is as unlikely as before, or less.
+    assert weight_of(fitted.fits, LOW) < 0.5
+
+
+def test_an_end_holds_as_many_people_as_the_reports_allow() -> None:
+    attribute = attribute_of("square_wave", epsilon=1.0)
+    smooth = np.random.default_rng(4).beta(2.0, 3.0, 20_000)
+    clipped = np.where(np.arange(20_000) < 600, 1.0, smooth)
+    for values in (smooth, clipped):
+        told = of_distribution(question_of(attribute, values, 5), WantedIntervals()).ends["distribution"]
+        low, high = told[-1]
+        assert low <= (values > 63 / 64).mean() <= high
+
+
+def test_a_share_that_could_hide_at_an_end_is_flagged_where_it_is_large_and_not_believed() -> None:
+    hidden = np.tile([0.02, 0.4, 0.5, 0.08], (80, 1))
+    for believed, most, flagged in (
+        ((0.1, 0.1), 0.03, True),
+        ((0.1, 0.6), 0.03, False),
+        ((0.1, 0.1), 0.05, False),
+    ):
+        buckets = np.array([[0.0, 0.01], [0.3, 0.5], [0.3, 0.5], [0.0, most]])
+        people = People(hidden, hidden, hidden, believed, "", np.ones(4) / 4.0, "")
+        flag = _with_hidden(buckets, people, Numeric(0.0, 60.0), WantedIntervals())
+        # The end's interval holds it, flagged or not; others stay.
+        np.testing.assert_allclose(buckets[:, 1], [0.02, 0.5, 0.5, 0.08])
+        assert flag == ("" if not flagged else HIDDEN.format(value="60", share="8%"))

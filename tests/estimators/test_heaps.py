@@ -1,0 +1,130 @@
+"""Heaps at round values, where a domain has a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.asked import question_of
+
+from ldpbeam import Attribute, Numeric, ServiceVersion
+from ldpbeam.density.averaging import Fit, average
+from ldpbeam.density.families import numbers as weigh
+from ldpbeam.density.heaps import EACH, combs, likeliest_comb, of_each
+from ldpbeam.density.priors import Heaps, Prior
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.auto import numbers
+from ldpbeam.intervals.answer import WantedIntervals
+from ldpbeam.intervals.numbers import of_distribution
+from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.metrics import wasserstein
+
+YEARS = Numeric(0.0, 100.0, 1.0)
+WANTED = WantedIntervals(0.95, False, (0.5,), ((20.0, 40.0),))
+
+
+def attribute_of(domain: Numeric, epsilon: float, *names: str) -> Attribute:
+    versions = tuple(ServiceVersion(name, "", build_mechanism(name, domain, epsilon)) for name in names)
+    return Attribute("a", domain, 256, versions, names if len(names) > 1 else (), joint_buckets=32)
+
+
+def years(people: int, heaped: float) -> NDArray[np.float64]:
+    rng = np.random.default_rng(8)
+    values = np.floor(101.0 * rng.beta(2.0, 3.0, people))
+    return np.where(rng.random(people) < heaped, np.floor(values / 10.0 + 0.5) * 10.0, values).clip(
+        0.0, 100.0
+    )
+
+
+def test_combs_count_from_zero() -> None:
+    of_tens = {comb.name: comb.groups for comb, _ in combs(-4, 40)}
+    assert of_tens["multiples of 10 steps"] == ((4, 14, 24, 34),)
+    assert of_tens["multiples of 5 and 10 steps"] == ((4, 14, 24, 34), (9, 19, 29, 39))
+    assert of_tens["the last digit 9"] == ((3, 13, 23, 33),)
+    # Each value has one last digit.
+    assert sorted(sum(of_tens["the last digit"], ())) == list(range(40))
+    # A scale from 0 to 10 has no combs, but its values may have heights of their own.
+    assert not list(combs(0, 11))
+    assert len(of_each(11)) == 3
+
+
+@pytest.mark.parametrize(
+    ("domain", "first"),
+    [
+        (Numeric(0.0, 100.0, 1.0), 0),
+        (Numeric(-10.0, 40.0, 0.5), -20),
+        (Numeric(0.36, 2.16, 0.18), 2),
+        # Zero is no multiple: then the first value is.
+        (Numeric(0.25, 10.25, 1.0), 0),
+        (Numeric(0.0, 100.0), None),
+    ],
+)
+def test_the_first_value_is_numbered_in_steps_from_zero(domain: Numeric, first: int | None) -> None:
+    attribute = attribute_of(domain, 1.0, "square_wave")
+    fitted = numbers.fit(question_of(attribute, np.linspace(0.0, 1.0, 50), 1))
+    assert fitted is not None
+    assert numbers.first_value(attribute, fitted.likelihood) == first
+
+
+def test_heights_are_prior_means_at_zero_and_move_one_group_each() -> None:
+    heaps = Heaps("some", ((1, 3), (2,)), 0.7, 0.5)
+    curves = replace(Prior(2, 1.0), heaps=(heaps,)).curves(np.ones(5))
+    logs = np.log(curves.shares(np.zeros((curves.matrix.shape[1], 1)))[:, 0])
+    np.testing.assert_allclose(logs - logs[0], [0.0, 0.7, 0.7, 0.7, 0.0], atol=1e-12)
+    np.testing.assert_allclose(curves.matrix[:, :2], 0.5 * np.array([[0, 1, 0, 1, 0], [0, 0, 1, 0, 0]]).T)
+
+
+@pytest.mark.parametrize("names", [("square_wave",), ("square_wave", "piecewise")])
+def test_heaps_that_reports_show_are_found(names: tuple[str, ...]) -> None:
+    values = years(40_000, 0.4)
+    fitted = numbers.fit(question_of(attribute_of(YEARS, 3.0, *names), values / 100.0, 2))
+    assert fitted is not None
+    combed = sum(fit.weight for fit in fitted.fits if any(own.name != EACH for own in fit.prior.heaps))
+    assert combed > 0.95
+    truth = np.bincount(values.astype(int), minlength=101) / len(values)
+    found, without = average(fitted.fits), average(weigh(fitted.likelihood))
+    assert wasserstein(found, truth) < wasserstein(without, truth)
+    # Between the ends the tens are about as high above their neighbours as they are.
+    tens = np.arange(10, 80, 10)
+    assert np.log(found[tens] / truth[tens]) == pytest.approx(0.0, abs=0.35)
+
+
+def test_the_shares_of_values_are_flagged_where_reports_do_not_tell_whether_they_have_heaps() -> None:
+    flags = []
+    for epsilon, heaped in ((1.0, 0.15), (4.0, 0.4), (4.0, 0.0)):
+        values = years(20_000, heaped) / 100.0
+        parts = of_distribution(question_of(attribute_of(YEARS, epsilon, "square_wave"), values, 3), WANTED)
+        assert "more people" not in parts.flags.get("ranges", "")
+        flags.append("more people" in parts.flags.get("distribution", ""))
+    # Where the reports hint at heaps, ranges have the flag, too, and nothing says it twice.
+    hinted = question_of(attribute_of(YEARS, 1.0, "square_wave"), years(30_000, 0.4) / 100.0, 3)
+    flagged = of_distribution(hinted, WANTED).flags
+    assert [flagged[name].count("more people") for name in ("ranges", "distribution")] == [1, 1]
+    assert flags == [True, False, False]
+
+
+def test_the_likeliest_comb_is_named_with_the_weight_of_all_densities_with_heaps() -> None:
+    fitted = numbers.fit(question_of(attribute_of(YEARS, 1.0, "square_wave"), years(50, 0.0) / 100.0, 1))
+    assert fitted is not None
+    names = {comb.name: comb for comb, _ in combs(0, 101)}
+    even = np.full(101, 1.0 / 101.0)
+    on_tens = np.where(np.arange(101) % 10 == 0, 2.0, 1.0)
+
+    def fit(weight: float, shares: Floats, *heaps: Heaps) -> Fit:
+        one = fitted.fits[0]
+        mode = replace(one.mode, shares=shares / shares.sum())
+        return replace(one, prior=Prior(2, 1.0, heaps=heaps), mode=mode, weight=weight)
+
+    combed = fit(0.3, on_tens, of_each(101)[0], names["multiples of 10 steps"])
+    fits = [
+        combed,
+        fit(0.2, even, names["the last digit 9"]),
+        fit(0.1, even, of_each(101)[0]),
+        fit(0.4, even),
+    ]
+    assert likeliest_comb(fits) == ("multiples of 10 steps", pytest.approx(0.6))
+    # A comb that moves nobody is not spoken of, and of others nothing is known.
+    assert likeliest_comb(fits[1:]) == ("", 0.0)
+    assert likeliest_comb(fits[2:]) == ("", 0.0)
