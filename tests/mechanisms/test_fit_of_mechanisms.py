@@ -7,7 +7,7 @@ import pytest
 from cases import CASES, Case, some_values
 
 from ldpbeam import Attribute, ServiceVersion
-from ldpbeam.domains import Vector
+from ldpbeam.domains import Numeric, Vector
 from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.fit.histograms import _pooled
 from ldpbeam.mechanisms import Hybrid, Laplace, Mechanism, NumericMechanism, SquareWave
@@ -66,7 +66,8 @@ def test_the_cell_of_a_bucket_is_the_cell_of_its_reports(case: Case, buckets: in
     mechanism = case.at(1.0)
     assert isinstance(mechanism, NumericMechanism)
     reports = mechanism.perturb(some_values(mechanism, 2000), np.random.default_rng(1))
-    pooled = _pooled(mechanism, buckets, 1024)[0][mechanism.bucketise(reports, buckets)]
+    attribute = Attribute("x", case.domain, buckets, (ServiceVersion("s", "", mechanism),))
+    pooled = _pooled(attribute, 0, 1024)[0][mechanism.bucketise(reports, buckets)]
     assert np.array_equal(pooled, mechanism.bucketise(reports, cells))
 
 
@@ -75,13 +76,14 @@ def test_the_cell_of_a_bucket_is_the_cell_of_its_reports(case: Case, buckets: in
 def test_the_cells_of_any_number_of_buckets_have_the_probabilities_of_these(
     mechanism: NumericMechanism, buckets: int
 ) -> None:
-    cells, channel = _pooled(mechanism, buckets, 1024)
+    attribute = Attribute("x", Numeric(0.0, 1.0), buckets, (ServiceVersion("s", "", mechanism),))
+    cells, channel = _pooled(attribute, 0, 1024)
     columns, whole = channel.dense(), mechanism.channel(1024, buckets).dense()
     assert 200 < len(columns) < 300
     expected = np.array([np.bincount(cells, column) for column in whole.T]).T
-    np.testing.assert_allclose(columns[:, :-2], expected, atol=1e-12)
-    # The last two are of the ends: probabilities are linear from there to the middle of the second bucket.
+    np.testing.assert_allclose(columns[:, 1:-1], expected, atol=1e-12)
+    # The first and the last are of the ends: probabilities are linear from there to the middle of the second bucket.
     ends = np.array([[1.5, -0.5], [1.5, -0.5]])
     linear = np.stack([expected[:, [0, 1]] @ ends[0], expected[:, [-1, -2]] @ ends[1]], axis=1)
-    np.testing.assert_allclose(columns[:, -2:], np.maximum(linear, 0.0), atol=2e-4)
+    np.testing.assert_allclose(columns[:, [0, -1]], np.maximum(linear, 0.0), atol=2e-4)
     np.testing.assert_allclose(columns.sum(axis=0), 1.0)
