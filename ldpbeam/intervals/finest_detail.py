@@ -46,7 +46,7 @@ def expected_intervals(
     statistic = replace(
         empty(attribute), reports=sum(reports.values()), histograms=tuple(histograms), moments=moments
     )
-    return strict_intervals(Question(attribute, statistic, services), wanted)[0]
+    return strict_intervals(Question(attribute, statistic, services), wanted, expected=True)[0]
 
 
 def finest_detail(attribute: Attribute, reports: Mapping[int, int], level: float) -> float | None:

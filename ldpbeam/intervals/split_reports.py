@@ -125,8 +125,15 @@ class SplitReports:
         return np.asarray(np.minimum(bound, wanted.max(axis=1)))
 
 
-def split(question: Question, level: float, places: Floats) -> SplitReports | None:
-    """What is known of the reports, with some places among the points; None if too few are of use."""
+def split(question: Question, level: float, places: Floats, *, expected: bool = False) -> SplitReports | None:
+    """What is known of the reports, with some places among the points; None if too few are of use.
+
+    Args:
+        question: what the reports are of.
+        level: the level of intervals.
+        places: on [0, 1], shape (n,).
+        expected: whether the counts are expected ones, of which each part is expected, too, and not drawn.
+    """
     usable = [
         index
         for index in question.versions
@@ -160,7 +167,7 @@ def split(question: Question, level: float, places: Floats) -> SplitReports | No
     counts = [_together(sum(_merged(question, index, cells) for index in group), every) for group in kinds]
     # A thinned multinomial: the two parts are independent.
     rng = np.random.default_rng(zlib.crc32(np.concatenate(counts).tobytes()))
-    pilots = [rng.binomial(of_one, PILOT) for of_one in counts]
+    pilots = [PILOT * of_one if expected else rng.binomial(of_one, PILOT) for of_one in counts]
     rests = [of_one - pilot for of_one, pilot in zip(counts, pilots, strict=True)]
     totals = np.array([rest.sum() for rest in rests])
     channel, sizes = np.vstack(channels), [len(of_one) for of_one in counts]

@@ -36,8 +36,16 @@ PLACES = 32
 DIGITS = 1000.0
 
 
-def strict_intervals(question: Question, wanted: WantedIntervals) -> tuple[StrictIntervals | None, str]:
-    """(the strict intervals of a number, how they are computed); None and why, if the reports allow none."""
+def strict_intervals(
+    question: Question, wanted: WantedIntervals, *, expected: bool = False
+) -> tuple[StrictIntervals | None, str]:
+    """(the strict intervals of a number, how they are computed); None and why, if the reports allow none.
+
+    Args:
+        question: what the reports are of.
+        wanted: the level, quantiles and ranges.
+        expected: whether the counts of the reports are expected ones.
+    """
     domain = cast(Numeric, question.attribute.domain)
     ranges = _on_unit(np.array(wanted.ranges, dtype=np.float64).reshape(-1, 2), domain)
     places, _ = cdf_places(domain)
@@ -46,7 +54,7 @@ def strict_intervals(question: Question, wanted: WantedIntervals) -> tuple[Stric
     if question.repeats > 1:
         # Reports of one client would be in both parts.
         return None, REMEMBERED
-    reports = split(question, wanted.level, np.concatenate((places, ranges.ravel())))
+    reports = split(question, wanted.level, np.concatenate((places, ranges.ravel())), expected=expected)
     if reports is None:
         return None, TOO_FEW
     cdf = reports.below(places)

@@ -82,7 +82,7 @@ def test_the_cells_of_any_number_of_buckets_have_the_probabilities_of_these(
     assert 200 < len(columns) < 300
     expected = np.array([np.bincount(cells, column) for column in whole.T]).T
     np.testing.assert_allclose(columns[:, 1:-1], expected, atol=1e-12)
-    # The first and the last are of the ends: probabilities are linear from there to the middle of the second bucket.
+    # The first and the last are of the ends: a straight line goes there from the middle of the second bucket.
     ends = np.array([[1.5, -0.5], [1.5, -0.5]])
     linear = np.stack([expected[:, [0, 1]] @ ends[0], expected[:, [-1, -2]] @ ends[1]], axis=1)
     np.testing.assert_allclose(columns[:, [0, -1]], np.maximum(linear, 0.0), atol=2e-4)
