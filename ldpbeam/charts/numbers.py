@@ -234,18 +234,23 @@ def _sentence(where: str, record: EstimateRecord) -> str:
 def _caption(panels: Sequence[_Drawn], unit: float) -> str:
     """How to read the chart."""
     records = panels[0].records
+    of_values = records[0].step == unit
     parts = [
         "Each bar is a value. Its height is the share of people who have it."
-        if records[0].step == unit
+        if of_values
         else f"Each step is {words.number(unit)} wide, in the unit of the values. "
         "Its height is the share of people in it."
     ]
     if many(records[0], "distribution") is not None:
         of_first = "" if len(panels) == 1 else f" by {records[0].name}"
         parts.append(
-            f"The band is the {level_of(records)} interval of each step's share{of_first}, for the people "
-            "whose reports were used, if they are spread smoothly: it says nothing of single values, "
-            "as whole numbers."
+            f"The band is the {level_of(records)} interval of each {'bar' if of_values else 'step'}'s share"
+            f"{of_first}, for the people whose reports were used, if they are spread smoothly"
+            + (
+                ", but for round values."
+                if of_values
+                else ": it says nothing of single values, as whole numbers."
+            )
         )
         flags = {_flag(record): None for panel in panels for record in panel.records if _flag(record)}
         if flags:
