@@ -15,10 +15,12 @@ export interface NumericDomain {
 }
 export interface CategoriesDomain {
   readonly categories: Names;
+  readonly step?: undefined;
 }
 export interface KeysDomain {
   readonly keys: Names;
   readonly values: Range;
+  readonly step?: undefined;
 }
 export interface VectorDomain {
   readonly coordinates: Names;

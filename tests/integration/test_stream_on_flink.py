@@ -29,6 +29,7 @@ attributes:
     buckets: 32
     services: {maps: {mechanism: square_wave, epsilon: 1.0}}
 windows: {size: 10m, joined: 1h, allowed_lateness: 10m, max_age: 30000d}
+intervals: {strict: true}
 """
 #: Longer than it takes until the server sends again what a reader had that is gone.
 DEADLINE, IDLE = 10, ("--stop-when-idle", "13s")
