@@ -56,11 +56,11 @@ LATER_ROUND = (
 )
 OUTSIDE = (
     "the estimate lies outside of its own interval: the bias of {estimator} is larger than the noise, or the "
-    f"interval is one of the few that miss; take the interval, or an estimate of auto ({PAGE})"
+    f"interval is one of the few that miss; take the interval ({PAGE})"
 )
 MANY_OUTSIDE = (
     "{share} of the estimates lie outside of their own intervals: the bias of {estimator} is larger than the "
-    f"noise; take the intervals, or an estimate of auto ({PAGE})"
+    f"noise; take the intervals ({PAGE})"
 )
 _FALSE = "the truth may lie outside of every interval; find them before you use the number"
 MISFIT = (
