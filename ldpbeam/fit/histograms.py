@@ -89,7 +89,8 @@ def _pooled(attribute: Attribute, index: int, least: int) -> tuple[Integers, Den
         columns = attribute.report_channel(index, cells, values).dense()
     else:
         # No number near CELLS divides that of the buckets, so that some cells have more of them than others.
-        groups = np.arange(mechanism.cells(buckets)) * CELLS // mechanism.cells(buckets)
+        every = mechanism.cells(buckets)
+        groups = np.arange(every) * min(CELLS, every) // every
         rows = attribute.report_channel(index, buckets, values).dense()
         columns = np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1)))
     return groups, DenseChannel(columns if steps else with_ends(columns))

@@ -10,7 +10,14 @@ from ldpbeam import Attribute, ServiceVersion
 from ldpbeam.domains import Numeric, Vector
 from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.fit.histograms import _pooled
-from ldpbeam.mechanisms import Hybrid, Laplace, Mechanism, NumericMechanism, SquareWave
+from ldpbeam.mechanisms import (
+    Hybrid,
+    Laplace,
+    Mechanism,
+    NumericMechanism,
+    SquareWave,
+    StochasticRounding,
+)
 from ldpbeam.statistics import Answers, tally
 
 USERS = 20_000
@@ -69,6 +76,16 @@ def test_the_cell_of_a_bucket_is_the_cell_of_its_reports(case: Case, buckets: in
     attribute = Attribute("x", case.domain, buckets, (ServiceVersion("s", "", mechanism),))
     pooled = _pooled(attribute, 0, 1024)[0][mechanism.bucketise(reports, buckets)]
     assert np.array_equal(pooled, mechanism.bucketise(reports, cells))
+
+
+@pytest.mark.parametrize("buckets", [257, 514])
+def test_signs_are_two_cells_whatever_the_number_of_buckets(buckets: int) -> None:
+    attribute = Attribute(
+        "x", Numeric(0.0, 1.0), buckets, (ServiceVersion("s", "", StochasticRounding(1.0)),)
+    )
+    cells, channel = _pooled(attribute, 0, 1024)
+    assert cells.tolist() == [0, 1]
+    assert len(channel.dense()) == 2
 
 
 @pytest.mark.parametrize("buckets", [256, 257, 514, 1021])
