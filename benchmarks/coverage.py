@@ -121,15 +121,22 @@ class Cell:
 
     def attribute(self) -> Attribute:
         """The attribute with the services; several are joined by user."""
-        versions = tuple(
-            ServiceVersion(f"s{place}", "", build_mechanism(name, self.domain, self.epsilon, **options))
-            for place, (name, options) in enumerate(self.services)
-        )
-        joined = tuple(version.service for version in versions) if len(versions) > 1 else ()
-        return Attribute("x", self.domain, BUCKETS, versions, joined, 64 if joined else 256)
+        return attribute_of(self.services, self.domain, self.epsilon, BUCKETS)
 
 
 Services = tuple[tuple[str, Mapping[str, Any]], ...]
+
+
+def attribute_of(services: Services, domain: Domain, epsilon: float, buckets: int) -> Attribute:
+    """An attribute with these mechanisms, of one epsilon each; several services are joined by user."""
+    versions = tuple(
+        ServiceVersion(f"s{place}", "", build_mechanism(name, domain, epsilon, **options))
+        for place, (name, options) in enumerate(services)
+    )
+    joined = tuple(version.service for version in versions) if len(versions) > 1 else ()
+    return Attribute("x", domain, buckets, versions, joined, 64 if joined else 256)
+
+
 OF_NUMBERS: Mapping[str, Services] = {
     "SW": (("square_wave", {}),),
     "PM": (("piecewise", {}),),

@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.coverage import OF_NUMBERS
-from ldpbeam.attributes import Attribute, ServiceVersion
+from benchmarks.coverage import OF_NUMBERS, attribute_of
+from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.auto import numbers as auto
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.metrics import wasserstein
 from ldpbeam.statistics import Answers, tally
 
@@ -74,12 +73,7 @@ class Cell:
 
     def attribute(self) -> Attribute:
         """The attribute with the services; several are joined by user."""
-        versions = tuple(
-            ServiceVersion(f"s{place}", "", build_mechanism(name, self.domain, self.epsilon, **options))
-            for place, (name, options) in enumerate(OF_NUMBERS[self.label])
-        )
-        joined = tuple(version.service for version in versions) if len(versions) > 1 else ()
-        return Attribute("x", self.domain, self.buckets, versions, joined, 64 if joined else 256)
+        return attribute_of(OF_NUMBERS[self.label], self.domain, self.epsilon, self.buckets)
 
 
 def clipped(tail: Any, share: float) -> Callable[[int, np.random.Generator], Floats]:
