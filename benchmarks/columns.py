@@ -36,7 +36,7 @@ from ldpbeam.schemas.messages.decode import decode_messages
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
-from ldpbeam.transforms.outputs.dead_letters import write_letters
+from ldpbeam.transforms.outputs.letter_files import write_letters
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.dead_letters import PLAIN, disclosed
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
