@@ -19,10 +19,11 @@ from typing import NamedTuple
 from ldpbeam.errors import DONE, WRONG
 from ldpbeam.printing import document
 from ldpbeam.runners import dataflow, flink, prism
-from ldpbeam.runners.engines import engine_request, only_for_flink
+from ldpbeam.runners.engines import only_for_flink
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.names import DIRECT, FLINK, PRISM
+from ldpbeam.runners.request import engine_request
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
 from ldpbeam.temporary import temporary_folder, temporary_root
 

@@ -1,11 +1,10 @@
 """The engine that runs a pipeline, and the pipeline options that Beam gets for it.
 
-Who runs a pipeline imports this module and none beside it: an engine is chosen by its name.
+Who runs a pipeline imports this module, and no engine: an engine is chosen by its name.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from ldpbeam.command_line.arguments import filled
 from ldpbeam.errors import UserError
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.runners import dataflow, flink, prism
@@ -29,60 +27,9 @@ from ldpbeam.runners.flink.jobs import StreamResult as StreamResult
 from ldpbeam.runners.flink.parts import FlinkError as FlinkError
 from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.names import DATAFLOW, DIRECT, ENGINES, FLINK, PRISM
+from ldpbeam.runners.request import EngineRequest
 
 _View = TypeVar("_View", bound=PipelineOptions)
-
-
-@dataclass(frozen=True)
-class EngineRequest:
-    """A command's options for its engine; None for an option that is not given.
-
-    Attributes:
-        runner: the name of the engine, ours or Beam's.
-        paths: the inputs and the output, each with the option that names it.
-        allow_open_ports: whether the engine may listen where others can reach it.
-        prism_location: the program of Prism.
-        flink_master: the cluster of Flink.
-        parallelism: how many workers Flink uses.
-        workers: where workers on Flink run.
-        pool: the worker pool of a cluster of Flink.
-        savepoint: the savepoint of Flink from which a stream goes on.
-        project: the project on Google Cloud.
-        region: the region of Dataflow.
-        temp_location: the folder of Dataflow for temporary files.
-    """
-
-    runner: str
-    paths: tuple[tuple[str, str], ...] = ()
-    allow_open_ports: bool = False
-    prism_location: str | None = None
-    flink_master: str | None = None
-    parallelism: int | None = None
-    workers: str | None = None
-    pool: str | None = None
-    savepoint: str | None = None
-    project: str | None = None
-    region: str | None = None
-    temp_location: str | None = None
-
-    @property
-    def detached(self) -> bool:
-        """Whether a stream's job outlives the command; then our own source cannot read."""
-        return DATAFLOW in self.runner.lower()
-
-    def reachable(self, path: str) -> str:
-        """A path as workers reach it: absolute, if they may have another working folder."""
-        if self.runner in (DIRECT, PRISM) or "://" in path:
-            return path
-        return str(Path(path).absolute())
-
-
-def engine_request(options: argparse.Namespace) -> EngineRequest:
-    """What the options say of the engine, and of the inputs and the output that its workers must reach."""
-    paths = [("--input", path) for path in getattr(options, "input", None) or ()]
-    if getattr(options, "output", None):
-        paths.append(("--output", options.output))
-    return filled(EngineRequest, options, paths=tuple(paths))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import pyarrow as pa
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
-from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
+from ldpbeam.transforms.outputs.ledger_parts import Keeping
+from ldpbeam.transforms.outputs.write_received import WriteReceived
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED

@@ -16,6 +16,7 @@ from ldpbeam.beam.read import ReportsRead
 from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.library.study import study_of
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
+from ldpbeam.schemas.outputs.snapshots import EARLY
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import disclosure_for
@@ -24,7 +25,6 @@ from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatis
 from ldpbeam.transforms.windows import MOST_SHARDS
 from ldpbeam.transforms.windows import SHARDS as STREAM_SHARDS
 from ldpbeam.transforms.windows.cut import check_overlap, explain
-from ldpbeam.transforms.windows.panes import EARLY
 
 EVENT_TIME = "event_time"
 #: The default number of shards of users of a bounded collection.

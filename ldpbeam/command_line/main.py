@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import metadata
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 from ldpbeam.command_line.catalogue import COMMANDS, SECTIONS
@@ -38,8 +39,26 @@ _PYTHONS_OWN = warnings.formatwarning
 _LINES = "\n"
 
 
+class _NotForArrow(MetaPathFinder):
+    """Lets everybody import pandas but Arrow, which does at its first array to know tables of pandas.
+
+    That takes a quarter of a second, and no command has such tables. A plug-in may have them.
+    """
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            frame = sys._getframe(1)
+            while frame.f_back is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+                frame = frame.f_back
+            # Arrow is compiled, so the frame is that of who asked it for an array.
+            if str(frame.f_globals.get("__name__")).partition(".")[0] in ("ldpbeam", "pyarrow"):
+                raise ModuleNotFoundError("commands have no tables of pandas", name="pandas")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.errors`)."""
+    if arguments is None:  # else this is no process of its own
+        sys.meta_path.insert(0, _NotForArrow())
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Before the options are parsed, whose mistakes are lines of the log as well.
     log_json = any(argument.replace("_", "-") == LOG_JSON for argument in given)

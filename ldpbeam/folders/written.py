@@ -30,9 +30,18 @@ from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import ATTRIBUTE, SNAPSHOTS, Snapshot, read_snapshots
 from ldpbeam.schemas.outputs.tables import SCHEMAS
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.names import TABLES
-from ldpbeam.transforms.storage import delete, exists, half_written, open_raw, read_json, split, write_bytes
+from ldpbeam.transforms.reports.counts import accounting
+from ldpbeam.transforms.storage import (
+    delete,
+    exists,
+    half_written,
+    open_raw,
+    read_json,
+    split,
+    write_bytes,
+    write_json,
+)
 
 #: The folder of each kind of table, where runs share an output folder.
 TABLE_FOLDERS = {kind: (TABLES, kind) for kind in SCHEMAS}
@@ -136,6 +145,6 @@ def read_accounting(job: Output) -> dict[str, Any]:
     """The accounting that the pipeline wrote; without input all counts are 0, and it is written here."""
     path = job.path(ACCOUNTING)
     if not exists(path):
-        write_accounting(path)
+        write_json(path, accounting(()))
     counts: dict[str, Any] = read_json(path)
     return counts

@@ -17,7 +17,7 @@ from ldpbeam.transforms.joining.kept import in_parts
 from ldpbeam.transforms.joining.report_ids import first_of_ids
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import IN, OUT_OF_RANGE, accounting
-from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, counts_of, disclosed
+from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, Disclosure, counts_of, disclosed
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
@@ -34,16 +34,26 @@ class Tally:
     """The statistics of some reports, and what became of every report.
 
     Attributes:
+        disclosure: what dead letters may reveal.
+        ledger_key: the key of the ledger over periods.
         snapshots: one per attribute, window and group.
         dead_letters: what could not be used, with the columns of ``dead_letter.avsc``.
         counts: counts of reports by name, as every stage gave them.
         received: the rows of the ledger over periods; empty if the study has none.
     """
 
+    disclosure: Disclosure = PLAIN
+    ledger_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     snapshots: list[Snapshot] = field(default_factory=list)
     dead_letters: list[pa.RecordBatch] = field(default_factory=list)
     counts: list[tuple[str, int]] = field(default_factory=list)
     received: list[Received] = field(default_factory=list)
+
+    def refuse(self, letters: Iterable[pa.RecordBatch]) -> None:
+        """Keep dead letters, and count them; they are of the schema ``LETTERS``."""
+        for batch in letters:
+            self.dead_letters.append(disclosed(batch, self.disclosure))
+            self.counts += counts_of(batch).items()
 
     @property
     def accounting(self) -> dict[str, Any]:
@@ -56,18 +66,21 @@ class Tally:
         return pa.Table.from_batches(self.dead_letters, schema=SCHEMA)
 
 
-def tally_of(study: Study, decoded: Iterable[pa.RecordBatch], span: Span = EVERYTHING) -> Tally:
+def tally_of(
+    study: Study, decoded: Iterable[pa.RecordBatch], span: Span = EVERYTHING, tally: Tally | None = None
+) -> Tally:
     """Validate, drop duplicates, cut by window, join users and count.
 
     Args:
         study: the study.
         decoded: decoded batches of reports.
         span: reports outside are out of range, and only the windows inside are estimated.
+        tally: to what the reports are added; a new one by default.
 
     Raises:
         ValueError: if windows overlap too often to join users.
     """
-    tally = Tally()
+    tally = tally or Tally()
     tally.snapshots += _folded(study, usable(study, decoded, span, tally), span, tally)
     return tally
 
@@ -81,13 +94,11 @@ def usable(study: Study, decoded: Iterable[pa.RecordBatch], span: Span, tally: T
 def _valid(
     study: Study, decoded: Iterable[pa.RecordBatch], span: Span, tally: Tally
 ) -> Iterator[pa.RecordBatch]:
-    validation = Validation(study, span, ledger_key=secrets.token_bytes(32) if study.ledger else None)
+    validation = Validation(study, span, tally.disclosure, tally.ledger_key if study.ledger else None)
     for batch in decoded:
         validated = validation.validate(batch)
         tally.counts += [(IN, batch.num_rows), (OUT_OF_RANGE, validated.out_of_range)]
-        for letters in validated.letters:
-            tally.dead_letters.append(disclosed(letters, PLAIN))
-            tally.counts += counts_of(letters).items()
+        tally.refuse(validated.letters)
         tally.received += validated.received
         yield from validated.reports
 

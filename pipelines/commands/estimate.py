@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,14 +30,14 @@ from ldpbeam.pipelines.estimates.ledger_files import (
     write_periods_after,
 )
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
+from ldpbeam.pipelines.graphs.alone import tally_alone, write_tally
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
 from ldpbeam.pipelines.runs.again_runs import AgainRun, with_other_runs
 from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.printing import document, note, progress_console, step, warn
-from ldpbeam.runners.engines import engine_of, is_dry_run, template_of
+from ldpbeam.runners.names import DIRECT
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.estimates import json_fields
@@ -57,21 +58,13 @@ def estimate_command(options: argparse.Namespace, beam_arguments: list[str]) -> 
 
 
 def _run(request: Request, folder: Path) -> int:
-    """Run the pipeline, compute the estimates, and print them; ``folder`` is for files of the engine.
+    """Add up the reports, compute the estimates, and print them; ``folder`` is for files of the engine.
 
     Raises:
         UserError: if the engine cannot run it, or an input file is damaged and ends the run.
     """
-    job, progress = request.job, progress_console()
-    engine = engine_of(request.engine, folder, given=request.beam_arguments)
-    pipeline = assemble(job, engine, request.beam_arguments)
-    if template_of(pipeline):
-        raise UserError(
-            "--template_location: this command estimates when its job has ended, and a template's job is "
-            "started by others; ldpbeam stream makes templates"
-        )
-    if is_dry_run(pipeline):
-        run_pipeline(pipeline, progress, engine.here)
+    job, add_up = request.job, _adding_up(request, folder)
+    if add_up is None:
         print(
             "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "
             f"{_folder(request)} is as it was"
@@ -83,7 +76,7 @@ def _run(request: Request, folder: Path) -> int:
         if job.keeping:
             clear_parts(job.keeping)
         with step("reading reports and adding them up"):
-            run_pipeline(pipeline, progress, engine.here)
+            add_up()
         with step("estimating"):
             accounting, estimates = _estimated(request)
         with step("testing the fit"):
@@ -129,6 +122,35 @@ def _run(request: Request, folder: Path) -> int:
         of_reason = ", ".join(f"{reports:,} {reason}" for reason, reports in request.lost.items())
         warn(f"dead letters without their records cannot be read again: {shown(of_reason)}")
     return WITH_CARE if request.lost else done
+
+
+def _adding_up(request: Request, folder: Path) -> Callable[[], None] | None:
+    """What adds up the reports and writes the statistics; None after a dry run.
+
+    Raises:
+        UserError: if the engine cannot run it.
+    """
+    job = request.job
+    if request.engine.runner == DIRECT and not request.beam_arguments:
+        tally = tally_alone(job)
+        if tally is not None:
+            return partial(write_tally, job, tally)
+    # Beam takes longer to import than a small run takes.
+    from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
+    from ldpbeam.runners.engines import engine_of, is_dry_run, template_of
+
+    engine = engine_of(request.engine, folder, given=request.beam_arguments)
+    pipeline = assemble(job, engine, request.beam_arguments)
+    run = partial(run_pipeline, pipeline, progress_console(), engine.here)
+    if template_of(pipeline):
+        raise UserError(
+            "--template_location: this command estimates when its job has ended, and a template's job is "
+            "started by others; ldpbeam stream makes templates"
+        )
+    if not is_dry_run(pipeline):
+        return run
+    run()
+    return None
 
 
 def _folder(request: Request) -> str:

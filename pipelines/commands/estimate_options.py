@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.people import People
@@ -19,7 +20,6 @@ from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.folders.written import run_name
 from ldpbeam.inputs.files import check_stamps, find_input
-from ldpbeam.inputs.kafka import span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
@@ -29,16 +29,17 @@ from ldpbeam.pipelines.runs.again_runs import AgainRun, run_of
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, STREAMS, is_of_streams, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
-from ldpbeam.pipelines.sources.again import Again, find_again
-from ldpbeam.pipelines.sources.kafka import topic_in
-from ldpbeam.runners.engines import EngineRequest, engine_request
+from ldpbeam.runners.request import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.again import KeptRecords
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
+
+if TYPE_CHECKING:
+    from ldpbeam.pipelines.sources.again import Again
+    from ldpbeam.transforms.sources.again import KeptRecords
+    from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,8 @@ def _again(
     Raises:
         UserError: if they cannot be read, or a run that reads them cannot write there.
     """
+    from ldpbeam.pipelines.sources.again import find_again
+
     shared = run_of(study, output, sorted(map(files.real, folders))) if is_of_streams(output) else None
     if shared is None:
         if files.real(output) in map(files.real, folders):
@@ -163,6 +166,9 @@ def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan |
     named(BOUNDED, options)
     if options.input or options.again:
         return None
+    from ldpbeam.inputs.kafka import span_of
+    from ldpbeam.pipelines.sources.kafka import topic_in
+
     topic = topic_in(options, engine)
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
     return span_of(topic, begin, offset_of("--to-offset", options.to_offset, LATEST))

@@ -15,13 +15,15 @@ from ldpbeam.folders.read import read_study
 from ldpbeam.folders.written import read_accounting
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.pipelines.estimates.ledger_files import print_periods, write_periods
-from ldpbeam.pipelines.graphs.batch import BatchJob, build_ledger
+from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.graphs.batch_stages import build_ledger
 from ldpbeam.pipelines.graphs.run import run_pipeline
 from ldpbeam.pipelines.options.estimate import MAX_BAD_FRACTION
 from ldpbeam.pipelines.runs.ledger_folder import bring_together, ledger_key
 from ldpbeam.printing import document, progress_console, step, warn
-from ldpbeam.runners.engines import EngineRequest, engine_of
+from ldpbeam.runners.engines import engine_of
 from ldpbeam.runners.names import DIRECT
+from ldpbeam.runners.request import EngineRequest
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study

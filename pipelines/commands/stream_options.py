@@ -24,7 +24,7 @@ from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, Source, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.sources.opening import Opening
-from ldpbeam.runners.engines import EngineRequest, engine_request
+from ldpbeam.runners.request import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.reading import ReadingOptions
 

@@ -1,43 +1,21 @@
-"""The batch pipeline: from files or a span of a topic to snapshots, dead letters and accounting."""
+"""What a batch run reads, keeps and writes, whether an engine runs it or not."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import apache_beam as beam
-
-from ldpbeam.answers.solve import sort_key
-from ldpbeam.beam.solve_windows import Solve
-from ldpbeam.folders.output import (
-    ACCOUNTING,
-    DEAD_LETTERS,
-    LEDGER_PARTS,
-    STATISTICS,
-    WORKER_ESTIMATES,
-    Output,
-)
+from ldpbeam.folders.output import LEDGER_PARTS, Output
 from ldpbeam.pipelines.runs.ledger_folder import keeping
-from ldpbeam.schemas.outputs.estimates import write_json_lines
-from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.accounting import WriteAccounting
-from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
-from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
-from ldpbeam.transforms.outputs.snapshots import WriteSnapshots
-from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
-from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
-from ldpbeam.transforms.reports.ledger_rows import RECEIVED
-from ldpbeam.transforms.reports.validate import ValidateReports
-from ldpbeam.transforms.sources.again import KeptRecords
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan
+from ldpbeam.transforms.outputs.ledger_parts import Keeping
+from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
 from ldpbeam.transforms.sources.read import FileInput
-from ldpbeam.transforms.statistics import BatchStatistics
-from ldpbeam.transforms.storage import write_bytes
 from ldpbeam.windows import EVERYTHING, Span
+
+if TYPE_CHECKING:
+    from ldpbeam.transforms.sources.again import KeptRecords
+    from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 
 #: A shard of users holds about this many bytes of input.
 SHARD_BYTES = 24 * 2**20
@@ -82,72 +60,3 @@ class BatchJob(Output):
     def keeping(self) -> Keeping | None:
         """Where workers write what users spent; None if the study has no ledger over periods."""
         return keeping(self, self.path(LEDGER_PARTS), self.ledger_key, self.span)
-
-
-def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> None:
-    """Add the stages of a batch run to an empty pipeline.
-
-    Args:
-        pipeline: the pipeline; it is not run here.
-        job: what the run reads and writes.
-        spill: the folder for what is shuffled, on a disk that all workers share; None for the engine's own
-            shuffle.
-    """
-    study = job.study
-    read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
-    counted = read.decoded | "Statistics" >> BatchStatistics(
-        study, job.user_shards, job.span, job.disclosure, job.keeping, spill
-    )
-    damaged = (
-        read[COUNTS]
-        | "OfDamage" >> beam.Filter(lambda count: count[0].startswith(DAMAGED))
-        | "DamagedFiles" >> beam.combiners.Count.Globally()
-    )
-    snapshots = counted.snapshots | "Judge" >> beam.Map(_judged, beam.pvalue.AsSingleton(damaged))
-    counts = [read[COUNTS], counted.counts]
-    _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
-    if job.estimate_on == "worker":
-        solved, unsolved = snapshots | "Estimate" >> Solve(study)
-        counts.append(unsolved)
-        _ = (
-            solved
-            | "Flat" >> beam.FlatMap(lambda solved: solved.estimates)
-            | "ToOne" >> beam.Map(lambda record: ("", record))
-            | "Together" >> beam.GroupByKey()
-            | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
-        )
-    dead = read[DEAD], counted.dead_letters
-    _ = dead | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS), spill)
-    _ = (
-        tuple(counts)
-        | "Counts" >> beam.Flatten()
-        | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
-    )
-
-
-def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
-    """Add the stages that write what users spent, and nothing else, to an empty pipeline.
-
-    Args:
-        pipeline: the pipeline; it is not run here.
-        job: what is read; it has the key of a ledger.
-    """
-    assert job.keeping is not None
-    read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
-    validated = read.decoded | "Validate" >> ValidateReports(job.study, ledger_key=job.ledger_key)
-    _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
-    counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()
-    _ = counts | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
-
-
-def _judged(window: tuple[str, list[Snapshot]], damaged: int) -> tuple[str, list[Snapshot]]:
-    """Snapshots of a window, incomplete if any file is damaged: nobody knows the windows of what is lost."""
-    attribute, snapshots = window
-    return attribute, [replace(each, complete=False) for each in snapshots] if damaged else snapshots
-
-
-def _write_estimates(element: tuple[str, Iterable[EstimateRecord]], study: Study, path: str) -> None:
-    """Write what the driver reads back, in the order of estimates."""
-    lines = io.BytesIO()
-    write_json_lines(lines, sorted(element[1], key=lambda record: sort_key(study, record)))
-    write_bytes(path, lines.getvalue())

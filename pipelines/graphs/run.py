@@ -10,7 +10,8 @@ import apache_beam as beam
 from rich.console import Console
 
 from ldpbeam.errors import UserError, end_of, machine_problem
-from ldpbeam.pipelines.graphs.batch import BatchJob, build
+from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.graphs.batch_stages import build
 from ldpbeam.runners.engines import Engine, FlinkError
 from ldpbeam.transforms.reports import emitted
 

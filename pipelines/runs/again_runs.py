@@ -17,11 +17,11 @@ from ldpbeam.folders.written import run_name, snapshots_in, windows_of
 from ldpbeam.pipelines.estimates.rolled_up import rolled_up
 from ldpbeam.pipelines.runs.ownership import STREAMS, Sharing
 from ldpbeam.pipelines.runs.scheduled import Scheduled
+from ldpbeam.schemas.outputs.snapshots import LATE
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import window_name
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.storage import exists, read_json, write_json
-from ldpbeam.transforms.windows.panes import LATE
 
 
 @dataclass(frozen=True)

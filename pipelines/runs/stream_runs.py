@@ -12,13 +12,13 @@ from ldpbeam.errors import UserError
 from ldpbeam.folders.output import named_in_errors
 from ldpbeam.pipelines.graphs.stream import StreamJob, begun_at, last_pane, run_name
 from ldpbeam.pipelines.runs.ownership import STREAMS, held, owned
+from ldpbeam.schemas.outputs.snapshots import EARLY
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.state.files import ACCOUNTING, CLAIMS, INCOMPLETE, JOURNAL, RUN, STOP, run_folder
 from ldpbeam.transforms.state.journal import ended_at, named_windows
 from ldpbeam.transforms.state.records import Incomplete, OpenWindow
-from ldpbeam.transforms.windows.panes import EARLY
 
 #: File systems take names of at most this many bytes; ours are ASCII.
 MOST_CHARACTERS = 255

@@ -11,7 +11,7 @@ from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.errors import UserError, without_number
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
-from ldpbeam.runners.engines import EngineRequest
+from ldpbeam.runners.request import EngineRequest
 from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.sources.folder import FolderFeed, done_before
 

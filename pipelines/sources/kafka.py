@@ -13,7 +13,7 @@ from ldpbeam.inputs.kafka_brokers import EARLIEST
 from ldpbeam.inputs.times import offset_of
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import warn
-from ldpbeam.runners.engines import EngineRequest
+from ldpbeam.runners.request import EngineRequest
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic

@@ -16,7 +16,7 @@ from ldpbeam.pipelines.runs.ownership import held
 from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import note
-from ldpbeam.runners.engines import EngineRequest
+from ldpbeam.runners.request import EngineRequest
 from ldpbeam.transforms.outputs.panes import Publish
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
 from ldpbeam.transforms.state.files import run_folder

@@ -20,7 +20,7 @@ from ldpbeam.domains import on_steps
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import FAR, Bounds
 
-_CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
+_CHECKED = ConfigDict(strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def _time(text: str) -> str:

@@ -30,6 +30,8 @@ ATTRIBUTE = "ldpbeam.attribute"
 #: A decompressed block has at most this many bytes, or eight times its compressed size if that is more.
 MOST_BYTES = 2**27
 #: The fields of a snapshot that its record has under the same names.
+#: When a pane fires: before its window closes, when it does, and after that.
+EARLY, ON_TIME, LATE = "early", "on_time", "late"
 _AS_THEY_ARE = ("attribute", "group", "other_groups", "pane_index", "pane_timing", "complete")
 #: The length of a hash, as Avro encodes it; it precedes the hash.
 _HASH_START = b"\x40"
@@ -59,7 +61,7 @@ class Snapshot:
     other_groups: int
     statistic: Statistic
     pane_index: int = 0
-    pane_timing: str = "on_time"
+    pane_timing: str = ON_TIME
     complete: bool = True
     run: str = field(default="", compare=False)
     parts: tuple[str, ...] = ()

@@ -7,7 +7,8 @@ from pathlib import Path
 from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions
 
 from ldpbeam.command_line.catalogue import COMMANDS
-from ldpbeam.runners.engines import engine_of, engine_request
+from ldpbeam.runners.engines import engine_of
+from ldpbeam.runners.request import engine_request
 
 NEEDED = ["--study", "study.yaml", "--input", "in", "--output", "out"]
 

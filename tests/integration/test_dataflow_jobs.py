@@ -23,7 +23,8 @@ from ldpbeam.pipelines.graphs import run
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import dataflow, wheels
-from ldpbeam.runners.engines import engine_of, engine_request
+from ldpbeam.runners.engines import engine_of
+from ldpbeam.runners.request import engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 

@@ -22,7 +22,7 @@ from support.studies import SMALL
 from ldpbeam.schemas.encodings.avro import fixed_report_schema, write_fixed
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import merge
-from ldpbeam.transforms.outputs.dead_letters import write_letters
+from ldpbeam.transforms.outputs.letter_files import write_letters
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, disclosed, in_columns
 
 STUDY = f"{SMALL}windows: {{size: 1h}}\n"

@@ -97,11 +97,14 @@ def test_a_disk_that_takes_no_more_is_one_line_and_no_half_output(
         text = study.read_text().replace("estimator: ule", "estimator: ua")
         study.write_text(text + "duplicates: keep\n")
 
+    # Only an engine spills.
+    engine = ["--estimate-on", "worker"] if spilled else []
+
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 
     ran = subprocess.run(
-        [sys.executable, "-m", "ldpbeam.command_line.main", *map(str, given)],
+        [sys.executable, "-m", "ldpbeam.command_line.main", *map(str, given), *engine],
         preexec_fn=small_files,
         env={**os.environ, "TMPDIR": str(temporary)},
         capture_output=True,

@@ -40,7 +40,8 @@ from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.outputs.ledger_parts import Keeping, WriteReceived
+from ldpbeam.transforms.outputs.ledger_parts import Keeping
+from ldpbeam.transforms.outputs.write_received import WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.windows import EVERYTHING, Span

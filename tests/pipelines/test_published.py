@@ -28,7 +28,8 @@ from ldpbeam.folders.output import Output
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms.outputs.panes import Solved, WritePaneEstimates, WritePaneStatistics
-from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, WriteSnapshots
+from ldpbeam.transforms.outputs.snapshots import SHARED_FILES
+from ldpbeam.transforms.outputs.write_snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.batches import Arrival, tagged
 from ldpbeam.transforms.sources import arrivals
 from ldpbeam.transforms.sources.feeds import FeedBatch

@@ -19,7 +19,7 @@ from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.ledger_folder import files_of
 from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
 from ldpbeam.schemas.outputs.ledger_format import as_batch
-from ldpbeam.transforms.outputs.ledger_parts import WriteReceived
+from ldpbeam.transforms.outputs.write_received import WriteReceived
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.transforms.sources.reading import ReadingOptions
 

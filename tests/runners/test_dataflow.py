@@ -22,7 +22,8 @@ from apache_beam.runners.runner import PipelineRunner
 
 from ldpbeam.errors import UserError
 from ldpbeam.runners import dataflow
-from ldpbeam.runners.engines import EngineRequest, engine_of
+from ldpbeam.runners.engines import engine_of
+from ldpbeam.runners.request import EngineRequest
 
 PLACE = ("project", "europe-west1", "gs://bucket/tmp")
 

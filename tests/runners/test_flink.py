@@ -27,12 +27,13 @@ from ldpbeam.command_line.arguments import Parser
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import flink
-from ldpbeam.runners.engines import EngineRequest, engine_of, engine_request
+from ldpbeam.runners.engines import engine_of
 from ldpbeam.runners.flink import cluster, parts, processes, settings
 from ldpbeam.runners.flink import cluster_keys as keys
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Records, Rest
 from ldpbeam.runners.names import FLINK
+from ldpbeam.runners.request import EngineRequest, engine_request
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

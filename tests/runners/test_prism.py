@@ -16,9 +16,10 @@ from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 from ldpbeam.errors import UserError
 from ldpbeam.runners.cache import CACHE
-from ldpbeam.runners.engines import EngineRequest, engine_of
+from ldpbeam.runners.engines import engine_of
 from ldpbeam.runners.prism import build, find
 from ldpbeam.runners.prism import wheel as wheels
+from ldpbeam.runners.request import EngineRequest
 
 CLOSED, OPEN = "  -job_socket string\n  -job_port int", "  -job_port int"
 GIT = shutil.which("git")

@@ -22,11 +22,12 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
-from ldpbeam.transforms.outputs.accounting import write_accounting
 from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
+from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.sources.folder import FolderFeed
 from ldpbeam.transforms.sources.reading import ReadingOptions
 from ldpbeam.transforms.state.records import Incomplete, OpenWindow
+from ldpbeam.transforms.storage import write_json
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 HOUR = 3_600_000
@@ -156,9 +157,8 @@ def stream_folder(folder: Path) -> Path:
                 list(WritePaneEstimates(study, job.output, job.run).process(solved))
                 fit.process(written_pane)
             counts = [("in", 101), ("used", 100), ("dead_letters", 1)]
-            write_accounting(
-                job.of_run("accounting.json"), [*counts, ("dead_letters_by_reason/no_user_id", 1)]
-            )
+            counts.append(("dead_letters_by_reason/no_user_id", 1))
+            write_json(job.of_run("accounting.json"), accounting(counts))
     return folder
 
 

@@ -31,7 +31,8 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure, d
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all, split
 from ldpbeam.transforms.sources.message_batches import batch_of
-from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, _ReadRange, read_range
+from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, read_range
+from ldpbeam.transforms.sources.read_files import _ReadRange
 from ldpbeam.transforms.sources.shared_feed import FEEDS
 from ldpbeam.untrusted import MOST_REPEATED, shown
 

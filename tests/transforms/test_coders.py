@@ -18,7 +18,8 @@ from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, disclosed, in_columns
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources.read import FileInput, ReadReports
+from ldpbeam.transforms.sources.read import FileInput
+from ldpbeam.transforms.sources.read_files import ReadReports
 from ldpbeam.transforms.windows import coders
 from ldpbeam.transforms.windows import piece_keys as keys
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder

@@ -23,9 +23,11 @@ from ldpbeam.statistics import Answers, tally
 from ldpbeam.study import Publish
 from ldpbeam.transforms import storage
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
-from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS, WriteDeadLetters
+from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
+from ldpbeam.transforms.outputs.letter_files import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.outputs.names import snapshot_name, window_in
-from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, WriteSnapshots, write_window
+from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, write_window
+from ldpbeam.transforms.outputs.write_snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.windows import Windows
@@ -268,7 +270,7 @@ def test_the_accounting_adds_up_what_every_stage_counted(tmp_path: Path) -> None
     counts += [("dead_letters", 2), ("dead_letters_by_reason/b", 1), ("dead_letters_by_reason/a", 1)]
     path = str(tmp_path / "accounting.json")
     with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
-        assert_that(pipeline | beam.Create(counts) | WriteAccounting(path), equal_to([path]))
+        assert_that(pipeline | beam.Create(counts) | WriteAccounting(path), equal_to([None]))
     assert json.loads(Path(path).read_text()) == {
         "in": 9,
         "used": 2,

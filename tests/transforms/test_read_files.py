@@ -25,7 +25,8 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.read import _ReadRange, read_range, split_or_keep
+from ldpbeam.transforms.sources.read import read_range, split_or_keep
+from ldpbeam.transforms.sources.read_files import _ReadRange
 
 KINDS = {"user_id": "string", "service": "string", "payload": "double", "colour": "string"}
 SCHEMA = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,23 +27,16 @@ from ldpbeam.transforms.sources.watermark import LAST, timestamp
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, run_folder
 from ldpbeam.transforms.state.journal import stopped_at
-from ldpbeam.transforms.storage import make_folder, split, write_json
+from ldpbeam.transforms.storage import write_json
 from ldpbeam.windows import FAR, Windows
 
 #: The fewest seconds between two writes of a stream's accounting; it is also written at the end.
 ACCOUNTING_SECONDS = 1.0
 
 
-def write_accounting(path: str, counts: Iterable[tuple[str, int]] = ()) -> str:
-    """Add up counts, write their accounting to a file, and return its path; without counts all are 0."""
-    make_folder(split(path)[0])
-    write_json(path, accounting(counts))
-    return path
-
-
 @dataclass(eq=False)
 class WriteAccounting(beam.PTransform):
-    """Add up the counts of all stages of a batch run, and write one JSON file; gives its path."""
+    """Add up the counts of all stages of a batch run, and write one JSON file, in a folder that exists."""
 
     path: str
 
@@ -55,7 +48,7 @@ class WriteAccounting(beam.PTransform):
             | "AddUp" >> beam.CombinePerKey(sum)
             | "ToOne" >> beam.Map(lambda pair: ("", pair))
             | "Together" >> beam.GroupByKey()
-            | "WriteFile" >> beam.MapTuple(lambda _, named: write_accounting(path, named))
+            | "WriteFile" >> beam.MapTuple(lambda _, named: write_json(path, accounting(named)))
         )
 
 

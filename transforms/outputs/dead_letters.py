@@ -1,9 +1,7 @@
-"""Dead letters in Avro files. A batch run gathers them in a shuffle, a stream in state."""
+"""Writing dead letters as Beam transforms. A batch run gathers them in a shuffle, a stream in state."""
 
 from __future__ import annotations
 
-import hashlib
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,53 +19,18 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.utils.timestamp import Timestamp
 
-from ldpbeam.schemas.encodings.avro import schema
-from ldpbeam.schemas.encodings.avro_columns import write_columns
+from ldpbeam.transforms.outputs.letter_files import Order, order_of, shard_of, write_letters
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
 from ldpbeam.transforms.sources.watermark import LAST
-from ldpbeam.transforms.storage import join, literal, make_folder, replacing, split
+from ldpbeam.transforms.storage import join, literal, split
 from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
 
-#: A batch run gathers dead letters into at most this many files.
-DEAD_LETTER_SHARDS = 4
 #: A stream writes a file when dead letters have waited this many seconds, or are this many. A restart reads
 #: batches again whose dead letters are in no file.
 LETTERS_SECONDS, MOST_LETTERS = 10, 10_000
-
-
-def write_letters(folder: str, number: int, batches: Iterable[pa.RecordBatch]) -> str:
-    """Write a file of dead letters, and return its path.
-
-    The same dead letters give the same bytes: the file's sync marker is a hash of its contents.
-
-    Args:
-        folder: the folder of the file; if it is created, its owner alone may enter it.
-        number: the number in the file's name.
-        batches: batches of dead letters in the order of :func:`order_of`; they are gone through twice.
-    """
-    make_folder(folder, private=True)
-    path = join(folder, f"part-{number:05d}.avro")
-    contents = hashlib.sha256()
-    for batch in batches:
-        contents.update("".join(batch.column("sha256").to_pylist()).encode())
-    with replacing(path, private=True) as stream:
-        write_columns(stream, schema("dead_letter"), batches, contents.digest()[:16])
-    return path
-
-
-#: The file, position, row and reason of the first dead letter of a batch.
-Order = tuple[str, int, int, str]
-
-
-def order_of(batch: pa.RecordBatch) -> Order:
-    """The key that sorts batches, which engines deliver in any order; in a batch, it is that of the input."""
-    file, position, row, reason = (
-        batch.column(name)[0].as_py() for name in ("file", "position", "row", "reason")
-    )
-    return file, -1 if position is None else position, -1 if row is None else row, reason
 
 
 @dataclass(eq=False)
@@ -108,8 +71,7 @@ _Key = tuple[int, Order]
 
 
 def _keyed(batch: pa.RecordBatch) -> tuple[_Key, pa.RecordBatch]:
-    order = order_of(batch)
-    return (zlib.crc32(order[0].encode()) % DEAD_LETTER_SHARDS, order), batch
+    return (shard_of(batch), order_of(batch)), batch
 
 
 def _by_shard(element: tuple[_Key, Any]) -> tuple[int, tuple[Order, Any]]:

@@ -13,7 +13,7 @@ import apache_beam as beam
 
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.outputs.snapshots import EARLY, Snapshot
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
@@ -24,7 +24,6 @@ from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.state.journal import NEVER, ended_at, lost_before, stopped_at
 from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.storage import join
-from ldpbeam.transforms.windows.panes import EARLY
 from ldpbeam.untrusted import shown
 from ldpbeam.words import counted
 

@@ -6,11 +6,8 @@ event time makes a window, and a file of its own takes longer to write and to re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import apache_beam as beam
+import itertools
+from collections.abc import Iterable
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot, encode_snapshot, write_encoded
 from ldpbeam.study import Study
@@ -20,10 +17,8 @@ from ldpbeam.windows import Bounds
 
 #: The most files that the windows of an attribute share.
 SHARED_FILES = 16
-#: The tag of windows that share files.
-_SHARED = "shared"
 #: A window, and the blocks of its snapshots.
-_Encoded = tuple[Bounds, list[bytes]]
+Encoded = tuple[Bounds, list[bytes]]
 
 
 def write_window(
@@ -44,11 +39,11 @@ def write_window(
     make_folder(folder)
     joined = any(snapshot.joined for snapshot in snapshots)
     # A batch run that the power ends is run again, and may have many thousand windows.
-    _write(study, path, first.attribute, _encoded(study, run, snapshots), joined=joined, durable=named_by_run)
+    _write(study, path, first.attribute, _blocks(study, run, snapshots), joined=joined, durable=named_by_run)
     return path
 
 
-def _encoded(study: Study, run: str, snapshots: Iterable[Snapshot]) -> list[bytes]:
+def _blocks(study: Study, run: str, snapshots: Iterable[Snapshot]) -> list[bytes]:
     about = {"study": study.name, "study_fingerprint": study.fingerprint, "run": run}
     return [encode_snapshot(each, study.attribute(each.attribute), **about) for each in snapshots]
 
@@ -65,48 +60,38 @@ def _write(
         write_encoded(stream, blocks, attribute)
 
 
-@dataclass(eq=False)
-class WriteSnapshots(beam.PTransform):
-    """Write (attribute, snapshots of one window) to Avro files; gives the paths.
-
-    Attributes:
-        study: the study.
-        folder: the folder of the files.
-        run: the name of the run.
-    """
-
-    study: Study
-    folder: str
-    run: str
-
-    def expand(self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]) -> beam.PCollection[str]:
-        """Write a file for each window, and bring those together that share one."""
-        study, folder = self.study, self.folder
-        written = snapshots | "WriteFiles" >> beam.FlatMap(self._of_window).with_outputs(
-            _SHARED, main="paths"
-        ).with_output_types(str, **{_SHARED: tuple[tuple[str, int], _Encoded]})
-        shared = (
-            written[_SHARED]
-            | "ShareFiles" >> beam.GroupByKey()
-            | "WriteShared"
-            >> beam.MapTuple(lambda key, windows: _write_shared(study, folder, key[0], windows))
-        )
-        return (written.paths, shared) | "AllFiles" >> beam.Flatten()
-
-    def _of_window(self, element: tuple[str, list[Snapshot]]) -> Iterator[Any]:
-        attribute, snapshots = element
-        window = snapshots[0].window
-        enough = any(self.study.publish.has_enough(snapshot.statistic) for snapshot in snapshots)
-        if window is None or snapshots[0].joined or enough:
-            yield write_window(self.study, self.folder, self.run, snapshots)
-            return
-        assert self.study.windows is not None
-        number = window[0] // self.study.windows.period % SHARED_FILES
-        encoded = window, _encoded(self.study, self.run, snapshots)
-        yield beam.pvalue.TaggedOutput(_SHARED, ((attribute, number), encoded))
+def write_windows(study: Study, folder: str, run: str, snapshots: Iterable[Snapshot]) -> None:
+    """Write the snapshots of a batch run, of which those of an attribute and window follow each other."""
+    shared: dict[tuple[str, int], list[Encoded]] = {}
+    for _, of_window in itertools.groupby(snapshots, lambda each: (each.attribute, each.window)):
+        window = list(of_window)
+        number = shared_number(study, window)
+        if number is None:
+            write_window(study, folder, run, window)
+        else:
+            shared.setdefault((window[0].attribute, number), []).append(encoded(study, run, window))
+    for (attribute, _), windows in shared.items():
+        write_shared(study, folder, attribute, windows)
 
 
-def _write_shared(study: Study, folder: str, attribute: str, windows: Iterable[_Encoded]) -> str:
+def shared_number(study: Study, snapshots: list[Snapshot]) -> int | None:
+    """The number of the file that a window shares with others of its attribute; None if it has its own."""
+    window = snapshots[0].window
+    enough = any(study.publish.has_enough(snapshot.statistic) for snapshot in snapshots)
+    if window is None or snapshots[0].joined or enough:
+        return None
+    assert study.windows is not None
+    return window[0] // study.windows.period % SHARED_FILES
+
+
+def encoded(study: Study, run: str, snapshots: list[Snapshot]) -> Encoded:
+    """The snapshots of a window that shares a file."""
+    assert snapshots[0].window is not None
+    return snapshots[0].window, _blocks(study, run, snapshots)
+
+
+def write_shared(study: Study, folder: str, attribute: str, windows: Iterable[Encoded]) -> str:
+    """Write the windows of an attribute that share a file, and return its path."""
     in_order = sorted(windows)
     span = in_order[0][0][0], in_order[-1][0][1]
     path = join(folder, shared_name(study.name, attribute, span))

@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from apache_beam.io.filesystem import BeamIOError
-
 from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError
@@ -132,7 +130,7 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
         found = entries_of(patterns)
     except PermissionError as error:
         raise FileNotFoundError(f"--input: {error.strerror}") from None
-    except (BeamIOError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise FileNotFoundError(f"--input: {lacking(patterns) or error}") from None
     sizes: dict[str, tuple[str, int]] = {}
     for pattern, entries in zip(patterns, found, strict=True):
@@ -170,7 +168,7 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
         return BadFile(path, "it is a folder; to read the files in it, add /*")
     except NotAFileError as error:
         return BadFile(path, str(error))
-    except (BeamIOError, OSError) as error:
+    except OSError as error:
         return BadFile(path, f"it cannot be opened: {error}")
     if not start and path.endswith(_NEVER_EMPTY):
         return BadFile(path, "it is empty, as no file of its kind is: it was cut, or is still being written")

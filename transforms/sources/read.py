@@ -1,23 +1,18 @@
-"""Reading files in a batch run: split them into ranges, spread the ranges over workers, decode them."""
+"""Reading files in a batch run: the ranges of each, and what is decoded of a range."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.counts import IN
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
-from ldpbeam.transforms.reports.emitted import count, damaged_file, emit, parted
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
 from ldpbeam.transforms.sources.files import (
     BAD_FILE,
     BadFile,
@@ -29,10 +24,13 @@ from ldpbeam.transforms.sources.files import (
 )
 from ldpbeam.transforms.storage import open_raw
 
+if TYPE_CHECKING:
+    import apache_beam as beam
+
 NOT_JSON = "not_json"
 #: The reasons of dead letters that mean damage, where the number of lost reports is not known.
 DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK, per_byte.TOO_MANY_REPORTS})
-#: Dead letters of a file are emitted when there are this many, or have this many bytes: a line may have 8 MB.
+#: Dead letters of a file are handed on when they are so many, or have so many bytes: a line may have 8 MB.
 MOST_LETTERS, MOST_LETTER_BYTES = 1_000, 8 * 2**20
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
 
@@ -55,39 +53,9 @@ class FileInput(NamedTuple):
 
     def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
         """Reads the files; the arguments are those of :class:`ReadReports`."""
+        from ldpbeam.transforms.sources.read_files import ReadReports
+
         return ReadReports(self, columns, disclosure)
-
-
-@dataclass(eq=False)
-class ReadReports(beam.PTransform):
-    """Read the reports in files.
-
-    Not every engine spreads a read over its workers (Flink in batch does not), so the ranges are reshuffled
-    before they are read.
-
-    Outputs: decoded batches (main), whose schema's metadata names the file; dead letters (``DEAD``) of what
-    does not decode; and counts.
-
-    Attributes:
-        input: the files.
-        columns: the columns of reports that the study needs.
-        disclosure: what dead letters may reveal about their inputs.
-    """
-
-    input: FileInput
-    columns: Columns
-    disclosure: Disclosure
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        """Split each file into ranges, spread them over the workers, and decode each range."""
-        entries = [*self.input.files, *self.input.bad_files]
-        return (
-            pipeline
-            | "Files" >> beam.Create(entries, reshuffle=False)
-            | "SplitFiles" >> beam.FlatMap(split_or_keep)
-            | "SpreadRanges" >> beam.Reshuffle()
-            | "ReadRanges" >> parted(_ReadRange(self.columns, self.disclosure), "decoded")
-        )
 
 
 def split_or_keep(file: ReportFile | BadFile, length: int | None = None) -> Iterator[FileRange | BadFile]:
@@ -97,38 +65,26 @@ def split_or_keep(file: ReportFile | BadFile, length: int | None = None) -> Iter
         return
     try:
         yield from split(file, length)
-    except (BeamIOError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         yield BadFile(file.path, str(error), reason_of(error))
 
 
-@dataclass(eq=False)
-class _ReadRange(beam.DoFn):
-    columns: Columns
-    disclosure: Disclosure
-
-    def process(self, element: FileRange | BadFile) -> Iterable[Any]:
-        path = element.path
-        letters: list[DeadLetter] = []
-        size = 0
-        for item in read_range(element, self.columns):
-            if isinstance(item, DeadLetter):
-                letters.append(item)
-                size += len(item.record) + len(item.detail)
-                if len(letters) == MOST_LETTERS or size >= MOST_LETTER_BYTES:
-                    yield from self._emit(path, letters)
-                    letters, size = [], 0
-            elif item.num_rows:
-                yield count(IN, item.num_rows)
-                metadata = {**(item.schema.metadata or {}), b"file": path.encode()}
-                yield item.replace_schema_metadata(metadata)
-        yield from self._emit(path, letters)
-
-    def _emit(self, path: str, letters: list[DeadLetter]) -> Iterator[Any]:
-        if letters:
-            yield count(IN, sum(letter.reports for letter in letters))
-        if any(letter.reason in DAMAGE for letter in letters):
-            yield damaged_file(path)
-        yield from emit(in_columns(letters, self.disclosure), self.disclosure)
+def read_parts(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
+    """The decoded batches of a range, which name its file, and its dead letters, some at a time."""
+    letters: list[DeadLetter] = []
+    size = 0
+    for item in read_range(element, columns):
+        if isinstance(item, DeadLetter):
+            letters.append(item)
+            size += len(item.record) + len(item.detail)
+            if len(letters) == MOST_LETTERS or size >= MOST_LETTER_BYTES:
+                yield letters
+                letters, size = [], 0
+        elif item.num_rows:
+            metadata = {**(item.schema.metadata or {}), b"file": element.path.encode()}
+            yield item.replace_schema_metadata(metadata)
+    if letters:
+        yield letters
 
 
 def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:
@@ -145,7 +101,7 @@ def read_range(element: FileRange | BadFile, columns: Columns) -> Iterator[pa.Re
             check_unchanged(stream, element, read=False)
             yield from _READERS[element.format](stream, element, columns)
             check_unchanged(stream, element, read=True)
-    except (BeamIOError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         yield _bad_file(element.path, element.start, str(error), reason_of(error))
 
 

@@ -23,7 +23,7 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.utils.timestamp import Timestamp
 
-from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.outputs.snapshots import EARLY, LATE, ON_TIME, Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.state.records import Incomplete
@@ -34,7 +34,6 @@ from ldpbeam.transforms.windows.piece_keys import WindowKey
 from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
-EARLY, ON_TIME, LATE = "early", "on_time", "late"
 #: The gains in the state of a window are merged once for this many new gains, on average.
 SIDE_BY_SIDE = 4
 #: Tells the timer of a window's panes from those of its shards.

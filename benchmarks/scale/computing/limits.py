@@ -11,7 +11,7 @@ from benchmarks.scale.setting import shard_reports
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
 from ldpbeam.transforms import windows
-from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS
+from ldpbeam.transforms.outputs.letter_files import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.sources.pubsub import MOST_MESSAGES
 
 #: The share of bad reports for which a limit is told.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ldpbeam.pipelines.graphs import batch
-from ldpbeam.transforms.outputs.dead_letters import DEAD_LETTER_SHARDS
+from ldpbeam.transforms.outputs.letter_files import DEAD_LETTER_SHARDS
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
 

@@ -1,0 +1,62 @@
+"""A command's options for its engine: importing them imports no engine."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from ldpbeam.command_line.arguments import filled
+from ldpbeam.runners.names import DATAFLOW, DIRECT, PRISM
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """A command's options for its engine; None for an option that is not given.
+
+    Attributes:
+        runner: the name of the engine, ours or Beam's.
+        paths: the inputs and the output, each with the option that names it.
+        allow_open_ports: whether the engine may listen where others can reach it.
+        prism_location: the program of Prism.
+        flink_master: the cluster of Flink.
+        parallelism: how many workers Flink uses.
+        workers: where workers on Flink run.
+        pool: the worker pool of a cluster of Flink.
+        savepoint: the savepoint of Flink from which a stream goes on.
+        project: the project on Google Cloud.
+        region: the region of Dataflow.
+        temp_location: the folder of Dataflow for temporary files.
+    """
+
+    runner: str
+    paths: tuple[tuple[str, str], ...] = ()
+    allow_open_ports: bool = False
+    prism_location: str | None = None
+    flink_master: str | None = None
+    parallelism: int | None = None
+    workers: str | None = None
+    pool: str | None = None
+    savepoint: str | None = None
+    project: str | None = None
+    region: str | None = None
+    temp_location: str | None = None
+
+    @property
+    def detached(self) -> bool:
+        """Whether a stream's job outlives the command; then our own source cannot read."""
+        return DATAFLOW in self.runner.lower()
+
+    def reachable(self, path: str) -> str:
+        """A path as workers reach it: absolute, if they may have another working folder."""
+        if self.runner in (DIRECT, PRISM) or "://" in path:
+            return path
+        return str(Path(path).absolute())
+
+
+def engine_request(options: argparse.Namespace) -> EngineRequest:
+    """What the options say of the engine, and of the inputs and the output that its workers must reach."""
+    paths = [("--input", path) for path in getattr(options, "input", None) or ()]
+    if getattr(options, "output", None):
+        paths.append(("--output", options.output))
+    return filled(EngineRequest, options, paths=tuple(paths))
