@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Candidates, Floats
 from ldpbeam.estimators.frequencies import channel_shares
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
@@ -23,6 +23,10 @@ def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
     They have a flag if noise is larger than an equal share, and no share is certainly another one.
     """
     shares, errors = _shares(question)
+    domain = question.attribute.domain
+    if isinstance(domain, Candidates):
+        # Supports of two categories are not correlated, or less than at all: the variances of others add.
+        shares, errors = domain.of_names(shares), np.sqrt(domain.of_names(errors**2))
     many = len(shares)
     own, largest = (
         within_one(shares, errors, each_level(wanted.level, many, at_once))

@@ -34,6 +34,7 @@ from ldpbeam.pipelines.sources.kafka import topic_in
 from ldpbeam.runners.engines import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
+from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.again import KeptRecords
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
@@ -81,6 +82,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     study = study_of(options.study, options.attribute)
     _check(options, study, beam_arguments)
     refuse_endless(study)
+    check_tables(study)
     people = true_values(
         options,
         study,

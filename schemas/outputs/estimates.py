@@ -63,7 +63,8 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
     Raises:
         ValueError: if a number of it is NaN or infinite, or it has other categories or keys than the study.
     """
-    attribute, summary = study.attribute(snapshot.attribute), study.described(snapshot.attribute).summary
+    attribute = study.attribute(snapshot.attribute).with_domain(snapshot.candidates)
+    summary = study.described(snapshot.attribute).summary
     return EstimateRecord(
         study=study.name,
         name=name,
