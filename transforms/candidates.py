@@ -18,6 +18,9 @@ from ldpbeam.windows import Bounds
 
 #: The logger that says why a table cannot be read while a stream runs.
 LOG = logging.getLogger("ldpbeam.candidates")
+#: The tables that this process has read, and why one cannot be read now, by path.
+_last: dict[tuple[str, int], CandidateTable | None] = {}
+_problems: dict[str, str] = {}
 
 
 def check_tables(study: Study) -> None:
@@ -31,14 +34,22 @@ def check_tables(study: Study) -> None:
 
 
 def names_of(study: Study, attribute: str, window: Bounds | None) -> Candidates | None:
-    """The names of an attribute's places in a window; None if no table has any, or none can be read now."""
-    try:
-        table = _table(study, attribute)
-    except UserError as error:
-        LOG.warning("%s; its names are not used", error)
+    """The names of an attribute's places in a window; None if no table has any.
+
+    A table that cannot be read now, as while it is written, is as this process has read it last.
+    """
+    path, domain = study.described(attribute).candidates, study.attribute(attribute).domain
+    if path is None or not isinstance(domain, Candidates):
         return None
-    domain = study.attribute(attribute).domain
-    return table.of_window(window, domain.places) if table and isinstance(domain, Candidates) else None
+    try:
+        _last[path, domain.places] = _table(study, attribute)
+        _problems.pop(path, None)
+    except UserError as error:
+        if _problems.get(path) != str(error):
+            _problems[path] = str(error)
+            LOG.warning("%s; until it can be read again, its names are those that were read before", error)
+    table = _last.get((path, domain.places))
+    return None if table is None else table.of_window(window, domain.places)
 
 
 def with_names(study: Study, snapshot: Snapshot) -> Snapshot:
