@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
 from support.tallied import tallied
 
 import ldpbeam as ldp
+import ldpbeam.beam as ldp_beam
 from ldpbeam.folders.output import Output
 from ldpbeam.pipelines.estimates.rolled_up import write_all
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -230,3 +234,68 @@ def test_a_roll_up_says_that_names_have_changed(command: Any, tmp_path: Path) ->
     again = command("rollup", *given, f"{tmp_path}/all/statistics/*.avro", "--output", tmp_path / "again")
     assert again.code == 2
     assert "a roll-up by the names that its windows had then; names that differ now" in again.err
+
+
+def test_workers_and_beam_have_the_names_that_the_driver_has(run_estimate: Any, tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text(table([0, 1]))
+    path = lines(tmp_path / "in.jsonl", reports())
+    here = run_estimate(tmp_path / "here", STUDY.replace("names", str(tmp_path / "names")), [path])
+    options = ("--estimate-on", "worker")
+    there = run_estimate(
+        tmp_path / "there", STUDY.replace("names", str(tmp_path / "names")), [path], *options
+    )
+    assert (here.code, there.code) == (3, 3)
+    assert here.estimates == there.estimates
+    assert here.accounting == there.accounting
+    study = ldp.Study.from_yaml(here.path.parent / "study.yaml")
+    elements = [
+        {"attribute": "saw", "service": "device", "event_time": time, "payload": payload}
+        for day in reports()
+        for time, payload in zip(day["event_time"].tolist(), day["payload"].tolist(), strict=True)
+    ]
+    expected = [
+        (record["window_start"], place, name, share)
+        for record in here.estimates
+        for place, (name, share) in enumerate(by_name(record).items())
+    ]
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        estimated = pipeline | beam.Create(elements) | ldp_beam.Estimate(study)
+        rows = estimated.shares | beam.Map(lambda row: (row.window_start, row.place, row.label, row.share))
+        assert_that(rows, equal_to(expected))
+
+
+def test_a_page_and_a_comparison_with_the_truth_have_the_names(
+    run_estimate: Any, command: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "names.csv").write_text(table(range(3)))
+    people = tmp_path / "people.csv"
+    rng = np.random.default_rng(3)
+    rows = [
+        f"2026-11-{20 + day}T12:00:00Z,{place}\n"
+        for day, shares in enumerate(SHARES)
+        for place in rng.choice(PLACES, 500, p=shares)
+    ]
+    people.write_text("time,place\n" + "".join(rows))
+    truth = ("--truth", people, "--value-column", "place", "--time-column", "time")
+    run = run_estimate(tmp_path, STUDY, [lines(tmp_path / "in.jsonl", reports())], *truth)
+    assert run.code == 0, run.err
+    assert "MAE" in run.out
+    page = tmp_path / "page.html"
+    assert command("report", run.path, "-o", page, *truth).code == 0
+    text = page.read_text()
+    assert "&lt;b&gt;phone&lt;/b&gt;" in text
+    assert "<b>phone</b>" not in text
+    assert "election" in text
+
+
+def test_a_plan_is_of_places_whatever_their_names_are(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    given = ("--study", tmp_path / "study.yaml", "--users", "1000", "--simulate", "--seed", "1")
+    before = command("plan", *given)
+    (tmp_path / "names.csv").write_text("place,name\n0,tea\n")
+    after = command("plan", *given)
+    assert before.code == after.code == 0, before.err
+    assert before.out == after.out
+    explained = command("explain", "--study", tmp_path / "study.yaml")
+    assert "one of the candidates of its window, in 6 places" in explained.out
+    assert f"are looked up in {tmp_path}/names.csv when a window is estimated" in explained.out
