@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldpbeam.channels import Channel, stacked
-from ldpbeam.domains import Categories, Domain, Floats, Integers, Vector, number_of_values
+from ldpbeam.domains import Candidates, Categories, Domain, Floats, Integers, Vector, number_of_values
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.mechanisms.at_values import by_bucket, channel_at_values, check_at_values
 from ldpbeam.over_time.memoised import Lifetime
@@ -140,6 +140,10 @@ class Attribute:
         stepped = bool(number_of_values(self.domain))
         return replace(self, stepped_buckets=buckets) if stepped else replace(self, buckets=buckets)
 
+    def with_domain(self, domain: Domain | None) -> Attribute:
+        """The same attribute, with the candidates of a window; the attribute itself with None."""
+        return self if domain is None else replace(self, domain=domain)
+
     @functools.cached_property
     def services(self) -> tuple[str, ...]:
         """The distinct names of the services, in the study's order."""
@@ -262,7 +266,7 @@ class Attribute:
         """
         description = {
             "name": self.name,
-            "domain": {"type": type(self.domain).__name__, **asdict(self.domain, dict_factory=_as_given)},
+            "domain": _described(self.domain),
             "buckets": self.domain.size if isinstance(self.domain, Categories) else self.buckets,
             "channels": [
                 [v.service, v.version, v.mechanism.parameters if v.lifetime is None else v.parameters]
@@ -273,6 +277,13 @@ class Attribute:
         }
         canonical = json.dumps(description, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def _described(domain: Domain) -> dict[str, Any]:
+    """What a fingerprint has of a domain; the names of candidates change, and their number does not."""
+    if isinstance(domain, Candidates):
+        return {"type": "Candidates", "places": domain.places}
+    return {"type": type(domain).__name__, **asdict(domain, dict_factory=_as_given)}
 
 
 def _as_given(fields: list[tuple[str, Any]]) -> dict[str, Any]:

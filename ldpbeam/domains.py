@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,6 +17,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 #: The most values of a domain with a step. Channels at values are matrices.
 MOST_VALUES = 4_096
+#: What the places of candidates are called together that have no name in a window.
+OTHERS = "others"
 
 
 @dataclass(frozen=True)
@@ -226,6 +231,93 @@ class Categories:
     def histogram(self, values: ArrayLike) -> Integers:
         """The number of values (category indexes) in each category, shape (size,)."""
         return np.bincount(np.asarray(values, dtype=np.int64), minlength=self.size).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Candidates(Categories):
+    """Categories whose names change by the window; a value is a place, from 0 on.
+
+    Attributes:
+        names: the names of a window in the order of their places, and OTHERS if there are other places; where
+            the window is not known, the places as texts.
+        places: the number of places.
+        place_of_name: the place of each name but OTHERS, ascending.
+    """
+
+    places: int
+    place_of_name: tuple[int, ...]
+
+    @classmethod
+    def unnamed(cls, places: int) -> Candidates:
+        """The places, before their names are known."""
+        return cls(tuple(map(str, range(places))), places, tuple(range(places)))
+
+    @classmethod
+    def named(cls, places: int, names: Mapping[int, str]) -> Candidates:
+        """The places with names, by place."""
+        others = (OTHERS,) if len(names) < places else ()
+        ordered = sorted(names)
+        return cls((*map(names.__getitem__, ordered), *others), places, tuple(ordered))
+
+    @classmethod
+    def together(cls, several: Sequence[Candidates]) -> Candidates:
+        """The names of several windows, in the order of the first window of each, at places from 0 on.
+
+        Windows that have the same names at the same places keep them.
+
+        Raises:
+            ValueError: if there are more names than places, with one for others if a window has others.
+        """
+        first = several[0]
+        if all(each == first for each in several):
+            return first
+        names = dict.fromkeys(name for each in several for name in each.names if name != OTHERS)
+        if len(names) + any(len(each.place_of_name) < each.places for each in several) > first.places:
+            raise ValueError(
+                f"they have {len(names):,} names together, which with a place for others are more than the "
+                f"study's {first.places:,} places"
+            )
+        return cls.named(first.places, dict(enumerate(names)))
+
+    def moved_to(self, other: Candidates) -> Integers:
+        """The place in ``other`` of each place, shape (places,).
+
+        A name goes to its own place, and the first place without a name to the first one there. Of the other
+        places without names, the last go to places of names that only ``other`` has.
+        """
+        at = dict(zip(other.names, other.place_of_name, strict=False))
+        named = np.array(self.place_of_name, dtype=np.int64)
+        moved = np.empty(self.places, dtype=np.int64)
+        moved[named] = [at[name] for name in self.names[: len(named)]]
+        nameless = np.delete(np.arange(self.places), other.place_of_name)
+        only_there = np.setdiff1d(other.place_of_name, moved[named])
+        moved[np.delete(np.arange(self.places), named)] = np.concatenate((nameless, only_there))
+        return moved
+
+    def __post_init__(self) -> None:
+        """Its names are those of a table, which was checked."""
+
+    @property
+    def size(self) -> int:
+        """The number of places."""
+        return self.places
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits of the names and their places."""
+        text = json.dumps([self.places, self.place_of_name, self.names])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def explain(self, buckets: int) -> str:
+        """A person's value, one of the places, in words."""
+        return f"one of the candidates of its window, in {self.places} places"
+
+    def of_names(self, shares: Floats) -> Floats:
+        """Sums over the places of each name, shape (places,) to (names,); those of all others are one."""
+        chosen = np.array(self.place_of_name, dtype=np.int64)
+        if len(chosen) == self.places:
+            return shares
+        return np.append(shares[chosen], np.delete(shares, chosen).sum())
 
 
 @dataclass(frozen=True)

@@ -144,11 +144,13 @@ class StudyAttribute:
         services: the services by name, in the study's order.
         estimates: the wanted estimates by name, in the study's order.
         summary: what is written of each estimated distribution.
+        candidates: the file or the folder with the names of each window's places; None for other domains.
     """
 
     services: Mapping[str, Service]
     estimates: Mapping[str, WantedEstimate]
     summary: Summary = Summary()
+    candidates: str | None = None
 
 
 #: Where the users of one shard and window have more groups, those with the fewest reports are merged

@@ -202,6 +202,11 @@ class Span:
 EVERYTHING = Span()
 
 
+def times_of(window: Bounds | None) -> str:
+    """A window's times in text."""
+    return "all" if window is None else f"{rfc3339(window[0])} to {rfc3339(window[1])}"
+
+
 def counted_until(windows: Windows | None, window: Bounds | None, span: Span = EVERYTHING) -> int:
     """The event time before which this window counts its reports; later ones are counted in the next window.
 

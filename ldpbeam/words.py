@@ -45,6 +45,12 @@ def listed(parts: Sequence[str], last: str = "and") -> str:
     return " ".join([", ".join(parts[:-1]), last, parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
+def first_ones(parts: Sequence[str], most: int = 10) -> str:
+    """The first parts, and how many more there are."""
+    more = len(parts) - most
+    return ", ".join(parts[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def opened(where: str, first: str) -> str:
     """The start of a sentence: its first word, after the place that it is about if there is one."""
     return f"{where}: {first}" if where else first.capitalize()

@@ -6,8 +6,9 @@ python examples/polls/days.py [--devices N]
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +17,32 @@ from client import answers
 
 import ldpbeam as ldp
 
-STUDY = ldp.Study.from_yaml(Path(__file__).with_name("study.yaml"))
-START = datetime(2026, 11, 20, tzinfo=UTC)
-#: Each day's fragments, and the share of devices that saw each.
-DAYS = (
-    {"first snow": 0.62, "train strike": 0.2, "new phone": 0.05},
-    {"train strike": 0.45, "cup final": 0.3, "zebra crossing": 0.002},
-    {"cup final": 0.7, "election": 0.35, "new phone": 0.08},
-)
+FOLDER = Path(__file__).parent
+STUDY = ldp.Study.from_yaml(FOLDER / "study.yaml")
+PLACES = 8
+#: The share of devices that saw each fragment last, by place; what has no name is at the place after them.
+SHARES = {"2026-11-20": (0.62, 0.2, 0.1), "2026-11-21": (0.45, 0.5, 0.01), "2026-11-22": (0.6, 0.25, 0.08)}
 
 
-def day_of(number: int, devices: int, rng: np.random.Generator) -> pa.Table:
-    """The reports of a day: each device is asked about one fragment, one of them too rarely to show."""
-    asked = rng.choice([*DAYS[number], "a rare one"], devices, p=[0.3, 0.3, 0.399, 0.001])
-    saw = rng.random(devices) < np.array([DAYS[number].get(fragment, 0.5) for fragment in asked])
-    times = START + np.array([timedelta(days=number, seconds=s) for s in rng.uniform(0, 86_400, devices)])
+def names_of(day: str) -> list[str]:
+    """The fragments of a day in the order of their places, and others."""
+    with (FOLDER / "fragments.csv").open(encoding="utf-8") as table:
+        rows = [row for row in csv.DictReader(table) if row["since"].startswith(day)]
+    return [*(row["name"] for row in sorted(rows, key=lambda row: int(row["place"]))), "others"]
+
+
+def reports_of(day: str, devices: int, rng: np.random.Generator) -> pa.Table:
+    """What the devices that are asked on a day send."""
+    shares = np.array([*SHARES[day], 1.0 - sum(SHARES[day])])
+    places = rng.choice(len(shares), devices, p=shares)
+    start = datetime.fromisoformat(f"{day}T00:00:00Z")
+    times = [start + timedelta(seconds=seconds) for seconds in rng.uniform(0, 86_400, devices)]
     return pa.table(
         {
             "attribute": pa.repeat("saw", devices),
             "service": pa.repeat("device", devices),
             "event_time": pa.array(times, pa.timestamp("ms", "UTC")),
-            "fragment": asked,
-            "payload": answers(saw, 1.0, rng),
+            "payload": answers(places, PLACES, 2.0, rng),
         }
     )
 
@@ -48,14 +53,15 @@ def main() -> int:
     parser.add_argument("--devices", type=int, default=100_000)
     given = parser.parse_args()
     rng = np.random.default_rng(1)
-    reports = [day_of(number, given.devices, rng) for number in range(len(DAYS))]
+    reports = [reports_of(day, given.devices, rng) for day in SHARES]
     for record in ldp.estimate(STUDY, reports).records():
-        day = datetime.fromisoformat(record["window_start"])
-        true = DAYS[(day - START).days].get(record["group"])
-        low, high = (record["intervals"]["frequencies"][end][1] for end in ("low", "high"))
-        if true is not None:
-            share = record["frequencies"][1]
-            print(f"{day:%d %B} {record['group']}: {share:.1%}, {low:.1%} to {high:.1%}; true {true:.1%}")
+        day = record["window_start"][:10]
+        true = dict(zip(names_of(day), (*SHARES[day], 1.0 - sum(SHARES[day])), strict=True))
+        ends = record["intervals"]["frequencies"]
+        for name, share, low, high in zip(
+            record["categories"], record["frequencies"], ends["low"], ends["high"], strict=True
+        ):
+            print(f"{day} {name}: {share:.1%}, {low:.1%} to {high:.1%}; true {true[name]:.1%}")
     return 0
 
 

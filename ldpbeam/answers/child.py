@@ -20,7 +20,7 @@ import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, so that the controll
 from threadpoolctl import ThreadpoolController
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Candidates, Domain, Floats
 from ldpbeam.estimators import Estimate, Progress, estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
@@ -72,25 +72,30 @@ def compute(
     )
     question = Question(attribute, statistic, answer.services, windows=intervals.windows)
     answer = of_several_windows(question, answer)
+    if isinstance(attribute.domain, Candidates) and answer.distribution is not None:
+        answer = replace(answer, distribution=attribute.domain.of_names(answer.distribution))
     if wanted.intervals is None:
         return answer
     return replace(answer, intervals=intervals.of(answer, wanted.intervals))
 
 
 def compute_here(
-    attributes: Mapping[str, Attribute], asked: Sequence[tuple[str, Statistic, int, WantedEstimate]]
+    attributes: Mapping[str, Attribute],
+    asked: Sequence[tuple[str, Domain | None, Statistic, int, WantedEstimate]],
 ) -> list[Estimate]:
     """Estimates in this process.
 
     Args:
         attributes: the study's attributes by name.
-        asked: the attribute, the statistic, the number of its windows and the wanted estimate of each.
-            Neighbours with one statistic share its intervals.
+        asked: the attribute, the candidates of its window (None if the study says the domain), the statistic,
+            the number of its windows and the wanted estimate of each. Neighbours with one statistic share its
+            intervals.
     """
     answers = []
-    for (name, _), group in itertools.groupby(asked, lambda one: (one[0], id(one[1]))):
+    for (name, _), group in itertools.groupby(asked, lambda one: (one[0], id(one[2]))):
         intervals = None
-        for _, statistic, windows, wanted in group:
-            intervals = intervals or StatisticIntervals(attributes[name], statistic, windows)
+        for _, domain, statistic, windows, wanted in group:
+            attribute = attributes[name].with_domain(domain)
+            intervals = intervals or StatisticIntervals(attribute, statistic, windows)
             answers.append(compute(intervals, wanted))
     return answers

@@ -8,7 +8,7 @@ from ldpbeam import fit, statistics
 from ldpbeam.answers import ledger, periods, published
 from ldpbeam.answers.costs import endless_parts, slow_parts
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Numeric, Vector
+from ldpbeam.domains import OTHERS, Categories, Numeric, Vector
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.intervals import computing
 from ldpbeam.over_time import panels
@@ -85,6 +85,12 @@ def explain(study: Study) -> list[str]:
 
 def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str]:
     yield f"{attribute.name!r} is {attribute.domain.explain(attribute.value_buckets)}."
+    if described.candidates is not None:
+        yield (
+            f"The names of the places of {attribute.name!r} are looked up in {described.candidates} when a "
+            f"window is estimated. Places that have no name then are estimated together as {OTHERS!r}; a "
+            "window in which no place has a name is not estimated, and its statistics are written."
+        )
     for version in attribute.versions:
         recognised = described.services[version.service].recognised_by(version.version)
         yield (f"Service {version.label!r} of {attribute.name!r} runs {version.explain()}{recognised}.")

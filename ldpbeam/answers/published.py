@@ -14,6 +14,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
+from ldpbeam.transforms.candidates import with_names
 from ldpbeam.transforms.reports.counts import (
     BEYOND_MOST,
     ENDED_WINDOWS,
@@ -22,6 +23,7 @@ from ldpbeam.transforms.reports.counts import (
     SINGLE_REPORTS,
     TOO_FAR,
     WINDOWS_BEYOND,
+    WITHOUT_NAMES,
 )
 from ldpbeam.windows import Span
 from ldpbeam.words import counted
@@ -82,14 +84,19 @@ def chosen(
         least: as :func:`smallest` gives it.
         ended: whether there is no time to estimate any, because the run was asked to stop.
     """
+    snapshots = [with_names(study, snapshot) for snapshot in snapshots]
     first, size = snapshots[0], size_of(snapshots)
     beyond = first.attribute in least and size < least[first.attribute]
     enough = [snapshot for snapshot in snapshots if study.publish.has_enough(snapshot.statistic)]
-    estimated = [] if beyond or ended else enough
+    with_places = study.described(first.attribute).candidates is not None
+    unnamed = with_places and any(snapshot.candidates is None for snapshot in enough)
+    estimated = [] if beyond or ended or unnamed else enough
     not_estimated = len(snapshots) - len(estimated)
     counts: dict[str, int] = {}
     if ended and enough:
         counts[ENDED_WINDOWS] = 1
+    elif unnamed:
+        counts[WITHOUT_NAMES] = int(first.pane_timing == "on_time")
     elif not_estimated and first.pane_timing == "on_time" and not first.joined:
         counts[NOT_ESTIMATED] = not_estimated
         counts[REPORTS_NOT_ESTIMATED] = size.reports - sum(each.statistic.reports for each in estimated)
@@ -120,6 +127,13 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         yield (
             f"{counted(counts[BEYOND_MOST], 'report')} dropped, of users who sent more than "
             f"{study.most_reports:,} to a service in a window; if they are honest, raise most_reports"
+        )
+    if counts.get(WITHOUT_NAMES):
+        yield (
+            f"{counted(counts[WITHOUT_NAMES], 'window')} had no names in the study's candidates, and the "
+            "shares of places were not estimated"
+            + "; the statistics are written: add the names, and ldpbeam rollup estimates them"
+            * written
         )
     if not counts.get(NOT_ESTIMATED):
         return

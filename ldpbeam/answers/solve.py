@@ -31,13 +31,13 @@ def answers(
         starts: earlier estimates by name. Estimators with a single fixed point start from them.
         with_intervals: whether estimates have the intervals that the study asks for, or none.
     """
-    attribute = study.attribute(snapshot.attribute)
+    attribute = study.attribute(snapshot.attribute).with_domain(snapshot.candidates)
     intervals = StatisticIntervals(attribute, snapshot.statistic, snapshot.windows)
     return {
         name: compute(
             intervals,
             wanted if with_intervals else replace(wanted, intervals=None),
-            start=_start(wanted, (starts or {}).get(name)),
+            start=_start(wanted, (starts or {}).get(name)) if snapshot.candidates is None else None,
         )
         for name, wanted in study.described(snapshot.attribute).estimates.items()
     }

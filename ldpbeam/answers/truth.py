@@ -15,6 +15,7 @@ from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.estimators import Estimate
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, Summary, attribute_of
+from ldpbeam.transforms.candidates import names_of
 from ldpbeam.windows import EVERYTHING, Bounds, Span
 
 
@@ -50,7 +51,7 @@ def truth_of(
         people: the people.
 
     Returns:
-        None if nobody is of them.
+        None if nobody is of them, or the places of candidates have no names in the window.
     """
     chosen = np.ones(people.count, dtype=np.bool_)
     if people.times is not None and window is not None:
@@ -73,7 +74,14 @@ def truth_of(
     if isinstance(attribute.domain, Numeric):
         shares = attribute.domain.histogram(values, attribute.value_buckets) / count
         return Truth(count, values, float(values.mean()), shares)
-    return Truth(count, values, None, np.bincount(values, minlength=attribute.value_buckets) / count)
+    shares = np.bincount(values, minlength=attribute.value_buckets) / count
+    if study.described(name).candidates is not None:
+        candidates = names_of(study, name, window)
+        # The truth of a roll-up is that of places which had other names in each of its windows.
+        if candidates is None:
+            return None
+        shares = candidates.of_names(shares)
+    return Truth(count, values, None, shares)
 
 
 def _of_keys(domain: KeyValues, pairs: KeyValuePairs) -> Truth:

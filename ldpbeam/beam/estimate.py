@@ -18,6 +18,7 @@ from ldpbeam.library.study import study_of
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.schemas.outputs.snapshots import EARLY
 from ldpbeam.study import Study
+from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import disclosure_for
 from ldpbeam.transforms.reports.validation import columns_or_only
@@ -118,6 +119,7 @@ class _OfReports(beam.PTransform):
         self.disclosure = disclosure_for(self.study, keep_bad_records, user_id_key)
         for sentence in endless_parts(self.study):
             raise ValueError(sentence)
+        check_tables(self.study)
 
     def _counted(self, reports: Any) -> Counted:
         """Decode what was not read by ReadReports, and count it in windows."""
@@ -209,6 +211,7 @@ class Estimate(_OfReports):
         ldpbeam.StudyError: if the study is invalid.
         ValueError: if an argument does not fit the study, a part of the study cannot be computed in hours,
             or the collection is unbounded and the study has no windows.
+        ldpbeam.errors.UserError: if the study's candidates cannot be read here.
     """
 
     def expand(self, reports: Any) -> Estimated:

@@ -20,7 +20,7 @@ from ldpbeam.charts.panels import (
     most_frequent,
     tips,
 )
-from ldpbeam.charts.subject import STATES, Subject, Subset, level_of, many, state_of
+from ldpbeam.charts.subject import STATES, Subject, Subset, by_label, level_of, many, state_of
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
@@ -54,10 +54,10 @@ def _figure(subject: Subject, field: Field, truths: Mapping[Subset, Truth]) -> F
     }
     names = list(dict.fromkeys(record.name for chosen in records.values() for record in chosen))
     order = most_frequent(
-        [chosen[0].frequencies or () for chosen in records.values()],
+        [by_label(chosen[0], "frequencies") for chosen in records.values()],
         MOST_NAMES if alone else MOST_NAMES_OF_PANELS,
     )
-    every = len(next(iter(records.values()))[0].labels or ())
+    every = len({label for chosen in records.values() for label in chosen[0].labels or ()})
     given = any(_true(truths.get(subset), field) is not None for subset in subsets)
     keys = keys_of(subject, names, given)
     of_keys = next(iter(records.values()))[0].keys is not None
@@ -108,7 +108,7 @@ def _title(name: str, field: Field, of_keys: bool) -> str:
 def _data(
     subject: Subject,
     records: Sequence[EstimateRecord],
-    order: Sequence[int],
+    order: Sequence[str],
     field: Field,
     truth: Truth | None,
 ) -> dict[str, Any]:
@@ -117,28 +117,31 @@ def _data(
     rows = {"main": _rows(subject, first, order, field), "others": []}
     for record in others:
         rows["others"] += _rows(subject, record, order, field)
-    true, names = _true(truth, field), first.labels or ()
+    true = _true(truth, field)
+    by_name = {} if true is None else dict(zip(first.labels or (), true.tolist(), strict=True))
     rows["truth"] = [
-        {"estimate": TRUTH, "label": names[index], "value": float(true[index])}
-        for index in order
-        if true is not None and true[index] == true[index]
+        {"estimate": TRUTH, "label": label, "value": by_name[label]}
+        for label in order
+        if label in by_name and by_name[label] == by_name[label]
     ]
     return {name: columns_of(columns, _COLUMNS) for name, columns in rows.items()}
 
 
 def _rows(
-    subject: Subject, record: EstimateRecord, order: Sequence[int], field: Field
+    subject: Subject, record: EstimateRecord, order: Sequence[str], field: Field
 ) -> list[dict[str, Any]]:
-    names, values, ends = record.labels or (), _values(record, field), many(record, field)
+    values, ends = by_label(record, field), many(record, field)
+    index = {label: number for number, label in enumerate(values)}
     return [
         {
             "estimate": subject.labels[record.name],
-            "label": names[index],
-            "value": values[index],
-            "low": ends.low[index] if ends else None,
-            "high": ends.high[index] if ends else None,
+            "label": label,
+            "value": values[label],
+            "low": ends.low[index[label]] if ends else None,
+            "high": ends.high[index[label]] if ends else None,
         }
-        for index in order
+        for label in order
+        if label in values
     ]
 
 
@@ -155,7 +158,7 @@ def _true(truth: Truth | None, field: Field) -> Floats | None:
 
 def _chart(
     name: str,
-    order: Sequence[int],
+    order: Sequence[str],
     keys: Sequence[Key],
     field: Field,
     alone: bool,
@@ -228,7 +231,9 @@ def _table(
     rows = []
     for subset, records_of_subset in records.items():
         first, by_name = records_of_subset[0], {record.name: record for record in records_of_subset}
-        for index in most_frequent([first.frequencies or ()], TABLE_ROWS if alone else MOST_NAMES_OF_PANELS):
-            cells = [spell(_values(by_name[name], field)[index]) if name in by_name else "" for name in names]
-            rows.append([*([] if alone else [str(subset)]), (first.labels or ())[index], *cells])
+        values = {name: by_label(record, field) for name, record in by_name.items()}
+        most = TABLE_ROWS if alone else MOST_NAMES_OF_PANELS
+        for label in most_frequent([by_label(first, "frequencies")], most):
+            cells = [spell(values[name][label]) if name in values else "" for name in names]
+            rows.append([*([] if alone else [str(subset)]), label, *cells])
     return Table(columns, rows, frozenset(names))

@@ -12,8 +12,17 @@ from ldpbeam import words
 from ldpbeam.answers.truth import Truth
 from ldpbeam.charts.figures import Columns, Figure, Key, Panel, Table, columns_of
 from ldpbeam.charts.panels import TRUTH, colour, drawn, has_legend, keys_of, most_frequent, tips
-from ldpbeam.charts.subject import STATES, Subject, Subset, banded, level_of, many, mean_ends, state_of
-from ldpbeam.schemas.outputs.records import Numbers
+from ldpbeam.charts.subject import (
+    STATES,
+    Subject,
+    Subset,
+    banded,
+    by_label,
+    level_of,
+    many,
+    mean_ends,
+    state_of,
+)
 
 #: This many categories or keys have a line.
 MOST_LINES = 6
@@ -78,19 +87,23 @@ def shares_over_time(subject: Subject) -> Figure | None:
         return None
     first = records[0]
     chosen = [record for record in records if record.name == first.name]
-    names = first.labels or ()
-    shares_of_groups: dict[tuple[str | None, int], list[Numbers]] = {}
+    shares_of_groups: dict[tuple[str | None, int], dict[str, list[float]]] = {}
     for record in chosen:
-        shares_of_groups.setdefault((record.group, record.other_groups), []).append(record.frequencies or ())
-    means = [np.mean(shares, axis=0) for shares in shares_of_groups.values()]
-    drawn = most_frequent([shares.tolist() for shares in means], MOST_LINES)
+        of_group = shares_of_groups.setdefault((record.group, record.other_groups), {})
+        for label, share in by_label(record, "frequencies").items():
+            of_group.setdefault(label, []).append(share)
+    # A name that some windows do not have is drawn by its mean in the others.
+    means = [{n: float(np.mean(s)) for n, s in of_group.items()} for of_group in shares_of_groups.values()]
+    names, drawn = {label for of_group in means for label in of_group}, most_frequent(means, MOST_LINES)
     points = []
     for record in chosen:
-        ends, shares = many(record, "frequencies"), record.frequencies or ()
-        for index in drawn:
-            pair = (ends.low[index], ends.high[index]) if ends else None
-            points.append(_Point(names[index], Subset.of(record), shares[index], pair, state_of(record)))
-    keys = [Key(names[index], colour) for colour, index in enumerate(drawn)]
+        ends, shares = many(record, "frequencies"), by_label(record, "frequencies")
+        index = {label: number for number, label in enumerate(shares)}
+        for label in drawn:
+            if label in shares:
+                pair = (ends.low[index[label]], ends.high[index[label]]) if ends else None
+                points.append(_Point(label, Subset.of(record), shares[label], pair, state_of(record)))
+    keys = [Key(label, colour) for colour, label in enumerate(drawn)]
     title = f"Who has which key of {subject.name}," if first.keys else f"Shares of {subject.name}"
     caption = f"The share of people in each window, by {first.name}"
     caption += f", of the {len(drawn)} most frequent of {len(names):,}." if len(drawn) < len(names) else "."

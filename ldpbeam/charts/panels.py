@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import altair as alt
@@ -40,23 +41,24 @@ def chosen_subsets(subject: Subject, field: str) -> tuple[list[Subset], list[str
     return [subset for subset in subsets if subset in kept], [sentence]
 
 
-def most_frequent(panels: Sequence[Sequence[float]], most: int) -> list[int]:
-    """The names that all panels draw, as indexes, by their largest share in any panel.
+def most_frequent(panels: Sequence[Mapping[str, float]], most: int) -> list[str]:
+    """The names that all panels draw, by their largest share in any panel.
 
     Every panel's most frequent name goes first, then every panel's second, and so on.
 
     Args:
-        panels: the shares of all names in each panel, in the order of the study, which breaks ties.
+        panels: the share of each name in each panel, in the order of the study, which breaks ties.
         most: the largest number of names.
     """
-    best_rank: dict[int, int] = {}
-    largest: dict[int, float] = {}
+    best_rank: dict[str, int] = {}
+    largest: dict[str, float] = {}
     for shares in panels:
-        for rank, index in enumerate(sorted(range(len(shares)), key=lambda index: -shares[index])):
-            best_rank[index] = min(rank, best_rank.get(index, rank))
-            largest[index] = max(shares[index], largest.get(index, shares[index]))
-    chosen = sorted(largest, key=lambda index: (best_rank[index], -largest[index], index))[:most]
-    return sorted(chosen, key=lambda index: (-largest[index], index))
+        for rank, name in enumerate(sorted(shares, key=lambda name: -shares[name])):
+            best_rank[name] = min(rank, best_rank.get(name, rank))
+            largest[name] = max(shares[name], largest.get(name, shares[name]))
+    order = {name: index for index, name in enumerate(dict.fromkeys(chain.from_iterable(panels)))}
+    chosen = sorted(largest, key=lambda name: (best_rank[name], -largest[name], order[name]))[:most]
+    return sorted(chosen, key=lambda name: (-largest[name], order[name]))
 
 
 def keys_of(subject: Subject, names: Collection[str], truth: bool) -> list[Key]:

@@ -109,6 +109,12 @@ def many(record: EstimateRecord, part: str) -> ManyEnds | None:
     return None if record.intervals is None else getattr(record.intervals, part)
 
 
+def by_label(record: EstimateRecord, part: str) -> dict[str, float]:
+    """The numbers of a part of an estimate, as ``frequencies``, by category or key; empty without any."""
+    values: Sequence[float] | None = getattr(record, part)
+    return {} if values is None else dict(zip(record.labels or (), values, strict=True))
+
+
 def mean_ends(record: EstimateRecord) -> tuple[float, float] | None:
     """The interval of the mean; None without one."""
     ends = None if record.intervals is None else record.intervals.mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Candidates, Floats
 from ldpbeam.estimators.frequencies import channel_shares
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
@@ -15,6 +15,8 @@ from ldpbeam.over_time.joined_windows import JoinedSupports
 
 #: How the intervals are computed, in words.
 UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
+#: Shares whose sum is closer to one have it as the sum of their mechanism.
+SUM_ERROR = 1e-9
 
 
 def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
@@ -23,6 +25,9 @@ def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
     They have a flag if noise is larger than an equal share, and no share is certainly another one.
     """
     shares, errors = _shares(question)
+    domain = question.attribute.domain
+    if isinstance(domain, Candidates):
+        shares, errors = _of_names(domain, shares, errors)
     many = len(shares)
     own, largest = (
         within_one(shares, errors, each_level(wanted.level, many, at_once))
@@ -32,6 +37,19 @@ def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
     few = alike.all() and float(np.median(errors)) > 1.0 / many
     flags = {"distribution": FEW_REPORTS} if few else {}
     return Parts({"distribution": own}, {"distribution": UNBIASED_SHARES}, flags, largest)
+
+
+def _of_names(domain: Candidates, shares: Floats, errors: Floats) -> tuple[Floats, Floats]:
+    """The shares of names and their standard errors, from those of places.
+
+    The covariance of two unbiased shares is zero or below, so the variance of a sum is at most the sum of
+    variances. Where all shares sum to one, others are also what the names leave.
+    """
+    variances, whole = domain.of_names(errors**2), abs(float(shares.sum()) - 1.0) < SUM_ERROR
+    named = len(domain.place_of_name)
+    if whole and named < domain.places:
+        variances[-1] = min(variances[-1], variances[:named].sum())
+    return domain.of_names(shares), np.sqrt(variances)
 
 
 def _shares(question: Question) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from ldpbeam.answers.difference import FALSE_ALARMS, Difference
 from ldpbeam.answers.named_numbers import WITHOUT_INTERVALS
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.times import milliseconds_of
-from ldpbeam.domains import Categories, Floats, Integers, Numeric
+from ldpbeam.domains import Candidates, Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.channel_means import least_noise, scores_of
 from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
@@ -90,6 +90,9 @@ def difference(
                 continue
             if not compiled.has_users:
                 about.append(f"{name}: its reports have no users, and are not compared")
+                continue
+            if isinstance(compiled.domain, Candidates):
+                about.append(f"{name}: names of places change by the window; compare estimates instead")
                 continue
             compared += _of_attribute(study, compiled, by_attribute[name], *both)
             left_out = [of.label for of in compiled.versions if not _is_compared(compiled, of.mechanism)]

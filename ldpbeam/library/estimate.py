@@ -20,6 +20,7 @@ from ldpbeam.answers.published import (
 )
 from ldpbeam.answers.solve import solve, sort_key
 from ldpbeam.clients.times import milliseconds_of
+from ldpbeam.errors import UserError
 from ldpbeam.library.result import Estimates
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.library.tally import Tally, tally_of
@@ -27,6 +28,7 @@ from ldpbeam.over_time.received import Received, counted, distinct
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.windows import FAR, Bounds, Span, whole_windows
 
@@ -76,6 +78,10 @@ def estimate(
             f"the first argument is a Study, found {type(study).__name__}: ldpbeam.Study.from_yaml(...) or "
             "from_dict(...); an estimate from a statistic is ldpbeam.estimators.estimate"
         )
+    try:
+        check_tables(study)
+    except UserError as error:
+        raise ValueError(str(error)) from None
     wanted = columns_or_only(study, attribute, service, renamed=columns)
     span = _span(study, start, stop)
     tally = tally_of(study, decoded_batches(reports, wanted), span)

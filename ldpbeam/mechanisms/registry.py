@@ -21,6 +21,12 @@ KINDS: dict[type[Domain], str] = {
     Vector: "vectors",
 }
 
+
+def kind_of(domain: Domain) -> str:
+    """The values of a domain, in words."""
+    return next(words for kind, words in KINDS.items() if isinstance(domain, kind))
+
+
 #: The name of a mechanism for categories: GRR or OLH, whichever has the lower variance.
 AUTO: Literal["auto"] = "auto"
 M = TypeVar("M", bound=type[Mechanism])
@@ -91,14 +97,14 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
         choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
         broken = "".join(f"; {sentence}" for sentence in _REGISTRY.broken())
         raise ValueError(
-            f"unknown mechanism {name!r}; {meant}for {KINDS[type(domain)]} there are: {', '.join(choices)}"
+            f"unknown mechanism {name!r}; {meant}for {kind_of(domain)} there are: {', '.join(choices)}"
             f"{broken}"
         )
     mechanism = known[name]
     if not isinstance(domain, mechanism.domain_type):
         fit = [candidate for candidate, kind in known.items() if isinstance(domain, kind.domain_type)]
         raise ValueError(
-            f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}; for {KINDS[type(domain)]} there are: "
+            f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}; for {kind_of(domain)} there are: "
             f"{', '.join(fit)}"
         )
     accepted = {field.name for field in dataclasses.fields(mechanism)} - {"epsilon", "size"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
         :func:`~ldpbeam.answers.truth.errors_of_papers`.
     """
     attribute = study.attribute(name)
+    # No place has a name before there are windows.
+    study = replace(study, attributes={name: replace(study.attributes[name], candidates=None)})
     rng = np.random.default_rng(seed)
     parts = list(_parts(attribute, draw, users, rng))
     statistic = merge([part for _, part in parts])

@@ -32,6 +32,7 @@ from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.runners.request import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
+from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
@@ -82,6 +83,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     study = study_of(options.study, options.attribute)
     _check(options, study, beam_arguments)
     refuse_endless(study)
+    check_tables(study)
     people = true_values(
         options,
         study,

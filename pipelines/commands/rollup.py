@@ -13,24 +13,24 @@ from ldpbeam.command_line.checks import duration_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.folders.written import run_name
+from ldpbeam.pipelines.estimates.added_by_name import names_changed
 from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
 from ldpbeam.pipelines.estimates.rolled_up import not_joined, read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.printing import document, step, warn
 from ldpbeam.schemas.outputs.estimates import json_fields
-from ldpbeam.transforms.reports.counts import WINDOWS_BEYOND
+from ldpbeam.transforms.candidates import check_tables
+from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.untrusted import shown
-from ldpbeam.words import counted
-
-#: This many incomplete windows are named.
-MOST_LISTED = 10
+from ldpbeam.words import counted, first_ones
 
 
 def rollup_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam rollup`` and return its exit code."""
     study = study_of(options.study)
     refuse_endless(study)
+    check_tables(study)
     window = None if options.window is None else duration_of("--window", options.window)
     if window == 0:
         raise UserError(f"--window {options.window}: above 0")
@@ -47,14 +47,11 @@ def rollup_command(options: argparse.Namespace) -> int:
         tests = write_fit(output)
         write_estimates(output, estimates)
     if rolled.incomplete:
-        others = len(rolled.incomplete) - MOST_LISTED
-        warn(
-            "these are incomplete, because a part of them lacks reports: "
-            f"{', '.join(rolled.incomplete[:MOST_LISTED])}{f' and {others:,} more' if others > 0 else ''}"
-        )
-    for sentence in (*not_joined(study, rolled.snapshots), *warnings_of(study, left)):
+        warn(f"these are incomplete, because a part of them lacks reports: {first_ones(rolled.incomplete)}")
+    changed = names_changed(study, (snapshot for _, snapshot in given))
+    for sentence in (*changed, *not_joined(study, rolled.snapshots), *warnings_of(study, left)):
         warn(sentence)
-    done = WITH_CARE if left.get(WINDOWS_BEYOND) else DONE
+    done = WITH_CARE if any(map(left.get, NEED_CARE)) else DONE
     document(
         {
             "output": options.output,

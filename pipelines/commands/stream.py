@@ -21,7 +21,7 @@ from ldpbeam.command_line.catalogue import named
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import DEAD_LETTERS, ESTIMATES, LEDGER_FOLDER, STATISTICS, named_in_errors
 from ldpbeam.folders.read import fit_of_panes
-from ldpbeam.folders.written import TABLE_FOLDERS, sweep
+from ldpbeam.folders.written import TABLE_FOLDERS, sweep, windows_without_names
 from ldpbeam.pipelines.commands.stream_options import Request, request_of
 from ldpbeam.pipelines.estimates.ledger_files import print_periods
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
@@ -43,9 +43,10 @@ from ldpbeam.runners.engines import Engine, engine_of, is_dry_run, template_of
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import FATES, NEED_CARE, NOT_BEGUN
+from ldpbeam.transforms.reports.counts import FATES, NEED_CARE, NOT_BEGUN, WITHOUT_NAMES
 from ldpbeam.transforms.state.journal import lost_before, positions_before
 from ldpbeam.untrusted import shown
+from ldpbeam.words import first_ones
 
 #: What keeps the page of ``--report`` current: it looks at the files in the output folder alone.
 _PAGE = "ldpbeam.results.page.writing:kept_current"
@@ -239,6 +240,12 @@ def _finished(job: StreamJob) -> int:
     sweep([job.folder, job.of_run(DEAD_LETTERS), job.of_run(LEDGER_FOLDER)])
     periods = add_up_at_end(job)
     counts = read_run_accounting(job)
+    if counts.get(WITHOUT_NAMES):
+        # Of those that had no names when they closed, some may have been named since.
+        nameless = windows_without_names(job)
+        counts[WITHOUT_NAMES] = len(nameless)
+        if nameless:
+            note(f"no names in the study's candidates for {first_ones(nameless)}")
     fit = fit_of_panes(job.folder)
     tests, flags = (len(fit.tests), sum(test.flagged for test in fit.tests)) if fit else (0, 0)
     ended = {"event": "ended", "run": job.run, "output": job.output, "accounting": counts}

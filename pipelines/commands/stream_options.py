@@ -26,6 +26,7 @@ from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.sources.opening import Opening
 from ldpbeam.runners.request import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.sources.reading import ReadingOptions
 
 
@@ -64,6 +65,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     """
     study = study_of(options.study, options.attribute)
     refuse_endless(study)
+    check_tables(study)
     if study.windows is None:
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
     if (options.resume is None) != (options.savepoint is None):

@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from ldpbeam.answers import child
+from ldpbeam.domains import Domain
 from ldpbeam.estimators import Progress
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.printing import Show
@@ -55,7 +56,7 @@ def wanted_of(study: Study, snapshots: Iterable[Snapshot]) -> Iterator[Wanted]:
     The snapshots are those that :mod:`ldpbeam.answers.published` chose.
     """
     for snapshot in snapshots:
-        attribute = study.attribute(snapshot.attribute)
+        attribute = study.attribute(snapshot.attribute).with_domain(snapshot.candidates)
         intervals = StatisticIntervals(attribute, snapshot.statistic, snapshot.windows)
         for name, how in study.described(snapshot.attribute).estimates.items():
             yield Wanted(snapshot, name, how, intervals)
@@ -130,12 +131,18 @@ def in_processes(
     # The estimates that were computed before, and those of each message, empty until they have come.
     estimates: list[list[EstimateRecord]] = [[*before]]
 
-    def sent() -> Iterator[Sequence[tuple[str, Statistic, int, WantedEstimate]]]:
+    def sent() -> Iterator[Sequence[tuple[str, Domain | None, Statistic, int, WantedEstimate]]]:
         for message in _messages(wanted, together):
             waiting[len(estimates) - 1] = message
             estimates.append([])
             yield [
-                (one.snapshot.attribute, one.snapshot.statistic, one.snapshot.windows, one.how)
+                (
+                    one.snapshot.attribute,
+                    one.snapshot.candidates,
+                    one.snapshot.statistic,
+                    one.snapshot.windows,
+                    one.how,
+                )
                 for one in message
             ]
 

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import STATISTICS, Output
 from ldpbeam.folders.written import snapshots_in
+from ldpbeam.pipelines.estimates.added_by_name import at_equal_places
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, rfc3339
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.sources.files import entries_of
-from ldpbeam.windows import Bounds
+from ldpbeam.windows import Bounds, times_of
 
 #: Snapshots of two runs with fewer reports than this may be equal by chance.
 FEW_REPORTS = 30
@@ -94,8 +95,8 @@ def rolled_up(
         total: whether groups are merged too.
 
     Raises:
-        UserError: if a snapshot has other channels than the study, does not lie in one new window, or may
-            have reports in common with another snapshot.
+        UserError: if a snapshot has other channels than the study, does not lie in one new window, may have
+            reports in common with another snapshot, or cannot be added up by name.
     """
     newest: dict[Name, tuple[str, Snapshot]] = {}
     given = 0
@@ -122,7 +123,7 @@ def rolled_up(
         rest = snapshot.other_groups > 0 and not total
         parts.setdefault((snapshot.attribute, longer, group, rest), []).append((path, snapshot))
     merged = [
-        _merged(attribute, longer, group, rest, merging)
+        _merged(attribute, longer, group, rest, at_equal_places(study, merging))
         for (attribute, longer, group, rest), merging in sorted(
             parts.items(),
             key=lambda part: (study.places[part[0][0]], part[0][1] or (0, 0), part[0][3], part[0][2] or ""),
@@ -141,11 +142,6 @@ def not_joined(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[str]:
                 "several windows were not brought together: errors and intervals are those of the fewest "
                 "users that can have sent the reports (docs/over_time.md)"
             )
-
-
-def times_of(window: Bounds | None) -> str:
-    """A window's times in text."""
-    return "all" if window is None else f"{rfc3339(window[0])} to {rfc3339(window[1])}"
 
 
 def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
@@ -285,11 +281,12 @@ def _merged(
     window: Bounds | None,
     group: str | None,
     rest: bool,
-    parts: list[tuple[str, Snapshot]],
+    parts: Sequence[tuple[str, Snapshot]],
 ) -> Snapshot:
     if window is None:
         spans = [snapshot.window for _, snapshot in parts if snapshot.window is not None]
         window = (min(s for s, _ in spans), max(e for _, e in spans)) if len(spans) == len(parts) else None
+    hashes = {snapshot.table for _, snapshot in parts}
     return Snapshot(
         attribute=attribute,
         window=window,
@@ -299,6 +296,7 @@ def _merged(
         statistic=merge(snapshot.statistic for _, snapshot in parts),
         complete=all(snapshot.complete for _, snapshot in parts),
         parts=tuple(sorted(name for _, snapshot in parts for name in snapshot.names)),
+        table=hashes.pop() if len(hashes) == 1 else "",
     )
 
 

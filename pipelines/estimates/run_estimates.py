@@ -13,12 +13,15 @@ from ldpbeam.folders.output import ESTIMATES, STATISTICS, WORKER_ESTIMATES, Outp
 from ldpbeam.folders.read import read_estimates
 from ldpbeam.folders.written import snapshot_counts, windows_of
 from ldpbeam.pipelines.estimates.processes import compute_all
-from ldpbeam.printing import progress_bar
+from ldpbeam.printing import note, progress_bar
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.transforms.outputs.estimates import write_run_tables
+from ldpbeam.transforms.reports.counts import WITHOUT_NAMES
 from ldpbeam.transforms.storage import delete, exists, replacing
+from ldpbeam.windows import times_of
+from ldpbeam.words import first_ones
 
 
 def estimate_all(
@@ -74,11 +77,18 @@ def _on_driver(job: Output, processes: int | None, counts: Counter[str]) -> list
             for attribute, snapshots in snapshot_counts(job)
         )
 
+    nameless: list[str] = []
+
     def estimated() -> Iterator[Snapshot]:
         for snapshots in windows_of(job):
             picked = chosen(study, snapshots, least)
             counts.update(picked.counts)
+            if picked.counts.get(WITHOUT_NAMES):
+                nameless.append(f"{snapshots[0].attribute} {times_of(snapshots[0].window)}")
             yield from picked.snapshots
 
     with progress_bar("estimates", total) as show:
-        return compute_all(study, estimated(), total, processes, show)
+        estimates = compute_all(study, estimated(), total, processes, show)
+    if nameless:
+        note(f"no names in the study's candidates for {first_ones(nameless)}")
+    return estimates

@@ -11,7 +11,7 @@ import numpy as np
 
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric
+from ldpbeam.domains import OTHERS, Candidates, Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.schemas.outputs.checked import fields_of
@@ -63,7 +63,8 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
     Raises:
         ValueError: if a number of it is NaN or infinite, or it has other categories or keys than the study.
     """
-    attribute, summary = study.attribute(snapshot.attribute), study.described(snapshot.attribute).summary
+    attribute = study.attribute(snapshot.attribute).with_domain(snapshot.candidates)
+    summary = study.described(snapshot.attribute).summary
     return EstimateRecord(
         study=study.name,
         name=name,
@@ -98,6 +99,9 @@ def _notes(attribute: Attribute, answer: Estimate) -> Iterator[str]:
     least, most = given.distribution[:, 0], given.distribution[:, 1]
     if isinstance(domain, Categories):
         for index in np.flatnonzero(least >= ALMOST_ALL):
+            if domain.names[index] == OTHERS and isinstance(domain, Candidates):
+                yield f"at least {least[index]:.0%} of people answer none of the window's candidates"
+                continue
             yield (
                 f"at least {least[index]:.0%} of people answer {domain.names[index]}; clients that all send "
                 "one answer look the same"

@@ -14,7 +14,7 @@ import fastavro
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Integers
+from ldpbeam.domains import Candidates, Integers
 from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, JoinedWindows, Table
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.encodings.compression import plain
@@ -29,10 +29,10 @@ SNAPSHOTS = "ldpbeam.snapshots"
 ATTRIBUTE = "ldpbeam.attribute"
 #: A decompressed block has at most this many bytes, or eight times its compressed size if that is more.
 MOST_BYTES = 2**27
-#: The fields of a snapshot that its record has under the same names.
 #: When a pane fires: before its window closes, when it does, and after that.
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
-_AS_THEY_ARE = ("attribute", "group", "other_groups", "pane_index", "pane_timing", "complete")
+#: The fields of a snapshot that its record has under the same names.
+_AS_THEY_ARE = ("attribute", "group", "other_groups", "pane_index", "pane_timing", "complete", "table")
 #: The length of a hash, as Avro encodes it; it precedes the hash.
 _HASH_START = b"\x40"
 _HASH_BYTES = len(_HASH_START) + hashlib.sha256().digest_size
@@ -53,6 +53,9 @@ class Snapshot:
         complete: whether the statistic has every report of the window that came in time, as far as is known.
         run: the run that wrote the snapshot; empty until it is read from a file. It is not compared.
         parts: the names of the snapshots that were merged into this one; empty unless it is a roll-up.
+        table: the hash of the names that the places of candidates had when it was written; empty if they had
+            none.
+        candidates: the names of the places now; None until they are looked up. They are not compared.
     """
 
     attribute: str
@@ -65,6 +68,8 @@ class Snapshot:
     complete: bool = True
     run: str = field(default="", compare=False)
     parts: tuple[str, ...] = ()
+    table: str = ""
+    candidates: Candidates | None = field(default=None, compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,6 +103,16 @@ class Snapshot:
             run, _, window, _ = name.split("/", 3)
             windows.add((run if window == "all" else "", window))
         return max(1, len(windows))
+
+    @property
+    def inner_windows(self) -> list[tuple[int, int] | None]:
+        """The windows that its reports are of, by time; its own unless it is a roll-up."""
+        if not self.parts:
+            return [self.window]
+        texts = {name.split("/", 3)[2] for name in self.parts}
+        times = (text.rpartition("-") for text in texts - {"all"})
+        windows = sorted((int(start), int(end)) for start, _, end in times)
+        return [*([None] if "all" in texts else []), *windows]
 
 
 def _array_bytes(array: Integers) -> bytes:

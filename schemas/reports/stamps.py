@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
     DOMAIN_KEY,
@@ -40,6 +40,7 @@ def domain_hash(domain: Domain) -> str:
     range as big-endian doubles, and the step if there is one.
     """
     kinds = {Numeric: "numeric", Categories: "categories", KeyValues: "keys", Vector: "vector"}
+    kinds[Candidates] = kinds[Categories]
     names: tuple[str, ...] = ()
     numbers: Numeric | None = None
     if isinstance(domain, Categories):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,8 +56,8 @@ MOST_REPORT_BUCKETS = 1_024
 FEW_SERVICES = 3
 
 
-def compile_study(model: StudyModel) -> Study:
-    """The study that a file describes.
+def compile_study(model: StudyModel, folder: str = "") -> Study:
+    """The study that a file describes; other files are named from its folder.
 
     Raises:
         ValueError: if a mechanism or an estimator does not fit, or a joint histogram cannot be; the text
@@ -68,7 +69,8 @@ def compile_study(model: StudyModel) -> Study:
     study = Study(
         name=model.study,
         attributes={
-            name: _described(described, model.intervals) for name, described in model.attributes.items()
+            name: _described(described, model.intervals, folder)
+            for name, described in model.attributes.items()
         },
         compiled={
             attribute.name: attribute
@@ -134,7 +136,14 @@ def _publish(model: StudyModel) -> Publish:
     return Publish((FEWEST_USERS if several else 1) if at_least is None else at_least, model.publish.windows)
 
 
-def _described(model: AttributeModel, intervals: IntervalsModel | None) -> StudyAttribute:
+def _beside(folder: str, path: str | None) -> str | None:
+    """A path as the study says it from its own folder."""
+    if path is None or "://" in path:
+        return path
+    return posixpath.join(folder if "://" in folder else posixpath.abspath(folder), path)
+
+
+def _described(model: AttributeModel, intervals: IntervalsModel | None, folder: str) -> StudyAttribute:
     wanted_intervals = None
     if intervals is not None:
         wanted_intervals = WantedIntervals(
@@ -156,6 +165,7 @@ def _described(model: AttributeModel, intervals: IntervalsModel | None) -> Study
             for name, wanted in model.estimates.items()
         },
         summary=Summary(tuple(model.quantiles), tuple(model.ranges), model.top),
+        candidates=_beside(folder, model.domain.candidates),
     )
 
 

@@ -29,6 +29,7 @@ Schema = dict[str, Any]
 _DOMAINS: Mapping[str, type[Domain]] = {
     "numeric": Numeric,
     "categories": Categories,
+    "candidates": Categories,
     "keys": KeyValues,
     "coordinates": Numeric,
 }
@@ -71,6 +72,7 @@ def _attribute(key: str, attribute: Schema, domain: Schema) -> Schema:
     """The attributes whose domain is given under ``key``."""
     changed = copy.deepcopy(attribute)
     given = [key, "values"] if key in ("keys", "coordinates") else [key]
+    given += ["places"] * (key == "candidates")
     known = [*given, "step"] if _DOMAINS[key] is Numeric else given
     properties = {name: _never_null(domain["properties"][name]) for name in known}
     if key == "coordinates":
@@ -182,7 +184,11 @@ def _or_by_field(schema: Schema) -> Schema:
 
 def _remembered(key: str, service: Schema) -> Schema:
     """The keys of clients that remember their noise, where reports of this kind can have it."""
-    given = {"categories": ("as_published",), "numeric": ("memo_buckets",)}.get(key)
+    given = {
+        "candidates": ("as_published",),
+        "categories": ("as_published",),
+        "numeric": ("memo_buckets",),
+    }.get(key)
     if given is None:
         return {}
     names = ("lifetime_epsilon", "values_at_most", *given)

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from ldpbeam.attributes import MOST_CHANNELS
-from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector, as_text
+from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector, as_text
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, OURS, RECORD
 from ldpbeam.schemas.study.times import Duration, Time
@@ -102,6 +102,12 @@ class DomainModel(Model):
         None, description="[low, high]; clients clip values outside to the ends"
     )
     categories: Names | None = Field(None, description="the categories' names, or how many there are")
+    candidates: Later[Annotated[str, Field(min_length=1)]] = Field(
+        None, description="a CSV file, or a folder of them, with the names of each window's places"
+    )
+    places: Later[Annotated[int, Field(strict=True, ge=2, le=1_000_000)]] = Field(
+        None, description="beside candidates: how many places there are; clients report one of them"
+    )
     keys: Names | None = Field(None, description="the keys' names, or how many; beside values")
     coordinates: list[Name] | Annotated[int, Field(ge=2, le=10_000)] | None = Field(
         None, description="a vector's (or time series') coordinates, or how many; beside values"
@@ -116,11 +122,14 @@ class DomainModel(Model):
 
     @model_validator(mode="after")
     def _one_kind(self) -> DomainModel:
-        given = [self.numeric, self.categories, self.keys, self.coordinates]
+        given = [self.numeric, self.categories, self.candidates, self.keys, self.coordinates]
         if sum(part is not None for part in given) != 1:
             raise ValueError(
-                "give one of numeric: [low, high], categories: [...], keys: [...] or coordinates: [...]"
+                "give one of numeric: [low, high], categories: [...], candidates: FILE, keys: [...] or "
+                "coordinates: [...]"
             )
+        if (self.candidates is None) != (self.places is None):
+            raise ValueError("candidates: FILE and places: NUMBER go together")
         if (self.values is not None) != (self.keys is not None or self.coordinates is not None):
             raise ValueError("values: [low, high] goes with keys or coordinates, and they need it")
         if self.step is not None and self.numeric is None and self.coordinates is None:
@@ -135,6 +144,8 @@ class DomainModel(Model):
             return Numeric(*self.numeric, self.step)
         if self.categories is not None:
             return Categories(_named(self.categories))
+        if self.candidates is not None:
+            return Candidates.unnamed(self.places or 0)
         assert self.values is not None
         values = Numeric(*self.values, self.step)
         if self.keys is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -120,7 +121,7 @@ def _study(data: Any, node: yaml.Node, name: str) -> Study:
             said.append(f"{name}: and more: it has {len(problems):,} problems")
         raise StudyError("\n".join(said)) from None
     try:
-        return compile_study(model)
+        return compile_study(model, posixpath.dirname(name))
     except ValueError as error:
         problem = {"loc": (), "type": "value_error", "msg": str(error), "input": data}
         raise StudyError(_message(problem, node, name)) from None

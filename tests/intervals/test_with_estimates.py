@@ -98,7 +98,7 @@ def here(snapshot: Snapshot) -> list[EstimateRecord]:
 
 def in_a_process(snapshot: Snapshot) -> list[EstimateRecord]:
     wanted = STUDY.attributes["x"].estimates.values()
-    sent = pickle.dumps([("x", snapshot.statistic, 1, own) for own in wanted])
+    sent = pickle.dumps([("x", None, snapshot.statistic, 1, own) for own in wanted])
     found = child.compute_here(STUDY.compiled, pickle.loads(sent))
     names = STUDY.attributes["x"].estimates
     return [estimate_record(STUDY, snapshot, *own) for own in zip(names, found, strict=True)]

@@ -31,7 +31,7 @@ attributes:
       shop: {mechanism: general_wave, epsilon: 1.0, top: 0.5}
     estimates: {all: {estimator: ems, max_iterations: 100}, plain: {}}
 """
-KINDS = ("numeric", "categories", "keys", "coordinates")
+KINDS = ("numeric", "categories", "candidates", "keys", "coordinates")
 
 
 @pytest.fixture(scope="module")

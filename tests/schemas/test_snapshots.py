@@ -198,7 +198,7 @@ def test_every_field_with_a_default_stands_in_the_schema_for_older_files() -> No
     optional = {name for name, default in fields.items() if default != "none"}
     assert optional == {
         *("group", "other_groups", "window_start", "window_end"),
-        *("complete", "joined", "pane_index", "pane_timing", "parts", "sha256", "shard", "users"),
+        *("complete", "joined", "pane_index", "pane_timing", "parts", "sha256", "shard", "table", "users"),
     }
 
 

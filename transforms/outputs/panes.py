@@ -126,6 +126,8 @@ class WritePaneEstimates(beam.DoFn):
                 study, output, run, first.attribute, first.window, records, named_by_run=True
             )
         unsolved = "" if records else ", not estimated"
+        if self.study.described(first.attribute).candidates is not None and not first.table:
+            unsolved += ": its places have no names"
         PANES.info(
             pane_line(pane.snapshots, records) + unsolved,
             extra={"fields": pane_fields(pane.snapshots, len(records))},

@@ -33,8 +33,10 @@ NOT_ESTIMATED, REPORTS_NOT_ESTIMATED = "not_estimated", "reports_not_estimated"
 WINDOWS_BEYOND, SINGLE_REPORTS = "windows_beyond", "windows_with_one_report"
 #: Windows that a stream had no time to estimate after it was asked to stop.
 ENDED_WINDOWS = "windows_ended_without_estimates"
+#: Windows in which no place of candidates had a name when they closed, which are not estimated.
+WITHOUT_NAMES = "windows_without_names"
 #: What may be honest and was not used, or not estimated, because of a bound that the study can raise.
-NEED_CARE = (TOO_FAR, BEYOND_MOST, WINDOWS_BEYOND)
+NEED_CARE = (TOO_FAR, BEYOND_MOST, WINDOWS_BEYOND, WITHOUT_NAMES)
 REASON = "dead_letters_by_reason/"
 #: Counts that stand in an accounting only if they are above zero.
 OCCASIONAL = (
@@ -48,6 +50,7 @@ OCCASIONAL = (
     WINDOWS_BEYOND,
     SINGLE_REPORTS,
     ENDED_WINDOWS,
+    WITHOUT_NAMES,
 )
 #: Of a batch that may be read again: reports that go to a window, and those whose dead letters are in a file.
 ENTERED, LETTERS_WRITTEN = "entered", "letters_written"

@@ -25,6 +25,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import EARLY, LATE, ON_TIME, Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.candidates import names_of, with_names
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
@@ -85,21 +86,23 @@ class _Fired(NamedTuple):
         closed: 1 once the pane on time has fired.
         reports: how many reports the last pane had.
         changed: 1 if gains arrived since the last pane, which is not early.
+        names: a number that follows from the names that the places of candidates had in it; 0 without names.
     """
 
     panes: int = 0
     closed: int = 0
     reports: int = 0
     changed: int = 0
+    names: int = 0
 
 
 class _Window(beam.DoFn):
     """The state of one attribute in one window: its statistics so far, and its panes.
 
     The gains that shards emit when a window ends have the time of its end, and hold the watermark there.
-    The timer fires a millisecond later, so all these gains have arrived. The same timer serves late changes
-    and the deletion of the state: if several timers are due, as when the watermark leaps, engines may fire
-    the later ones first.
+    The timer fires a millisecond later, so all these gains have arrived. The same timer serves late changes,
+    names of candidates that come as late as reports may, and the deletion of the state: if several timers are
+    due, as when the watermark leaps, engines may fire the later ones first.
 
     A state is read and written by requests to the engine, one after the other, and a stop fires the timers of
     all open windows. So a timer that only the stop fires writes no state. Gains are kept side by side,
@@ -117,7 +120,8 @@ class _Window(beam.DoFn):
         self.earlier = earlier
         self.combine = CombineGroups()
         self.early = study.windows.early_reports
-        self.remembered = study.windows.allowed_lateness + study.windows.remembered + 1
+        self.lateness = study.windows.allowed_lateness + 1
+        self.remembered = study.windows.remembered + self.lateness
 
     def process(
         self,
@@ -157,7 +161,7 @@ class _Window(beam.DoFn):
         if self._is_stopped(time):
             first = self.early is None and self.earlier is None and time == _after(key, 1)
             before = _Fired() if first else self._before(key, fired)
-            if before.changed or not before.closed:
+            if before.changed or not before.closed or self._has_other_names(key, before):
                 yield from self._pane(key, self._together(statistics), ON_TIME, before)
             return
         forgotten = _after(key, self.remembered)
@@ -167,10 +171,11 @@ class _Window(beam.DoFn):
             return
         before = self._before(key, fired)
         # A timer that is set again while it fires may fire twice.
-        if before.changed or not before.closed:
+        if before.changed or not before.closed or self._has_other_names(key, before):
             timing = LATE if before.closed else ON_TIME
             yield from self._pane(key, self._merged(statistics), timing, before, fired)
-        due.set(forgotten)
+        expired = _after(key, self.lateness)
+        due.set(expired if time < expired and self._has_names(key) else forgotten)
 
     def _before(self, key: WindowKey, fired: Any) -> _Fired:
         """What has fired; of a window that is new to this process, what an earlier one has written."""
@@ -183,7 +188,18 @@ class _Window(beam.DoFn):
             return _Fired()
         last = written[0]
         reports = sum(snapshot.statistic.reports for snapshot in written)
-        return _Fired(last.pane_index + 1, int(last.pane_timing != EARLY), reports, changed=1)
+        closed = int(last.pane_timing != EARLY)
+        return _Fired(last.pane_index + 1, closed, reports, changed=1, names=_number(last.table))
+
+    def _has_names(self, key: WindowKey) -> bool:
+        return self.study.described(key.attribute).candidates is not None
+
+    def _has_other_names(self, key: WindowKey, before: _Fired) -> bool:
+        """Whether the places have names, and not those that they had in the last pane."""
+        if not self._has_names(key):
+            return False
+        candidates = names_of(self.study, key.attribute, key.window)
+        return candidates is not None and _number(candidates.fingerprint) != before.names
 
     def _is_stopped(self, timer: Timestamp) -> bool:
         return self.stop is not None and self.stop.is_before(timer)
@@ -206,13 +222,15 @@ class _Window(beam.DoFn):
         )
         if not left:
             return
-        index, present = before.panes, snapshots(self.study, key, left)
+        index = before.panes
+        present = [with_names(self.study, snapshot) for snapshot in snapshots(self.study, key, left)]
         again = self._written_before(key, present, timing)
         if again is not None:
             index, timing = again.pane_index, again.pane_timing
         if fired is not None:
             reports = sum(statistic.reports for statistic in left.values())
-            fired.write(_Fired(index + 1, int(timing != EARLY), reports))
+            closed, names = int(timing != EARLY), _number(present[0].table)
+            fired.write(_Fired(index + 1, closed, reports, names=names))
         pane = [replace(snapshot, pane_index=index, pane_timing=timing) for snapshot in present]
         yield key.attribute, pane
 
@@ -228,6 +246,11 @@ class _Window(beam.DoFn):
         same = [replace(one, pane_index=0, pane_timing="") for one in written]
         here = [replace(one, pane_index=0, pane_timing="", complete=complete) for one in present]
         return written[0] if sorted(same, key=_group) == sorted(here, key=_group) else None
+
+
+def _number(table: str) -> int:
+    """A number of 60 bits for a hash of names; 0 for none."""
+    return int(table[:15] or "0", 16)
 
 
 def _group(snapshot: Snapshot) -> tuple[str, int]:

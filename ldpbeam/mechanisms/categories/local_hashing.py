@@ -109,6 +109,11 @@ class LocalHashing(CategoricalMechanism):
         return self.seeds == "any"
 
     @property
+    def cells_of_each(self) -> int:
+        """Two with any seed; a family's seeds do not treat categories alike."""
+        return 2 if self.composite else 0
+
+    @property
     def payload_dtype(self) -> np.dtype[Any]:
         """Eight bytes: the seed and the hash."""
         return np.dtype([("seed", "<u4"), ("hash", "<u4")])

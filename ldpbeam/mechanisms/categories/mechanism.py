@@ -110,6 +110,14 @@ class CategoricalMechanism(FrequencyMechanism):
         return histogram
 
     @property
+    def cells_of_each(self) -> int:
+        """How many cells of a histogram each category has, in their order; 0 if categories are not all alike.
+
+        If they are alike, counts of categories that change places are counts of the same mechanism.
+        """
+        return 0
+
+    @property
     def names_one(self) -> bool:
         """Whether a report names at most one category, and nothing else."""
         return self.name_channel is not None and not self.composite

@@ -44,6 +44,11 @@ class RandomisedResponse(WholeReports, CategoricalMechanism):
         return DiagonalChannel(self.size, *self.support_probabilities)
 
     @property
+    def cells_of_each(self) -> int:
+        """One: the reports of it."""
+        return 1
+
+    @property
     def total_variation(self) -> float:
         """(E - 1)/(E + k - 1)."""
         own, other = self.support_probabilities

@@ -117,6 +117,11 @@ class UnaryEncoding(CategoricalMechanism):
         """The length of a histogram: two cells per category, for its bit unset and its bit set."""
         return 2 * self.size
 
+    @property
+    def cells_of_each(self) -> int:
+        """Two: for its bit unset and its bit set."""
+        return 2
+
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
         """The numbers of reports with each bit unset and set; the counts sum to size times the reports."""
         counts = np.zeros(self.size, dtype=np.int64)
