@@ -52,13 +52,13 @@ def _by_period(
     Event times come from clients, so there may be many periods: not every run is read for each.
     """
     assert study.ledger is not None
-    period = study.ledger.period
+    periods = study.ledger.periods
     published: dict[int | None, list[list[LedgerEntry]]] = defaultdict(list)
     for entries in runs:
         of_run: dict[int | None, list[LedgerEntry]] = defaultdict(list)
         for entry in entries:
             start = None if entry.window_start is None else milliseconds(entry.window_start)
-            of_run[None if start is None else start - start % period].append(entry)
+            of_run[None if start is None else periods.holding(start)[0]].append(entry)
         for start, some in of_run.items():
             published[start].append(some)
     return published
@@ -71,7 +71,7 @@ def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Guarante
         claim = Guarantee(reports, spent.delta)
     return PeriodEntry(
         period_start=rfc3339(start),
-        period_end=rfc3339(start + ledger.period),
+        period_end=rfc3339(ledger.periods.holding(start)[1]),
         users=int(spent.about_values.users.sum()),
         reports=spent.reports,
         about_values=_levels(spent.about_values),

@@ -152,8 +152,8 @@ def _text(record: EstimateRecord, number: float, usual: int) -> str:
 
 def _window(record: EstimateRecord) -> str:
     """The start of a window, and how long it is if the windows inside were joined by user."""
-    if record.window is None or not record.joined:
-        return record.window_start or ""
+    if record.window_name is not None or record.window is None or not record.joined:
+        return record.window_name or record.window_start or ""
     return f"{record.window_start} ({format_duration(record.window[1] - record.window[0])})"
 
 

@@ -203,6 +203,7 @@ class EstimateRecord:
     notes: Names = ()
     details: dict[str, Any] = field(default_factory=dict)
     joined: bool = False
+    window_name: str | None = None
     run: str = ""
 
     @property

@@ -101,7 +101,7 @@ class WriteSnapshots(beam.PTransform):
             yield write_window(self.study, self.folder, self.run, snapshots)
             return
         assert self.study.windows is not None
-        number = window[0] // self.study.windows.period % SHARED_FILES
+        number = self.study.windows.steps.number(window[0]) % SHARED_FILES
         encoded = window, _encoded(self.study, self.run, snapshots)
         yield beam.pvalue.TaggedOutput(_SHARED, ((attribute, number), encoded))
 

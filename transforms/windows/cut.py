@@ -93,7 +93,7 @@ def each_longer(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
 
 def windows_in(windows: Windows, run: Run) -> list[Bounds]:
     """The windows of a run, [start, end) in epoch milliseconds, earliest first."""
-    return [(start, start + windows.size) for start in range(run[0], run[1] + 1, windows.period)]
+    return windows.between(*run)
 
 
 def check_overlap(windows: Windows | None) -> None:
@@ -170,10 +170,10 @@ class Pieces:
         """
         places: dict[tuple[Run, ...], int] = {}
         late = late_in_windows = 0
-        steps, inverse, reports = _distinct(batch.column("event_time").to_numpy() // windows.step)
+        steps, inverse, reports = _distinct(windows.steps.numbers(batch.column("event_time").to_numpy()))
         codes = np.empty(len(steps), dtype=np.int64)
         for index, (step, of_step) in enumerate(zip(steps, reports, strict=True)):
-            held = [window for window in windows.windows_of(step * windows.step) if self.span.holds(window)]
+            held = [window for window in windows.of_step(step) if self.span.holds(window)]
             still = [window for window in held if window[1] + windows.allowed_lateness > watermark]
             late_in_windows += of_step * (len(held) - len(still))
             late += of_step if held and not still else 0
