@@ -7,6 +7,8 @@ counts days of the calendar, which have 23, 24 or 25 hours.
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import importlib.resources
 import zoneinfo
 from dataclasses import dataclass
@@ -43,6 +45,11 @@ class Clock:
 
     zone: str
     changes: tuple[tuple[int, int], ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the zone's rules: after a change of them, windows may begin at other times."""
+        return hashlib.sha256(repr(self.changes).encode()).hexdigest()[:16]
 
     @cached_property
     def _spans(self) -> tuple[Times, Times, Times]:
@@ -121,6 +128,11 @@ def clock_of(zone: str) -> Clock:
 
 def _milliseconds(time: timedelta) -> int:
     return time // timedelta(milliseconds=1)
+
+
+def rules_version() -> str:
+    """The version of the rules of zones."""
+    return importlib.metadata.version("tzdata")
 
 
 @lru_cache(16)
