@@ -48,7 +48,7 @@ class Clock:
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the zone's rules: after a change of them, windows may begin at other times."""
+        """16 hexadecimal digits of the zone's rules, a change of which may move the starts of cells."""
         return hashlib.sha256(repr(self.changes).encode()).hexdigest()[:16]
 
     @cached_property

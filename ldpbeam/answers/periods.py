@@ -100,8 +100,9 @@ def explain(study: Study) -> Iterator[str]:
         return
     length = format_duration(study.ledger.period)
     yield (
-        f"The ledger adds up what each user spends in periods of {length} from 1970-01-01T00:00:00Z on: all "
-        "reports that were received, in all windows, services and attributes, used or not."
+        f"The ledger adds up what each user spends in periods of {length}, of which one began at "
+        f"{rfc3339(study.ledger.periods.start(0))}: all reports that were received, in all windows, services "
+        "and attributes, used or not."
     )
     if costs_of(study).remembered:
         yield (

@@ -35,7 +35,7 @@ def _length(value: object) -> object:
     if isinstance(value, str) and value.strip() in CALENDAR:
         return CALENDAR[value.strip()]
     if isinstance(value, str) and not value.strip()[:1].isdigit():
-        raise ValueError(f"{_WRITE_DURATION}; or {', '.join(CALENDAR)}")
+        raise ValueError(f"{_WRITE_DURATION}; or month, quarter or year")
     return _milliseconds(value)
 
 

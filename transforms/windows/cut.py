@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.columns import DELIVERY
-from ldpbeam.times import format_duration
+from ldpbeam.times import UNITS, format_duration
 from ldpbeam.transforms.joining.kept import Alike
 from ldpbeam.transforms.reports.batches import (
     ARRIVAL,
@@ -43,6 +43,7 @@ from ldpbeam.transforms.reports.counts import LATE, LATE_IN_WINDOWS
 from ldpbeam.transforms.windows.piece_keys import PieceKey, Run
 from ldpbeam.windows import EVERYTHING, FAR, Bounds, Span, Windows
 
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: The most windows that may hold the same report if users are joined, since each of them joins it again.
 MOST_OVERLAP = 60
 
@@ -66,9 +67,22 @@ def explain(windows: Windows | None) -> str:
             f"{format_duration(windows.joined)} then hold however the reports of a user depend on each other."
         )
     return (
-        f"Reports are cut by event time into windows of {format_duration(windows.size)}{sliding}; in a "
-        f"stream they may be up to {format_duration(windows.allowed_lateness)} late{early}.{longer}"
+        f"Reports are cut by event time into windows of {format_duration(windows.size)}{sliding}"
+        f"{_begin(windows)}; in a stream they may be up to {format_duration(windows.allowed_lateness)} "
+        f"late{early}.{longer}"
     )
+
+
+def _begin(windows: Windows) -> str:
+    """When windows begin, in words, where it is not with the hours and days of UTC."""
+    said = "" if windows.clock is None else f", by the clocks of {windows.clock.zone}"
+    weeks = [windows.cells(of) for of in (windows.joined, windows.size) if of and of % UNITS["w"] == 0]
+    if weeks:
+        start = weeks[0].start(0)
+        first = start if windows.clock is None else int(windows.clock.shows(np.array([start]))[0])
+        said += f", in weeks that begin on {DAYS[(first // UNITS['d'] + 3) % 7]}"
+    rest = windows.offset % UNITS["d"] if weeks else windows.offset
+    return said + (f", each {format_duration(rest)} later" if rest else "")
 
 
 #: A function that gives the runs of some reports, from the study's windows and from the windows that hold
