@@ -188,12 +188,9 @@ class Windows:
 
     def of_step(self, number: int) -> list[Bounds]:
         """The windows that hold the step with a number, the one that starts last first."""
-        length = self.steps.length
-        period, size = self.period // length, self.size // length
-        firsts = range(number - number % period, number - size, -period)
-        ends = [(self.steps.start(first), self.steps.start(first + size)) for first in firsts]
-        # A window that slides may begin with a day that the clocks skip: it is the next one.
-        return ends if self.clock is None else list(dict(reversed(ends)).items())[::-1]
+        period, size = (length // self.steps.length for length in (self.period, self.size))
+        numbers = range(number - number % period, number - size, -period)
+        return self._beginning(numbers[::-1])[::-1]
 
     def next(self, window: Bounds) -> Bounds:
         """The window that starts one period later."""
@@ -201,10 +198,19 @@ class Windows:
 
     def between(self, first: int, last: int) -> list[Bounds]:
         """The windows that start at a time, at a later one, and between, earliest first."""
-        windows = [self.windows_of(first)[0]]
-        while windows[-1][0] < last:
-            windows.append(self.next(windows[-1]))
-        return windows
+        period = self.period // self.steps.length
+        start, stop = self.steps.number(first), self.steps.number(last) + 1
+        return self._beginning(range(start - start % period, stop, period))
+
+    def _beginning(self, numbers: range) -> list[Bounds]:
+        """The windows that begin with the steps with some numbers, in their order."""
+        steps, size = self.steps, self.size // self.steps.length
+        if self.clock is None:
+            return [(steps.start(number), steps.start(number + size)) for number in numbers]
+        firsts = np.array(numbers, dtype=np.int64)
+        starts, ends = steps.starts(firsts).tolist(), steps.starts(firsts + size).tolist()
+        # A window that slides may begin with a day that the clocks skip: it is the next one.
+        return list(dict(zip(starts, ends, strict=True)).items())
 
 
 def check_calendar(lengths: Sequence[int], offset: int, clock: Clock | None) -> None:
