@@ -83,6 +83,8 @@ setup(
         # Completion for shells, fish among them.
         "shtab>=1.13",
         "threadpoolctl>=3.1",
+        # The rules of time zones, the same on each machine.
+        "tzdata>=2025.2",
     ],
     extras_require={
         "gcp": ["apache-beam[gcp]>=2.76"],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.cells import Cells, Clock
 from ldpbeam.domains import Numeric, Vector, as_text
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.over_time.panels import Panel
@@ -191,15 +192,20 @@ class Publish:
 
 @dataclass(frozen=True)
 class LedgerPeriod:
-    """The ledger adds up what each user spends over periods; one starts at each multiple of their length.
+    """The ledger adds up what each user spends over periods.
 
     Attributes:
-        period: how long a period lasts, in milliseconds; a multiple of ``Windows.step``.
+        periods: none ends within a step of the windows, whose clock and offset they have.
         cap: the ledger counts the users who spent more in a period; None for no cap.
     """
 
-    period: int
+    periods: Cells
     cap: float | None = None
+
+    @property
+    def period(self) -> int:
+        """How long a period lasts, in milliseconds."""
+        return self.periods.length
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +228,7 @@ class Study:
         epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
         ledger: the periods over which the ledger adds up; None for windows alone.
         zone: the zone of event times without one, as IANA names it; None if such times are refused.
+        clock: by which windows are named; None if by UTC.
         text: the study file, in JSON (which is YAML); empty for a study that was not read from one.
     """
 
@@ -239,6 +246,7 @@ class Study:
     epsilon_cap: float | None = None
     ledger: LedgerPeriod | None = None
     zone: str | None = None
+    clock: Clock | None = None
     text: str = field(default="", repr=False)
 
     def __eq__(self, other: object) -> bool:

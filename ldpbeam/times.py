@@ -7,12 +7,24 @@ from typing import Any
 
 #: The milliseconds of each unit of a duration.
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+#: The milliseconds of the mean month. A length that is a multiple of it means months of the calendar.
+MONTH = 2_629_746_000
+#: The lengths of the calendar that have names.
+CALENDAR = {"month": MONTH, "quarter": 3 * MONTH, "year": 12 * MONTH}
+
+
+def months_in(length: int) -> int:
+    """How many months of the calendar a length means; 0 for one that is in milliseconds, or days."""
+    return 0 if length % MONTH else length // MONTH
 
 
 def format_duration(milliseconds: int) -> str:
     """A duration in milliseconds as text for study files, in the largest unit that divides it."""
     if milliseconds == 0:
         return "0s"
+    for name, length in CALENDAR.items():
+        if milliseconds == length:
+            return name
     for unit, size in sorted(UNITS.items(), key=lambda pair: -pair[1]):
         if milliseconds % size == 0:
             return f"{milliseconds // size}{unit}"

@@ -1,8 +1,8 @@
 """Event-time windows and spans: the one place where their arithmetic is.
 
 Every time and duration is in milliseconds, times since 1970-01-01T00:00:00Z. A window is a pair of integers
-(start, end); it holds the times start <= time < end. Windows are aligned: one starts at each multiple of the
-period.
+(start, end); it holds the times start <= time < end. Windows are aligned: one starts with each cell of the
+length of the period (:mod:`ldpbeam.cells`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.times import format_duration, rfc3339
+from ldpbeam.cells import DAY, Cells, Clock
+from ldpbeam.times import format_duration, months_in, rfc3339
 
 #: A window: (start, end).
 Bounds = tuple[int, int]
@@ -24,18 +26,20 @@ Bounds = tuple[int, int]
 FAR = 2**62
 #: A report dated this many milliseconds or more ahead of the clock is out of range. No client's clock is so
 #: wrong, and the report's window would stay open until then.
-FUTURE = 86_400_000
+FUTURE = DAY
 #: A stream keeps the mark that a window is closed for this many window sizes after the last report that the
 #: window can take: a report that was not late at the source may be on its way for that long.
 REMEMBERED_WINDOWS = 100
 #: By default a stream takes reports up to this age, or up to this many window periods if that is longer.
-OLDEST, OLDEST_WINDOWS = 7 * 86_400_000, 1_000
+OLDEST, OLDEST_WINDOWS = 7 * DAY, 1_000
 #: By default a stream keeps so many windows open. Each costs the engine some milliseconds, whatever is in it.
 MOST_OPEN = 1_000
 #: These windows lie on both sides of three event times at most.
 ENDS = 6
 #: Anchors are written to the journal in steps of this part of the windows on one side.
 PARTS = 8
+#: Periods of a calendar may take this much less time than by their mean lengths, however many there are.
+SHORTER = 4 * DAY
 #: A window with this many reports in one batch costs little beside them, so it is open wherever it lies.
 MANY_REPORTS = 16
 
@@ -52,14 +56,17 @@ class Windows:
         early_reports: a stream estimates an open window each time it has this many more reports; None for
             never.
         most_open: how many windows a stream keeps open where each has few reports; None for 1,000.
+        offset: how much later windows begin than the days, weeks or months of a calendar, or than multiples
+            of the period since 1970-01-01T00:00:00Z.
+        clock: whose days and months the windows are; None for UTC.
         max_age: reports dated so far before the clock or further are out of range in a stream; None for 7
             days, or 1,000 periods if that is more, beside the allowed lateness.
         joined: the size of longer windows, in which the reports of a user in several windows are brought
             together; None for none.
 
     Raises:
-        ValueError: if ``period`` is not above zero and at most ``size``, ``allowed_lateness`` is negative, or
-            ``joined`` does not hold several whole windows.
+        ValueError: if ``period`` is not above zero and at most ``size``, ``allowed_lateness`` is negative,
+            ``joined`` does not hold several whole windows, or there are no such days or months.
     """
 
     size: int
@@ -69,16 +76,21 @@ class Windows:
     max_age: int | None = None
     joined: int | None = None
     most_open: int | None = None
+    offset: int = 0
+    clock: Clock | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.period <= self.size:
             raise ValueError("period must be above zero and at most size")
+        if bool(months_in(self.size)) != bool(months_in(self.period)):
+            raise ValueError("size and period are both in months, quarters or years, or neither is")
+        check_calendar((self.size, self.period, self.joined or self.size), self.offset, self.clock)
         if self.allowed_lateness < 0:
             raise ValueError("allowed_lateness must not be negative")
         if self.joined is not None:
             if self.slides:
                 raise ValueError("joined is for windows that do not slide: leave out period or joined")
-            if self.joined % self.size or self.joined <= self.size:
+            if self.joined <= self.size or not _holds_whole(self.cells(self.joined), self.size):
                 raise ValueError(
                     f"joined must be two or more times size ({format_duration(self.size)}), found "
                     f"{format_duration(self.joined)}"
@@ -110,7 +122,7 @@ class Windows:
             anchors: event times around which reports are expected.
             disorder: how many milliseconds out of order reports arrive at most.
         """
-        sixth = self._side * self.period
+        sixth = self._side * self.period - (0 if self.clock is None else SHORTER)
         before = max(sixth, disorder + self.allowed_lateness + self.size)
         after = max(sixth, disorder)
         return tuple(Span(anchor - before, anchor + after) for anchor in anchors)
@@ -126,29 +138,39 @@ class Windows:
 
     def crowded(self, times: NDArray[np.int64]) -> tuple[Span, ...]:
         """The periods that hold :data:`MANY_REPORTS` or more of some event times."""
-        periods, reports = np.unique(times // self.period, return_counts=True)
+        cells = self.cells(self.period)
+        periods, reports = np.unique(cells.numbers(times), return_counts=True)
         many = periods[reports >= MANY_REPORTS]
         firsts, lasts = (many[np.diff(many, **{end: -FAR}) != 1] for end in ("prepend", "append"))
         return tuple(
-            Span(first * self.period, (last + 1) * self.period)
-            for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+            Span(first, stop)
+            for first, stop in zip(
+                cells.starts(firsts).tolist(), cells.starts(lasts + 1).tolist(), strict=True
+            )
         )
 
-    @property
+    def cells(self, length: int) -> Cells:
+        """Cells of another length by the same clock."""
+        return Cells(length, self.offset, self.clock)
+
+    @cached_property
     def each_joined(self) -> int:
-        """How many windows are joined by user in a longer one; 1 if none are."""
-        return 1 if self.joined is None else self.joined // self.size
+        """How many windows are joined by user in a longer one, at most; 1 if none are."""
+        return 1 if self.joined is None else self.cells(self.joined).most_in(self.size)
 
     def longer(self, window: Bounds) -> Bounds:
         """The window of the size ``joined`` that holds a window."""
         assert self.joined is not None
-        start = window[0] - window[0] % self.joined
-        return start, start + self.joined
+        return self.cells(self.joined).holding(window[0])
 
-    @property
-    def step(self) -> int:
-        """The longest time of which every window holds whole multiples: all reports in it share windows."""
-        return math.gcd(self.size, self.period)
+    def is_longer(self, window: Bounds) -> bool:
+        """Whether a window is one of the size ``joined``."""
+        return self.joined is not None and window == self.longer(window)
+
+    @cached_property
+    def steps(self) -> Cells:
+        """The longest cells of which every window holds whole ones: all reports in a cell share windows."""
+        return self.cells(math.gcd(self.size, self.period))
 
     def settles(self, window: Bounds) -> int:
         """The event time at which a window has expired, and all that it emitted has been written."""
@@ -162,12 +184,59 @@ class Windows:
 
     def windows_of(self, time: int) -> list[Bounds]:
         """The windows that hold an event time, the one that starts last first."""
-        last = time - time % self.period
-        return [(start, start + self.size) for start in range(last, time - self.size, -self.period)]
+        return self.of_step(self.steps.number(time))
+
+    def of_step(self, number: int) -> list[Bounds]:
+        """The windows that hold the step with a number, the one that starts last first."""
+        period, size = (length // self.steps.length for length in (self.period, self.size))
+        numbers = range(number - number % period, number - size, -period)
+        return self._beginning(numbers[::-1])[::-1]
 
     def next(self, window: Bounds) -> Bounds:
         """The window that starts one period later."""
-        return window[0] + self.period, window[1] + self.period
+        return self.windows_of(self.cells(self.period).holding(window[0])[1])[0]
+
+    def between(self, first: int, last: int) -> list[Bounds]:
+        """The windows that start at a time, at a later one, and between, earliest first."""
+        period = self.period // self.steps.length
+        start, stop = self.steps.number(first), self.steps.number(last) + 1
+        return self._beginning(range(start - start % period, stop, period))
+
+    def _beginning(self, numbers: range) -> list[Bounds]:
+        """The windows that begin with the steps with some numbers, in their order."""
+        steps, size = self.steps, self.size // self.steps.length
+        if self.clock is None:
+            return [(steps.start(number), steps.start(number + size)) for number in numbers]
+        firsts = np.array(numbers, dtype=np.int64)
+        starts, ends = steps.starts(firsts).tolist(), steps.starts(firsts + size).tolist()
+        # A window that slides may begin with a day that the clocks skip: it is the next one.
+        return list(dict(zip(starts, ends, strict=True)).items())
+
+
+def check_calendar(lengths: Sequence[int], offset: int, clock: Clock | None) -> None:
+    """Check that windows of some lengths can begin at an offset, by a clock.
+
+    Raises:
+        ValueError: if they cannot.
+    """
+    if clock is not None and any(not months_in(length) and length % DAY for length in lengths):
+        raise ValueError(
+            "zone is for windows of whole days, weeks, months, quarters or years: leave it out, because "
+            "shorter windows are the same in all zones, or give offset: 30m where their hours begin later"
+        )
+    longest = 28 * DAY if any(map(months_in, lengths)) else max(*lengths, 0 if clock is None else 7 * DAY)
+    if not 0 <= offset < longest:
+        raise ValueError(
+            f"offset must be below {format_duration(longest)}, found {format_duration(offset)}: it is how "
+            "much later a window begins"
+        )
+
+
+def _holds_whole(cells: Cells, length: int) -> bool:
+    try:
+        return cells.most_in(length) > 1
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -194,9 +263,9 @@ class Span:
         """The longer windows of which only a part lies inside, so that their users are not joined."""
         if windows is None or windows.joined is None:
             return []
-        size = windows.joined
-        ends = (end // size * size for end in (self.start, self.stop) if abs(end) < FAR and end % size)
-        return [(start, start + size) for start in dict.fromkeys(ends)]
+        ends = [end for end in (self.start, self.stop) if abs(end) < FAR]
+        longer = [windows.longer((end, end)) for end in ends]
+        return list(dict.fromkeys(cut for cut, end in zip(longer, ends, strict=True) if cut[0] != end))
 
 
 EVERYTHING = Span()
@@ -231,19 +300,22 @@ def whole_windows(windows: Windows, given: Span) -> Span:
     Raises:
         ValueError: if none does; the text names the nearest span of whole windows.
     """
-    size, period = windows.size, windows.period
-    start = given.start if given.start == -FAR else _multiple_from(given.start, period)
-    stop = given.stop if given.stop == FAR else (given.stop - size) // period * period + size
-    if start + size <= stop:
-        return Span(start, stop)
-    first = given.start // period * period
-    last = max(first, _multiple_from(given.stop - size, period))
+    periods, steps = windows.cells(windows.period), windows.steps
+    size, period = (length // steps.length for length in (windows.size, windows.period))
+
+    def end(number: int) -> int:
+        """When the window of a period ends."""
+        return steps.start(number * period + size)
+
+    first = None if given.start == -FAR else periods.number(given.start - 1) + 1
+    last = None if given.stop == FAR else (steps.number(given.stop) - size) // period
+    if first is None or last is None or first <= last:
+        return Span(-FAR if first is None else periods.start(first), FAR if last is None else end(last))
+    first = last = periods.number(given.start)
+    while end(last) < given.stop:
+        last += 1
     raise ValueError(
-        f"no window of {format_duration(size)} lies inside; one starts every {format_duration(period)}, "
-        f"counted from 1970-01-01T00:00:00Z; the nearest span of whole windows is {rfc3339(first)} to "
-        f"{rfc3339(last + size)}"
+        f"no window of {format_duration(windows.size)} lies inside; one starts every "
+        f"{format_duration(windows.period)}, counted from {rfc3339(steps.start(0))}; the nearest span of "
+        f"whole windows is {rfc3339(periods.start(first))} to {rfc3339(end(last))}"
     )
-
-
-def _multiple_from(time: int, period: int) -> int:
-    return -(-time // period) * period

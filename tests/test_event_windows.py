@@ -43,8 +43,8 @@ def test_windows_slide_where_a_time_lies_in_several(windows: Windows) -> None:
 
 @given(some_windows(), TIMES)
 def test_all_times_of_a_step_lie_in_the_same_windows(windows: Windows, time: int) -> None:
-    start = time // windows.step * windows.step
-    of_step = [brute_windows(windows, start + at) for at in range(windows.step)]
+    start = time // windows.steps.length * windows.steps.length
+    of_step = [brute_windows(windows, start + at) for at in range(windows.steps.length)]
     assert all(own == of_step[0] for own in of_step)
 
 
@@ -58,7 +58,7 @@ def test_all_times_of_a_step_lie_in_the_same_windows(windows: Windows, time: int
     ],
 )
 def test_the_step_is_what_size_and_period_share(size: int, period: int, step: int) -> None:
-    assert Windows(size, period).step == step
+    assert Windows(size, period).steps.length == step
 
 
 @pytest.mark.parametrize(("size", "period"), [(10, 0), (10, -5), (10, 11), (0, 0)])

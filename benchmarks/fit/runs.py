@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion, build_mechanism, joint_cells
+from ldpbeam.cells import Cells
 from ldpbeam.domains import Domain, Floats, Integers
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged
 from ldpbeam.fit.spending import Spending
@@ -23,7 +24,7 @@ FIFTY = Categories(tuple(f"c{i}" for i in range(50)))
 
 HOUR = 3_600_000
 #: The limits of a stream of hours that began at time 0.
-STREAM = Spending(since=0, started=0, earlier_runs=0, period=HOUR, attributes=1)
+STREAM = Spending(since=0, started=0, earlier_runs=0, windows=Cells(HOUR), attributes=1)
 
 Draw = Callable[[int, np.random.Generator], Floats]
 

@@ -16,6 +16,7 @@ from ldpbeam.over_time.memoised import Lifetime, steps_of
 from ldpbeam.over_time.remembered_noise import FEWEST_USERS
 from ldpbeam.schemas.study.joined import joined_counts
 from ldpbeam.study import Study, StudyAttribute, attribute_of
+from ldpbeam.times import UNITS
 from ldpbeam.transforms.joining import coordinates, kept
 from ldpbeam.transforms.windows import cut, groups
 from ldpbeam.words import counted
@@ -42,6 +43,9 @@ def explain(study: Study) -> list[str]:
             f"An event time without a zone is what clocks of {study.zone} show; one that they show twice or "
             "never is refused."
         )
+        windows = study.windows
+        if windows is not None and windows.clock is None and windows.size % UNITS["d"] == 0:
+            sentences.append(f"Days of windows are those of UTC, unless windows has zone: {study.zone}.")
     if study.panel is not None:
         sentences.append(panels.explain(study.panel))
     sentences += kept.explain(study)

@@ -52,13 +52,13 @@ def _by_period(
     Event times come from clients, so there may be many periods: not every run is read for each.
     """
     assert study.ledger is not None
-    period = study.ledger.period
+    periods = study.ledger.periods
     published: dict[int | None, list[list[LedgerEntry]]] = defaultdict(list)
     for entries in runs:
         of_run: dict[int | None, list[LedgerEntry]] = defaultdict(list)
         for entry in entries:
             start = None if entry.window_start is None else milliseconds(entry.window_start)
-            of_run[None if start is None else start - start % period].append(entry)
+            of_run[None if start is None else periods.holding(start)[0]].append(entry)
         for start, some in of_run.items():
             published[start].append(some)
     return published
@@ -71,7 +71,7 @@ def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Guarante
         claim = Guarantee(reports, spent.delta)
     return PeriodEntry(
         period_start=rfc3339(start),
-        period_end=rfc3339(start + ledger.period),
+        period_end=rfc3339(ledger.periods.holding(start)[1]),
         users=int(spent.about_values.users.sum()),
         reports=spent.reports,
         about_values=_levels(spent.about_values),
@@ -100,8 +100,9 @@ def explain(study: Study) -> Iterator[str]:
         return
     length = format_duration(study.ledger.period)
     yield (
-        f"The ledger adds up what each user spends in periods of {length} from 1970-01-01T00:00:00Z on: all "
-        "reports that were received, in all windows, services and attributes, used or not."
+        f"The ledger adds up what each user spends in periods of {length}, of which one began at "
+        f"{rfc3339(study.ledger.periods.start(0))}: all reports that were received, in all windows, services "
+        "and attributes, used or not."
     )
     if costs_of(study).remembered:
         yield (

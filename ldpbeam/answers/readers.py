@@ -24,7 +24,9 @@ _amplified = functools.lru_cache(2**12)(amplified_epsilon)
 
 def windows_of(study: Study) -> int:
     """How many windows a period of the ledger has; 1 without one."""
-    return study.ledger.period // study.windows.step if study.ledger and study.windows else 1
+    if study.ledger is None or study.windows is None:
+        return 1
+    return study.ledger.periods.most_in(study.windows.steps.length)
 
 
 def groups_of_user(study: Study) -> int:
@@ -77,11 +79,12 @@ def of_period(study: Study, runs: Iterable[Sequence[LedgerEntry]], start: int) -
     """
     assert study.ledger is not None
     windows: list[tuple[str, int, Guarantee | None]] = []
+    end = study.ledger.periods.holding(start)[1]
     for entries in runs:
         groups: dict[tuple[str, int], list[Guarantee | None]] = defaultdict(list)
         for entry in entries:
             time = start if entry.window_start is None else milliseconds(entry.window_start)
-            if 0 <= time - start < study.ledger.period:
+            if start <= time < end:
                 groups[entry.attribute, time].append(entry.readers)
         windows += [(name, time, worst(claims)) for (name, time), claims in groups.items()]
     return _together(study, windows)
@@ -91,7 +94,7 @@ def of_plan(study: Study, claims: Mapping[str, Guarantee | None]) -> Guarantee |
     """What is claimed of a period of which every window is published, with the same claim of an attribute."""
     if study.ledger is None:
         return None
-    step = study.windows.step if study.windows else study.ledger.period
+    step = study.windows.steps.length if study.windows else study.ledger.period
     times = [number * step for number in range(windows_of(study))]
     return _together(study, [(name, time, claim) for name, claim in claims.items() for time in times])
 

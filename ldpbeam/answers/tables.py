@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting, table_of
+from ldpbeam.answers.partial import with_partial
 from ldpbeam.domains import digits_of
 from ldpbeam.printing import note
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -61,7 +62,7 @@ def estimate_rows(
     estimates: Sequence[EstimateRecord], errors: Sequence[Mapping[str, float]] | None = None
 ) -> tuple[list[str], list[dict[str, str]]]:
     """(the columns that some row fills, the texts of one row per estimate)."""
-    rows = [_row(record) for record in estimates]
+    rows = [_row(record) for record in with_partial(estimates)]
     if errors is not None:
         for row, errors_of_row in zip(rows, errors, strict=True):
             row |= {_ERRORS[name]: f"{value:.4g}" for name, value in errors_of_row.items()}
@@ -113,7 +114,7 @@ def _row(record: EstimateRecord) -> dict[str, str]:
         "reports": f"{record.reports:,}",
         "users": "" if record.users is None else f"{record.users:,}",
         "iterations": str(record.n_iterations or ""),
-        "notes": "; ".join((*record.warnings, *record.notes)),
+        "notes": "; ".join((*record.warnings, *record.notes, *_partial(record))),
     }
     if record.mean is not None:
         row["mean"] = _text(record, record.mean, 6)
@@ -150,10 +151,15 @@ def _text(record: EstimateRecord, number: float, usual: int) -> str:
     return f"{number:.{digits}g}"
 
 
+def _partial(record: EstimateRecord) -> Iterator[str]:
+    if record.partial is not None:
+        yield f"it has {record.partial:.0%} of the usual reports, and may hold a part of its time"
+
+
 def _window(record: EstimateRecord) -> str:
     """The start of a window, and how long it is if the windows inside were joined by user."""
-    if record.window is None or not record.joined:
-        return record.window_start or ""
+    if record.window_name is not None or record.window is None or not record.joined:
+        return record.window_name or record.window_start or ""
     return f"{record.window_start} ({format_duration(record.window[1] - record.window[0])})"
 
 

@@ -216,7 +216,7 @@ def _chart(
             color=tint,
             shape=alt.Shape(
                 "state:N",
-                scale=alt.Scale(domain=[STATES[state] for state in STATES], range=["triangle-up", "square"]),
+                scale=alt.Scale(domain=list(STATES.values()), range=["triangle-up", "square", "diamond"]),
                 legend=None,
             ),
             tooltip=shown,
@@ -238,7 +238,8 @@ def _said(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: b
         )
         if not of_line:
             continue
-        low, high = min(of_line, key=lambda p: p.value), max(of_line, key=lambda p: p.value)
+        whole = [point for point in of_line if point.state == "complete"] or of_line
+        low, high = min(whole, key=lambda p: p.value), max(whole, key=lambda p: p.value)
         sentences.append(
             f"{where}{line}: between {spell(low.value)} ({low.subset.window}) and {spell(high.value)} "
             f"({high.subset.window}), and {spell(of_line[-1].value)} in the last window."

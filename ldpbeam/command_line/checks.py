@@ -23,6 +23,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.study import Study
+from ldpbeam.times import CALENDAR
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.storage import beam_filesystems, lacking, open_raw
 from ldpbeam.words import counted
@@ -145,6 +146,20 @@ def duration_of(option: str, text: str) -> int:
         return int(TypeAdapter(Duration).validate_python(text))
     except ValidationError:
         raise UserError(f"{option} {text}: write a whole number and a unit, as in 90s or 1h") from None
+
+
+def length_of(option: str, text: str) -> int:
+    """The length of windows that an option gives, in milliseconds.
+
+    Raises:
+        UserError: if the text is no duration above 0, and no word of the calendar.
+    """
+    if text in CALENDAR:
+        return CALENDAR[text]
+    length = duration_of(option, text)
+    if length == 0:
+        raise UserError(f"{option} {text}: above 0")
+    return length
 
 
 def check_people(options: argparse.Namespace, option: str, file: str | None) -> None:

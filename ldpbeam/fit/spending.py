@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ldpbeam.cells import Cells
 from ldpbeam.fit.tests import FALSE_ALARMS
 from ldpbeam.windows import Bounds
 
@@ -22,14 +23,14 @@ class Spending:
         since: when the first run of the stream began, in epoch milliseconds.
         started: when this run began; not before ``since``.
         earlier_runs: how many runs of the stream there were before, 0 or more.
-        period: from the start of one window to that of the next, in milliseconds.
+        windows: one starts with each of these.
         attributes: how many attributes, or coordinates of vectors, are tested, 1 or more.
     """
 
     since: int
     started: int
     earlier_runs: int
-    period: int
+    windows: Cells
     attributes: int
 
     def limit(self, window: Bounds, pane_index: int) -> float:
@@ -44,7 +45,7 @@ class Spending:
             window: (start, end) of the window in epoch milliseconds.
             pane_index: the number of earlier panes of the window in this run, 0 or more.
         """
-        ahead = (window[0] - self.since) // self.period
+        ahead = self.windows.number(window[0]) - self.windows.number(self.since - 1) - 1
         number = 2 * ahead if ahead >= 0 else -2 * ahead - 1
         block = (number + 1).bit_length() - 1
         of_window = 1.0 / ((1 << block) * (block + 1) * (block + 2))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ldpbeam.cells import rules_version
 from ldpbeam.errors import UserError, without_number
 from ldpbeam.transforms.outputs.names import ACCOUNTING as ACCOUNTING
 from ldpbeam.transforms.outputs.names import ESTIMATES as ESTIMATES
@@ -55,7 +56,11 @@ class Output:
     @property
     def about(self) -> dict[str, Any]:
         """The fields of ``run.json`` that identify the run and its study."""
-        return {"run": self.run, "study": self.study.name, "study_fingerprint": self.study.fingerprint}
+        about = {"run": self.run, "study": self.study.name, "study_fingerprint": self.study.fingerprint}
+        clock = self.study.clock
+        return (
+            about if clock is None else {**about, "zone_rules": clock.fingerprint, "tzdata": rules_version()}
+        )
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from ldpbeam.answers.partial import with_partial
 from ldpbeam.answers.results import FolderKind, Results, RunResults
 from ldpbeam.errors import StudyError, UserError, naming
 from ldpbeam.folders.output import (
@@ -82,7 +83,7 @@ def _alone(folder: str, about: RunRecord) -> Results:
         )
     run = _run(folder, about, finished=True)
     kind: FolderKind = "rollup" if run.accounting is None else "batch"
-    estimates = tuple(_estimates(join(folder, f"{ESTIMATES}.jsonl")))
+    estimates = tuple(with_partial(list(_estimates(join(folder, f"{ESTIMATES}.jsonl")))))
     return Results(folder, kind, about, partial(_study, folder, about), (run,), estimates)
 
 
@@ -182,7 +183,9 @@ def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
     estimates = [estimate for name in files for estimate in _estimates(join(folder, ESTIMATES, name))]
     # Stable: the estimates of one file keep their order, which is that of the study.
     estimates.sort(key=lambda record: (record.attribute, record.window or (0, 0), record.run))
-    return Results(folder, kind, about, partial(_study, folder, about), tuple(runs), tuple(estimates))
+    return Results(
+        folder, kind, about, partial(_study, folder, about), tuple(runs), tuple(with_partial(estimates))
+    )
 
 
 def _run(folder: str, about: RunRecord, *, finished: bool | None) -> RunResults:

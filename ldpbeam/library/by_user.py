@@ -31,7 +31,7 @@ from ldpbeam.transforms.joining.join import at_most_groups, groups_merged, ranks
 from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.validation import columns_or_only
-from ldpbeam.windows import Bounds, Span
+from ldpbeam.windows import Bounds, Span, Windows
 
 FOR_THE_POPULATION = (
     "intervals are for the population that the people were drawn from, from what each user sent in both "
@@ -154,22 +154,21 @@ def _windows(
             "the study does not count by user, so users cannot be compared: it "
             + (f"has {why}; compare estimates instead" if study.without_users else f"needs {why}")
         )
-    size, period = study.windows.size, study.windows.period
-    if joined:
-        if study.windows.joined is None:
-            raise ValueError("the study joins no windows: add windows.joined, or leave out joined=True")
-        size = period = study.windows.joined
-    earlier, later = (_window(milliseconds_of(start, "windows"), size, period) for start in given)
+    if joined and study.windows.joined is None:
+        raise ValueError("the study joins no windows: add windows.joined, or leave out joined=True")
+    earlier, later = (_window(study.windows, milliseconds_of(start, "windows"), joined) for start in given)
     if earlier[0] < later[1] and later[0] < earlier[1]:
         raise ValueError("the two windows are one, or overlap: name two that have no report in common")
     return earlier, later
 
 
-def _window(start: int, size: int, period: int) -> Bounds:
-    if start % period:
-        near = rfc3339(start - start % period)
-        raise ValueError(f"no window starts at {rfc3339(start)}; did you mean {near!r}?")
-    return start, start + size
+def _window(windows: Windows, start: int, joined: bool) -> Bounds:
+    window = windows.windows_of(start)[0]
+    if joined:
+        window = windows.longer(window)
+    if start != window[0]:
+        raise ValueError(f"no window starts at {rfc3339(start)}; did you mean {rfc3339(window[0])!r}?")
+    return window
 
 
 def _level(study: Study) -> float:
@@ -191,9 +190,10 @@ def _of_attribute(
     users, known = codes_of(reports.users)
     later = ~Span(*second).outside(reports.times)
     assert study.windows is not None
-    # Windows that slide are compared where they do not overlap, so the time since their starts tells them.
-    since = reports.times - np.where(later, second[0], first[0])
-    of_window = 2 * (since // study.windows.size) + later
+    # Windows that slide are compared where they do not overlap. Others may lie in two longer ones.
+    of_window = later.astype(np.int64)
+    if not study.windows.slides:
+        of_window += 2 * codes_of(pa.array(study.windows.steps.numbers(reports.times)))[0]
     rows_kept = kept(reports, per_service(attribute, reports, pairs_of(users, of_window)))
     groups, names = codes_of(reports.groups)
     most = study.groups.at_most if study.groups else len(names)

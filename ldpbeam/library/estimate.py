@@ -104,7 +104,7 @@ def _periods(study: Study, tally: Tally) -> tuple[PeriodEntry, ...]:
     """What users spent in each period of the ledger."""
     if study.ledger is None:
         return ()
-    rows = counted(distinct(Received.concatenated(tally.received)), study.ledger.period)
+    rows = counted(distinct(Received.concatenated(tally.received)), study.ledger.periods)
     entries = ledger.entries_of(study, tally.snapshots)
     return tuple(periods.entries_of(study, periods.added_up(study, [rows]), [entries]))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import altair as alt
 
+from ldpbeam.answers.partial import with_partial
 from ldpbeam.charts.alone import THEME, alone
 from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.subject import Subject
@@ -33,7 +34,7 @@ def chart(estimates: Sequence[EstimateRecord]) -> alt.VConcatChart:
     """
     rows: list[list[dict[str, Any]]] = []
     for name in dict.fromkeys(record.attribute for record in estimates):
-        subject = Subject(name, [record for record in estimates if record.attribute == name])
+        subject = Subject(name, [record for record in with_partial(estimates) if record.attribute == name])
         for figure in figures_of(subject):
             width = _WIDTH if len(figure.panels) == 1 else _WIDTH_OF_PANELS
             drawn = [

@@ -14,6 +14,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.cells import Cells
+
 Unsigned = NDArray[np.uint64]
 
 _USER: dict[str, type[np.generic]] = {"high": np.uint64, "low": np.uint64}
@@ -104,9 +106,9 @@ def distinct(rows: Received, only_from: int = 0) -> Received:
     return rows.chosen(first[first >= only_from])
 
 
-def counted(rows: Received, period: int) -> UserReports:
-    """How many reports each user sent to each service in each period of so many milliseconds."""
-    starts = rows.window - rows.window % period
+def counted(rows: Received, periods: Cells) -> UserReports:
+    """How many reports each user sent to each service in each period."""
+    starts = periods.starts(periods.numbers(rows.window))
     return summed(UserReports(rows.high, rows.low, starts, rows.service, np.ones(len(rows), dtype=np.int64)))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from rich.console import Console
 
 from ldpbeam.answers import tables
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.published import warnings_of
-from ldpbeam.command_line.checks import duration_of, study_of
+from ldpbeam.cells import Cells, clock_of
+from ldpbeam.command_line.checks import duration_of, length_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.folders.written import run_name
@@ -20,9 +22,11 @@ from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estima
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.printing import document, step, warn
 from ldpbeam.schemas.outputs.estimates import json_fields
+from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.untrusted import shown
+from ldpbeam.windows import check_calendar
 from ldpbeam.words import counted, first_ones
 
 
@@ -31,13 +35,16 @@ def rollup_command(options: argparse.Namespace) -> int:
     study = study_of(options.study)
     refuse_endless(study)
     check_tables(study)
-    window = None if options.window is None else duration_of("--window", options.window)
-    if window == 0:
-        raise UserError(f"--window {options.window}: above 0")
-    run = run_name(study, options.statistics, "rollup", window, int(options.total))
+    cells = _cells(study, options)
+    study = replace(study, clock=cells.clock) if cells else study
+    calendar = [cells.offset, cells.clock.zone if cells.clock else ""] if cells else []
+    run = run_name(
+        study, options.statistics, "rollup", None if cells is None else cells.length, int(options.total),
+        *(calendar if any(calendar) else ()),
+    )  # fmt: skip
     output = Output(study, options.output, run)
     given = read_all(options.statistics)
-    rolled = rolled_up(study, given, window=window, total=options.total)
+    rolled = rolled_up(study, given, cells=cells, total=options.total)
     console = Console()
     owner(output, NOBODY, options.overwrite)
     with owned(output, NOBODY, overwrite=options.overwrite, inputs=options.statistics):
@@ -70,3 +77,28 @@ def rollup_command(options: argparse.Namespace) -> int:
     print(f"{counted(rolled.merged, 'snapshot')} merged into {len(rolled.snapshots):,}{repeated}{held}")
     print(f"estimates and statistics are in {shown(options.output)}")
     return done
+
+
+def _cells(study: Study, options: argparse.Namespace) -> Cells | None:
+    """The new windows: of the zone and the offset that the options give, or else the study.
+
+    Raises:
+        UserError: if there are no such windows.
+    """
+    if options.window is None:
+        for option in ("zone", "offset"):
+            if getattr(options, option) is not None:
+                raise UserError(
+                    f"--{option}: it says where new windows begin: add --window, as in --window 1d"
+                )
+        return None
+    length, windows = length_of("--window", options.window), study.windows
+    offset = windows.offset if windows else 0
+    if options.offset is not None:
+        offset = duration_of("--offset", options.offset)
+    try:
+        clock = clock_of(options.zone) if options.zone else windows.clock if windows else None
+        check_calendar([length], offset, clock)
+    except ValueError as error:
+        raise UserError(f"--window {options.window}: {error}") from None
+    return Cells(length, offset, clock)

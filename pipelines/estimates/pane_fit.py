@@ -50,8 +50,10 @@ class PaneFit(beam.DoFn):
         first = snapshots[0]
         assert first.window is not None
         tests = list(tests_of_window(self.study, snapshots))
-        period = first.window[1] - first.window[0] if first.joined else self.spending.period
-        limit = replace(self.spending, period=period).limit(first.window, first.pane_index)
+        spending, windows = self.spending, self.study.windows
+        if first.joined and windows is not None and windows.joined is not None:
+            spending = replace(spending, windows=windows.cells(windows.joined))
+        limit = spending.limit(first.window, first.pane_index)
         flags = flagged([test.p_value for test in tests], limit)
         path = join(self.folder, f"{window_name(self.study.name, name, first.window)}.json")
         tests = [

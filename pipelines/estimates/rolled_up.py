@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import STATISTICS, Output
 from ldpbeam.folders.written import snapshots_in
@@ -82,7 +83,7 @@ def rolled_up(
     study: Study,
     snapshots: Iterable[tuple[str, Snapshot]],
     *,
-    window: int | None = None,
+    cells: Cells | None = None,
     total: bool = False,
 ) -> RolledUp:
     """Merge snapshots into longer windows.
@@ -90,8 +91,7 @@ def rolled_up(
     Args:
         study: the study; the snapshots must have its channels.
         snapshots: (path, snapshot) pairs.
-        window: the length of the new windows in milliseconds, aligned to 1970-01-01T00:00:00Z; None merges
-            all windows of an attribute.
+        cells: the new windows; None merges all windows of an attribute.
         total: whether groups are merged too.
 
     Raises:
@@ -114,11 +114,11 @@ def rolled_up(
                 "that their runs have one name, estimate again on one, from an --input of another name and "
                 "into another --output"
             )
-    counted, left_out = _each_once(list(newest.values()), window)
+    counted, left_out = _each_once(list(newest.values()), cells)
     _check_apart(counted)
     parts: dict[tuple[str, Bounds | None, str | None, bool], list[tuple[str, Snapshot]]] = {}
     for path, snapshot in counted:
-        longer = _window_of(path, snapshot, window)
+        longer = _window_of(path, snapshot, cells)
         group = None if total else snapshot.group
         rest = snapshot.other_groups > 0 and not total
         parts.setdefault((snapshot.attribute, longer, group, rest), []).append((path, snapshot))
@@ -158,7 +158,7 @@ def _check_channels(study: Study, path: str, snapshot: Snapshot) -> None:
 
 
 def _each_once(
-    snapshots: Sequence[tuple[str, Snapshot]], window: int | None
+    snapshots: Sequence[tuple[str, Snapshot]], cells: Cells | None
 ) -> tuple[list[tuple[str, Snapshot]], int]:
     """(the snapshots that count, how many do not): a joined window counts, or the windows inside it.
 
@@ -169,13 +169,11 @@ def _each_once(
     joined = {
         (snapshot.run, snapshot.attribute, snapshot.window)
         for _, snapshot in snapshots
-        if snapshot.joined
-        and snapshot.window is not None
-        and window == snapshot.window[1] - snapshot.window[0]
+        if snapshot.joined and snapshot.window is not None and snapshot.window == _aligned(snapshot, cells)
     }
     counted, inside = [], []
     for path, snapshot in snapshots:
-        here = (snapshot.run, snapshot.attribute, _aligned(snapshot, window))
+        here = (snapshot.run, snapshot.attribute, _aligned(snapshot, cells))
         if snapshot.joined == (here in joined):
             counted.append((path, snapshot))
         elif snapshot.joined:
@@ -189,7 +187,7 @@ def _each_once(
     kinds: dict[tuple[str, Bounds | None], tuple[str, tuple[int, ...]]] = {}
     for path, snapshot in counted:
         shape = () if snapshot.statistic.joined is None else snapshot.statistic.joined.table.shape
-        other, before = kinds.setdefault((snapshot.attribute, _aligned(snapshot, window)), (path, shape))
+        other, before = kinds.setdefault((snapshot.attribute, _aligned(snapshot, cells)), (path, shape))
         if before and shape and before != shape:
             raise UserError(
                 f"{other} and {path}: they join different numbers of windows, so they cannot be added up: "
@@ -215,12 +213,9 @@ def _holds(longer: Snapshot, other: Snapshot) -> bool:
     return longer.window[0] <= other.window[0] and other.window[1] <= longer.window[1]
 
 
-def _aligned(snapshot: Snapshot, window: int | None) -> Bounds | None:
+def _aligned(snapshot: Snapshot, cells: Cells | None) -> Bounds | None:
     """The new window in which a snapshot's window starts."""
-    if window is None or snapshot.window is None:
-        return None
-    start = snapshot.window[0] - snapshot.window[0] % window
-    return start, start + window
+    return None if cells is None or snapshot.window is None else cells.holding(snapshot.window[0])
 
 
 def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:
@@ -258,20 +253,21 @@ def _check_apart(newest: Sequence[tuple[str, Snapshot]]) -> None:
                 )
 
 
-def _window_of(path: str, snapshot: Snapshot, window: int | None) -> Bounds | None:
+def _window_of(path: str, snapshot: Snapshot, cells: Cells | None) -> Bounds | None:
     """The new window that a snapshot lies in; None if all windows become one.
 
     Raises:
         UserError: if it does not lie in one.
     """
-    if window is None:
+    if cells is None:
         return None
-    longer = _aligned(snapshot, window)
+    longer = _aligned(snapshot, cells)
     if longer is None or snapshot.window is None:
-        raise UserError(f"{path}: it has no window, so it lies in none of {format_duration(window)}")
+        raise UserError(f"{path}: it has no window, so it lies in none of {format_duration(cells.length)}")
     if snapshot.window[1] > longer[1]:
         raise UserError(
-            f"{path}: its window {times_of(snapshot.window)} does not lie in one of {format_duration(window)}"
+            f"{path}: its window {times_of(snapshot.window)} does not lie in one of "
+            f"{format_duration(cells.length)}, as the one from {rfc3339(longer[0])}"
         )
     return longer
 

@@ -80,7 +80,7 @@ class StreamJob(Output):
             since=min(map(begun_at, (*self.earlier_runs, self.run))),
             started=started,
             earlier_runs=len(self.earlier_runs),
-            period=self.study.windows.period,
+            windows=self.study.windows.cells(self.study.windows.period),
             # Windows that are joined have the other half.
             attributes=len(self.study.estimated) * (2 if self.study.windows_joined > 1 else 1),
         )

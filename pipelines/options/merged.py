@@ -35,6 +35,19 @@ def rollup(parser: Parser) -> None:
     )
     add_output_option(data)
     data.add_argument("--overwrite", action="store_true", help="replace another run's outputs")
-    data.add_argument("--window", metavar="DURATION", help="as in 1d; without, all windows become one")
+    data.add_argument(
+        "--window",
+        metavar="DURATION",
+        help="as in 1d, or month, quarter or year; without, all windows become one",
+    )
+    data.add_argument(
+        "--zone",
+        metavar="ZONE",
+        help="whose days and months the new windows are, as in America/New_York (default: the study's)",
+    )
+    data.add_argument(
+        "--offset", metavar="DURATION",
+        help="how much later they begin, as in 6d for weeks from Sunday on (default: the study's)",
+    )  # fmt: skip
     data.add_argument("--total", action="store_true", help="merge groups too")
     add_processes_option(parser.add_argument_group("how it is computed"))

@@ -44,7 +44,7 @@ def user_reports(study: Study, files: Sequence[ReceivedFile]) -> Iterator[UserRe
         return
     assert study.ledger is not None
     for rows in users_in_turn(files):
-        yield counted(rows, study.ledger.period)
+        yield counted(rows, study.ledger.periods)
 
 
 def write_sums(output: Output, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]) -> ReceivedFile:
@@ -59,7 +59,7 @@ def write_sums(output: Output, before: Sequence[ReceivedFile], after: Sequence[R
         UserError: if a file is damaged.
     """
     assert output.study.ledger is not None
-    period = output.study.ledger.period
+    periods = output.study.ledger.periods
     known = _sums(before[0].folder, before) if before else None
     minus, plus = _changed(before, after), _changed(after, before)
     read, every = (sum(file.about.rows for file in files) for files in ([*minus, *plus], after))
@@ -79,7 +79,7 @@ def write_sums(output: Output, before: Sequence[ReceivedFile], after: Sequence[R
         sums = read_sums(known, bits) if known else (UserReports.concatenated([]) for _ in range(1 << bits))
         pairs = zip(users_in_turn(minus, bits), users_in_turn(plus, bits), strict=True)
         for total, (less, more) in zip(sums, pairs, strict=True):
-            changes = [total, negative(counted(less, period)), counted(more, period)]
+            changes = [total, negative(counted(less, periods)), counted(more, periods)]
             yield summed(UserReports.concatenated(changes))
 
     path = output.path(LEDGER_FOLDER, LEDGER_SUMS)

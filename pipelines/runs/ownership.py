@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ldpbeam.cells import rules_version
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import (
     DEAD_LETTERS,
@@ -48,12 +49,14 @@ class Sharing:
     def mark_of(self, job: Output) -> dict[str, Any]:
         """The fields of ``run.json`` for a folder of this run."""
         kind = {} if self.kind is None else {"kind": self.kind}
-        return kind | {field: job.about[field] for field in self.mark} | {"format": FORMAT}
+        fields = [field for field in (*self.mark, "zone_rules", "tzdata") if field in job.about]
+        return kind | {field: job.about[field] for field in fields} | {"format": FORMAT}
 
     def includes(self, mark: Mapping[str, Any], job: Output) -> bool:
         """Whether a run may write to a folder with this ``run.json``."""
         wanted = self.mark_of(job)
-        return all(mark.get(field) == wanted.get(field) for field in ("kind", *self.same))
+        rules = () if self.alone else ("zone_rules",)
+        return all(mark.get(field) == wanted.get(field) for field in ("kind", *self.same, *rules))
 
 
 #: A run that has the folder for itself; the same run may replace its own outputs.
@@ -117,6 +120,12 @@ _OTHERWISE = "; name another folder, or replace them with --overwrite"
 def _holds(mark: Mapping[str, Any], job: Output, sharing: Sharing) -> str:
     """What a folder with this ``run.json`` holds, and what the user can do about it."""
     study = f"of study {mark.get('study')!r}"
+    clock, before = job.study.clock, mark.get("tzdata")
+    if clock is not None and before and sharing.includes({**mark, "zone_rules": clock.fingerprint}, job):
+        return (
+            f"windows by other rules of {clock.zone}, those of tzdata {before}: this is {rules_version()}; "
+            "install that version, or name another folder"
+        )
     if sharing is STREAMS:
         return f"outputs of another kind of run, study or version ({study}); name another folder"
     if mark.get("kind") != SCHEDULED_RUNS.kind:

@@ -69,6 +69,7 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         study=study.name,
         name=name,
         **window_fields(snapshot.window),
+        window_name=study.clock.name(snapshot.window) if study.clock and snapshot.window else None,
         log_likelihood=float(answer.log_likelihoods[-1]) if len(answer.log_likelihoods) else None,
         intervals=_intervals(answer.intervals, summary, isinstance(attribute.domain, Categories)),
         warnings=_warnings(answer, snapshot.other_groups),

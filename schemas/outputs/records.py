@@ -166,6 +166,7 @@ class EstimateRecord:
 
     Shares are of people, numbers are in the attribute's unit, and what an estimate does not have is None. A
     line has the fields in this order. It leaves out those after ``n_iterations`` that an estimate has not.
+    ``partial`` is not written: who reads all windows knows which have few reports.
     """
 
     study: str
@@ -203,6 +204,8 @@ class EstimateRecord:
     notes: Names = ()
     details: dict[str, Any] = field(default_factory=dict)
     joined: bool = False
+    window_name: str | None = None
+    partial: float | None = None
     run: str = ""
 
     @property

@@ -107,6 +107,7 @@ class EstimateRow(NamedTuple):
         estimator: the name of the estimator.
         window_start: the first event time of the window; RFC 3339 text in UTC, None without windows.
         window_end: the first event time after the window; likewise.
+        window_name: the window by the clocks of the study's zone; None without one.
         group: the value of the study's group field; None without groups, and for the groups beyond the cap.
         other_groups: how many groups beyond the cap are added up in it.
         pane_index: how many panes of the window came before; a later pane replaces an earlier one.
@@ -146,6 +147,7 @@ class EstimateRow(NamedTuple):
     estimator: str
     window_start: Optional[str]
     window_end: Optional[str]
+    window_name: Optional[str]
     group: Optional[str]
     other_groups: int
     pane_index: int
@@ -205,6 +207,7 @@ class ShareRow(NamedTuple):
     estimator: str
     window_start: Optional[str]
     window_end: Optional[str]
+    window_name: Optional[str]
     group: Optional[str]
     other_groups: int
     pane_index: int

@@ -21,7 +21,7 @@ from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, ManyEnds
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 
 #: The version of both schemas, in the column ``schema_version``.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 #: A file's row group has the rows of at most this many estimates.
 ESTIMATES_AT_ONCE = 128
 

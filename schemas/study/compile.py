@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.cells import Cells
 from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector, number_of_values
 from ldpbeam.estimators import check, registered_estimators
 from ldpbeam.intervals.answer import WantedIntervals
@@ -44,7 +45,8 @@ from ldpbeam.study import (
     WantedEstimate,
     attribute_of,
 )
-from ldpbeam.times import format_duration
+from ldpbeam.times import format_duration, months_in
+from ldpbeam.windows import check_calendar
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
@@ -88,6 +90,7 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
         epsilon_cap=model.epsilon_cap,
         ledger=_ledger(model),
         zone=model.zone,
+        clock=None if model.windows is None else model.windows.windows.clock,
         text=model.model_dump_json(exclude_unset=True),
     )
     check_joined(study)
@@ -107,16 +110,27 @@ def _ledger(model: StudyModel) -> LedgerPeriod | None:
     """The periods of the ledger.
 
     Raises:
-        ValueError: if a window could lie in two of them.
+        ValueError: if a window could lie in two of them, or there are none of this length in the zone.
     """
     if model.ledger is None:
         return None
-    if model.windows is not None and model.ledger.period % (step := model.windows.windows.step):
+    length = model.ledger.period
+    if model.windows is None:
+        return LedgerPeriod(Cells(length), model.ledger.cap)
+    windows = model.windows.windows
+    periods, step = windows.cells(length), windows.steps.length
+    try:
+        check_calendar([length, step], windows.offset, windows.clock)
+    except ValueError as error:
+        raise ValueError(f"ledger.period: {error}") from None
+    try:
+        periods.most_in(step)
+    except ValueError:
         raise ValueError(
             f"ledger.period must be a multiple of {format_duration(step)}, so that no window lies in two "
-            f"periods, found {format_duration(model.ledger.period)}"
-        )
-    return LedgerPeriod(model.ledger.period, model.ledger.cap)
+            f"periods, found {format_duration(length)}"
+        ) from None
+    return LedgerPeriod(periods, model.ledger.cap)
 
 
 def _panel(model: StudyModel) -> Panel | None:
@@ -126,7 +140,13 @@ def _panel(model: StudyModel) -> Panel | None:
         raise ValueError(
             "panel: a user answers one of several windows that do not slide: give windows.size alone"
         )
-    return Panel(model.study, model.windows.size, model.panel.windows)
+    windows = model.windows.windows
+    if windows.clock or windows.offset or months_in(windows.size):
+        raise ValueError(
+            "panel: clients find the window of a user without a calendar: leave out windows.zone, "
+            "windows.offset, month, quarter and year"
+        )
+    return Panel(model.study, windows.size, model.panel.windows)
 
 
 def _publish(model: StudyModel) -> Publish:

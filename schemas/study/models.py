@@ -23,10 +23,11 @@ from pydantic import (
 )
 
 from ldpbeam.attributes import MOST_CHANNELS
+from ldpbeam.cells import clock_of
 from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector, as_text
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, OURS, RECORD
-from ldpbeam.schemas.study.times import Duration, Time
+from ldpbeam.schemas.study.times import Duration, Length, Time
 from ldpbeam.study import MOST_REPORTS, MOST_WINDOWS
 from ldpbeam.windows import FAR, Span, Windows
 
@@ -410,15 +411,23 @@ class AttributeModel(Model):
 
 
 class WindowsModel(Model):
-    """Event-time windows, aligned to 1970-01-01T00:00:00Z."""
+    """Event-time windows, aligned to 1970-01-01T00:00:00Z, or to the calendar of a zone."""
 
-    size: Duration = Field(gt=0)
-    period: Duration | None = Field(None, description="sliding windows: one starts every period")
+    size: Length = Field(gt=0)
+    period: Length | None = Field(None, description="sliding windows: one starts every period")
+    zone: Later[str] = Field(
+        None,
+        description="whose days, weeks (from Monday on), months, quarters and years the windows are, as in "
+        "America/New_York; by default UTC, in which weeks begin on Thursdays",
+    )
+    offset: Later[Duration] = Field(
+        None, description="how much later windows begin, as 6d for weeks from Sunday on"
+    )
     allowed_lateness: Duration = Field(
         0, description="in a stream, how long reports may still change a window that has closed",
         json_schema_extra={"default": "0s"},
     )  # fmt: skip
-    joined: Later[Duration] = Field(
+    joined: Later[Length] = Field(
         None, gt=0,
         description="the size of longer windows, a multiple of size, in which a user's reports in several "
         "windows are brought together",
@@ -451,6 +460,8 @@ class WindowsModel(Model):
             self.max_age,
             self.joined,
             self.most_open,
+            self.offset or 0,
+            None if self.zone is None else clock_of(self.zone),
         )
 
 
@@ -516,7 +527,7 @@ class IntervalsModel(Model):
 class LedgerModel(Model):
     """What each user spends over a period, in all windows, services and attributes."""
 
-    period: Duration = Field(gt=0, description="periods are aligned to 1970-01-01T00:00:00Z")
+    period: Length = Field(gt=0, description="periods are aligned as windows are")
     cap: Number | None = Field(None, gt=0, description="users who spent more in a period are counted")
 
 

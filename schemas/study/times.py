@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from ldpbeam.times import UNITS, format_duration, rfc3339
+from ldpbeam.times import CALENDAR, UNITS, format_duration, months_in, rfc3339
 
 _WRITE_DURATION = "write a whole number and a unit: ms, s, m, h, d or w, as in 90s or 1h"
 _LONGEST = 365_000 * UNITS["d"]
@@ -23,10 +23,20 @@ def _milliseconds(value: object) -> object:
         milliseconds = int(match[1]) * UNITS[match[2]]
         if milliseconds > _LONGEST:
             raise ValueError(f"the longest duration is {format_duration(_LONGEST)}")
+        if milliseconds and months_in(milliseconds):
+            raise ValueError("this is the mean length of months: write month, quarter or year")
         return milliseconds
     if isinstance(value, int) and not isinstance(value, bool):
         raise ValueError(f"add a unit: ms, s, m, h, d or w, as in {value}s")
     raise ValueError(_WRITE_DURATION)
+
+
+def _length(value: object) -> object:
+    if isinstance(value, str) and value.strip() in CALENDAR:
+        return CALENDAR[value.strip()]
+    if isinstance(value, str) and not value.strip()[:1].isdigit():
+        raise ValueError(f"{_WRITE_DURATION}; or month, quarter or year")
+    return _milliseconds(value)
 
 
 def _epoch(value: object) -> object:
@@ -44,6 +54,19 @@ Duration = Annotated[
     BeforeValidator(_milliseconds),
     PlainSerializer(format_duration),
     WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["1h", "90s"]}),
+]
+#: A duration, or months of the calendar.
+Length = Annotated[
+    int,
+    BeforeValidator(_length),
+    PlainSerializer(format_duration),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": f"^(?:{_DURATION.pattern}|{'|'.join(CALENDAR)})$",
+            "examples": ["1h", "1d", "month"],
+        }
+    ),
 ]
 Time = Annotated[
     int,

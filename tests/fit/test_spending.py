@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from ldpbeam.cells import Cells
 from ldpbeam.fit import FALSE_ALARMS
 from ldpbeam.fit.spending import Spending
 
 HOUR = 3_600_000
 #: The stream began within a window.
 SINCE = 1_000 * HOUR + 17
-FIRST_RUN = Spending(since=SINCE, started=SINCE, earlier_runs=0, period=HOUR, attributes=1)
+FIRST_RUN = Spending(since=SINCE, started=SINCE, earlier_runs=0, windows=Cells(HOUR), attributes=1)
 
 
 def window(number: int) -> tuple[int, int]:
@@ -46,7 +47,7 @@ def test_a_window_that_several_runs_see_has_no_more_than_its_share() -> None:
 
 
 def test_sliding_windows_have_a_number_each() -> None:
-    sliding = replace(FIRST_RUN, period=HOUR // 4)
+    sliding = replace(FIRST_RUN, windows=Cells(HOUR // 4))
     starts = [SINCE // HOUR * HOUR + quarter * HOUR // 4 for quarter in range(-2, 5)]
     limits = [sliding.limit((start, start + HOUR), 0) for start in starts]
     # Blocks of one, two and four windows.

@@ -13,6 +13,7 @@ from support.tallied import tallied
 
 from ldpbeam import Answers, empty, merge, tally
 from ldpbeam.answers.solve import answers
+from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
 from ldpbeam.estimators.channel_means import least_noise
 from ldpbeam.folders.output import Output
@@ -199,7 +200,7 @@ def test_a_roll_up_of_days_adds_runs_and_groups_and_takes_hours_for_longer_windo
     north, south = (written(tmp_path, text, reports("oue", seed, days=2)[1], f"r{seed}") for seed in (1, 2))
     study = parse_study(text)
     assert len(of_days([s for _, s in north])) == 4
-    days = rolled_up(study, [*north, *south], window=DAY)
+    days = rolled_up(study, [*north, *south], cells=Cells(DAY))
     own = {(s.window, s.group): s.statistic for s in of_days([s for _, s in north])}
     other = {(s.window, s.group): s.statistic for s in of_days([s for _, s in south])}
     assert days.merged == 8 and days.held == len(north) + len(south) - 8
@@ -207,23 +208,23 @@ def test_a_roll_up_of_days_adds_runs_and_groups_and_takes_hours_for_longer_windo
         place: merge([own[place], other[place]]) for place in own
     }
     assert all(snapshot.windows == 1 for snapshot in days.snapshots)
-    total = rolled_up(study, [*north, *south], window=DAY, total=True)
+    total = rolled_up(study, [*north, *south], cells=Cells(DAY), total=True)
     assert [s.joined for s in total.snapshots] == [True, True]
-    for window in (4 * DAY, None):
-        both = rolled_up(study, north, window=window, total=True)
+    for window in (Cells(4 * DAY), None):
+        both = rolled_up(study, north, cells=window, total=True)
         (snapshot,) = both.snapshots
         assert not snapshot.joined and snapshot.windows == 48 and both.held == 4
-    halves = rolled_up(study, north, window=DAY // 2)
+    halves = rolled_up(study, north, cells=Cells(DAY // 2))
     assert halves.held == 4 and not any(snapshot.joined for snapshot in halves.snapshots)
     with pytest.raises(UserError, match="give their statistics, too"):
-        rolled_up(study, [entry for entry in north if entry[1].joined], window=None)
+        rolled_up(study, [entry for entry in north if entry[1].joined], cells=None)
     alone = [entry for entry in south if not entry[1].joined]
     with pytest.raises(UserError, match="in one the reports of a user in several windows are brought"):
-        rolled_up(study, [*north, *alone], window=DAY)
+        rolled_up(study, [*north, *alone], cells=Cells(DAY))
     halves_of_hours = text.replace("size: 1h", "size: 30m")
     other = written(tmp_path, halves_of_hours, reports("oue", 3, days=2)[1], "r3")
     with pytest.raises(UserError, match="they join different numbers of windows"):
-        rolled_up(study, [*north, *other], window=DAY)
+        rolled_up(study, [*north, *other], cells=Cells(DAY))
 
 
 def test_a_span_counts_the_days_that_lie_in_it() -> None:

@@ -15,6 +15,7 @@ from support.tallied import tallied
 from benchmarks.memoised.remembered_noise import VALUES, WRONG, Setting, drawn, run
 from ldpbeam.answers.explain import explain
 from ldpbeam.attributes import ServiceVersion
+from ldpbeam.cells import Cells
 from ldpbeam.fit import fit_tests
 from ldpbeam.fit.spending import Spending
 from ldpbeam.over_time.joined_windows import JoinedSupports, Table, joined_supports
@@ -161,7 +162,7 @@ def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_wha
     assert "window 2026-11-20T00:00:00Z: the reports of 400 users to app" in sentence
     assert "takes for fresh: correct the clients, or the study (lifetime_epsilon)" in sentence
     # A stream's days are numbered by themselves, and have limits of their own.
-    spending = Spending(since=START, started=START, earlier_runs=0, period=HOUR, attributes=2)
+    spending = Spending(since=START, started=START, earlier_runs=0, windows=Cells(HOUR), attributes=2)
     stage = PaneFit(study, str(tmp_path / "fit"), spending)
     caplog.set_level(logging.INFO, logger="ldpbeam.panes")
     stage.process(("x", [day]))

@@ -15,6 +15,7 @@ from support.memoised_reports import FLEETS, HOUR
 
 from ldpbeam import Answers, Attribute, merge, tally
 from ldpbeam.answers.solve import answers
+from ldpbeam.cells import Cells
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
@@ -35,7 +36,7 @@ def day_of(name: str, tmp_path: Path, seed: int = 3) -> tuple[Any, Snapshot, np.
     payloads = fleet.payloads(np.repeat(values, WINDOWS, axis=1), rng)
     study = fleet.study
     write_all(Output(study, str(tmp_path), "hours"), fleet.tally(fleet.service, payloads).snapshots)
-    sums = rolled_up(study, read_all([f"{tmp_path}/statistics/*.avro"]), window=24 * HOUR)
+    sums = rolled_up(study, read_all([f"{tmp_path}/statistics/*.avro"]), cells=Cells(24 * HOUR))
     (day,) = sums.snapshots
     return study, day, values
 

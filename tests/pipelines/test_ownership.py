@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,19 @@ def test_an_output_that_cannot_be_a_folder_is_one_sentence(
         take(Output(STUDY, output, "a"), sharing)
     assert str(caught.value).startswith(f"--output {output or repr(output)}: ")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("sharing", [SCHEDULED_RUNS, STREAMS])
+def test_windows_by_other_rules_of_a_zone_are_not_mixed(sharing: Sharing, tmp_path: Path) -> None:
+    """The rules of a zone may change with its package, and with them when windows begin."""
+    local = parse_study(f"{SMALL}windows: {{size: 1d, zone: America/Vancouver}}\n")
+    assert local.clock is not None
+    for index, study in enumerate((local, STUDY)):
+        take(Output(study, str(tmp_path / str(index)), "a"), sharing)
+        take(Output(study, str(tmp_path / str(index)), "a"), sharing)
+    assert "zone_rules" not in json.loads((tmp_path / "1" / "run.json").read_text())
+    changed = replace(local, clock=replace(local.clock, changes=local.clock.changes[:-3]))
+    with pytest.raises(UserError, match="windows by other rules of America/Vancouver, those of tzdata 20"):
+        take(Output(changed, str(tmp_path / "0"), "a"), sharing)
+    take(Output(changed, str(tmp_path / "alone"), "a"), NOBODY)
+    take(Output(local, str(tmp_path / "alone"), "a"), NOBODY)

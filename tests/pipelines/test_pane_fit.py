@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ldpbeam import Answers, tally
+from ldpbeam.cells import Cells
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
 from ldpbeam.pipelines.graphs.stream import begun_at, run_name
@@ -46,7 +47,7 @@ def test_each_pane_is_tested_and_a_later_one_takes_no_warning_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="ldpbeam.panes")
-    spending = Spending(since=0, started=0, earlier_runs=0, period=HOUR, attributes=1)
+    spending = Spending(since=0, started=0, earlier_runs=0, windows=Cells(HOUR), attributes=1)
     stage = PaneFit(HASHED, str(tmp_path / "fit"), spending)
     stage.setup()
 

@@ -154,7 +154,7 @@ def ledger_of_reports(study: Study, sent: list[dict[str, Any]]) -> dict[int, dic
     validation = Validation(study, ledger_key=KEY)
     batches = decoded_batches(sent, columns_or_only(study, None, None))
     rows = Received.concatenated([part for batch in batches for part in validation.validate(batch).received])
-    return as_lines(added_up(study, [counted(distinct(rows), study.ledger.period)]))
+    return as_lines(added_up(study, [counted(distinct(rows), study.ledger.periods)]))
 
 
 #: Studies in which a user may have several reports in a window: (text, window, prices).

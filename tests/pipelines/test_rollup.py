@@ -18,6 +18,7 @@ import pytest
 from support.tallied import tallied
 
 from ldpbeam import merge
+from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
@@ -112,10 +113,10 @@ def test_a_day_of_hours_is_what_merging_them_by_hand_gives(
 
 def test_in_steps_or_at_once_is_the_same(hours: Callable[..., Given], tmp_path: Path) -> None:
     given = hours()
-    at_once = rolled_up(STUDY, given, window=DAY).snapshots
-    six = rolled_up(STUDY, given, window=DAY // 4)
+    at_once = rolled_up(STUDY, given, cells=Cells(DAY)).snapshots
+    six = rolled_up(STUDY, given, cells=Cells(DAY // 4))
     assert len({s.window for s in six.snapshots}) == 4
-    in_steps = rolled_up(STUDY, written(tmp_path / "six", six.snapshots, "six"), window=DAY).snapshots
+    in_steps = rolled_up(STUDY, written(tmp_path / "six", six.snapshots, "six"), cells=Cells(DAY)).snapshots
     assert in_steps == at_once
 
 
@@ -156,11 +157,11 @@ def test_two_panes_of_one_index_that_differ_are_refused(hours: Callable[..., Giv
 
 def test_a_roll_up_beside_one_of_its_parts_is_refused(hours: Callable[..., Given], tmp_path: Path) -> None:
     given = hours()
-    day = written(tmp_path / "day", rolled_up(STUDY, given, window=DAY).snapshots, "day")
-    morning = rolled_up(STUDY, within(given, 0, 10), window=DAY // 2).snapshots
+    day = written(tmp_path / "day", rolled_up(STUDY, given, cells=Cells(DAY)).snapshots, "day")
+    morning = rolled_up(STUDY, within(given, 0, 10), cells=Cells(DAY // 2)).snapshots
     for others in (within(given, 5, 6), written(tmp_path / "morning", morning, "morning")):
         with pytest.raises(UserError, match="would be counted twice"):
-            rolled_up(STUDY, day + others, window=DAY)
+            rolled_up(STUDY, day + others, cells=Cells(DAY))
 
 
 def test_equal_statistics_of_two_runs_are_refused(hours: Callable[..., Given]) -> None:
@@ -186,7 +187,7 @@ def test_statistics_of_other_channels_are_refused(
 
 def test_windows_that_do_not_fit_or_slide_are_refused(hours: Callable[..., Given]) -> None:
     with pytest.raises(UserError, match="does not lie in one of 90m"):
-        rolled_up(STUDY, hours(people=200), window=90 * 60_000)
+        rolled_up(STUDY, hours(people=200), cells=Cells(90 * 60_000))
     sliding = TEXT.replace("{size: 1h}", "{size: 2h, period: 1h}")
     with pytest.raises(UserError, match="windows that do not slide"):
         rolled_up(parse_study(sliding), hours("slides", people=200, text=sliding))
@@ -249,7 +250,7 @@ def test_the_incomplete_windows_are_named() -> None:
     whole = Snapshot("x", (START, START + DAY // 2), None, 0, empty(STUDY.attribute("x")))
     lacking = replace(whole, window=(START + DAY // 2, START + DAY), complete=False, run="r")
     given = [("one", whole), ("other", lacking)]
-    assert rolled_up(STUDY, given, window=DAY // 2).incomplete == [
+    assert rolled_up(STUDY, given, cells=Cells(DAY // 2)).incomplete == [
         "x 2026-11-20T12:00:00Z to 2026-11-21T00:00:00Z"
     ]
     assert rolled_up(STUDY, given[:1]).incomplete == []

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import ldpbeam as ldp
 from ldpbeam import tally
 from ldpbeam.beam.solve_windows import SolveWindow
+from ldpbeam.cells import Cells
 from ldpbeam.fit.spending import Spending
 from ldpbeam.folders.output import FIT_FOLDER
 from ldpbeam.pipelines.estimates.pane_fit import PaneFit
@@ -145,7 +146,7 @@ def stream_folder(folder: Path) -> Path:
         )
         with owned_by_stream(job):
             statistics, solver = WritePaneStatistics(study, job.output, job.run, left), SolveWindow(study)
-            spending = Spending(START, START, 0, HOUR, 1)
+            spending = Spending(START, START, 0, Cells(HOUR), 1)
             fit = PaneFit(study, job.of_run(FIT_FOLDER), spending)
             solver.setup()
             for place, timing in written:

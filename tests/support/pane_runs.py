@@ -19,6 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.answers.solve import solve
 from ldpbeam.attributes import Attribute
+from ldpbeam.cells import Cells
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
@@ -172,8 +173,8 @@ def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], li
     found = {}
     for (name, bounds), batches in came.items():
         by_key: dict[tuple[str, str | None], list[Statistic]] = defaultdict(list)
-        many, size = (windows.each_joined, windows.size) if bounds in joined else (1, None)
-        for users in _rows_of_users(study, study.attribute(name), batches, size):
+        many, inside = (windows.each_joined, windows.steps) if bounds in joined else (1, None)
+        for users in _rows_of_users(study, study.attribute(name), batches, inside):
             for part in by_coordinate(study.attribute(name), users):
                 attribute = study.attribute(part.attribute)
                 statistic = tally(attribute, part.users, part.answers, checked=many > 1, windows=many)
@@ -185,13 +186,13 @@ def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], li
 
 
 def _rows_of_users(
-    study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], size: int | None
+    study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], inside: Cells | None
 ) -> Iterable[UserReports]:
-    if study.duplicates == "drop" and size is None:
+    if study.duplicates == "drop" and inside is None:
         few = at_most(batches, users_alike(study), attribute)
         batches, _ = without_duplicate_ids(attribute, few)
     if study.group_users:
-        return join(attribute, batches, size=size)[0]
+        return join(attribute, batches, windows=inside)[0]
     return [users for batch in batches for users in without_join(batch, attribute)]
 
 

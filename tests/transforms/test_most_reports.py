@@ -19,6 +19,7 @@ from support.pane_scripts import Step
 from support.tallied import tallied
 
 import ldpbeam as ldp
+from ldpbeam.cells import Cells
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining import kept as kept_module
@@ -90,7 +91,7 @@ def service(version: int) -> str:
 def test_neither_order_nor_cuts_nor_what_was_left_out_before_matter(
     reports: list[Report], most: int, order: random.Random
 ) -> None:
-    alike = Alike(step=STEP, most=most)
+    alike = Alike(steps=Cells(STEP), most=most)
     whole = at_most(batches_of(*reports), alike, X)
     sent = Counter((report.user, service(report.version), report.time // STEP) for report in reports)
     assert sum(batch.num_rows for batch in whole) == sum(min(count, most) for count in sent.values())
@@ -107,7 +108,7 @@ def test_neither_order_nor_cuts_nor_what_was_left_out_before_matter(
 def test_a_report_that_is_sent_again_takes_the_place_of_no_other(
     reports: list[Report], most: int, again: list[int], order: random.Random
 ) -> None:
-    alike = Alike(step=STEP, most=most)
+    alike = Alike(steps=Cells(STEP), most=most)
     sent = [own._replace(time=own.time % 5_000) for own in reports if own.report_id is not None]
     copies = [sent[place % len(sent)]._replace(time=STEP - 1, payload=0.9) for place in again if sent]
     first, dropped = without_duplicate_ids(X, at_most(batches_of(*sent), alike, X))
@@ -156,7 +157,9 @@ def apart(text: str, reports: list[Report]) -> list[Report]:
     windows = parse_study(text).windows
     assert windows is not None
     return [
-        own._replace(group=None, report_id=own.report_id and f"{own.report_id}-{own.time // windows.step}")
+        own._replace(
+            group=None, report_id=own.report_id and f"{own.report_id}-{own.time // windows.steps.length}"
+        )
         for own in reports
     ]
 
@@ -273,7 +276,7 @@ def test_the_state_of_a_stream_does_not_grow_with_the_ids_of_a_user(monkeypatch:
 def test_a_late_report_takes_a_place_and_another_leaves_it() -> None:
     rng = np.random.default_rng(1)
     reports = piece(rng, 2 * MOST)
-    chosen = at_most([reports], Alike(step=STEP, most=MOST))[0]
+    chosen = at_most([reports], Alike(steps=Cells(STEP), most=MOST))[0]
     late = chosen.slice(0, 10)
     left = pa.compute.is_in(reports.column("report_id"), late.column("report_id"))
     key = Key(FoldStream(STREAM, 1).function, PieceKey("x", 0, (0, 0)))

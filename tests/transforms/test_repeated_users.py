@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from support.keyed_state import Key, main_and_counts
 
+from ldpbeam.cells import Cells
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining import kept as kept_module
 from ldpbeam.transforms.joining.join import join
@@ -32,6 +33,7 @@ attributes:
 )
 X = STUDY.attribute("x")
 STEP = 1_000
+ALIKE = Alike(steps=Cells(STEP))
 
 
 def batch(
@@ -72,17 +74,16 @@ def joined(batches: list[pa.RecordBatch]) -> list[tuple[int, list[float]]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_fold_of_what_can_be_kept_keeps_the_same_reports(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    alike = Alike(step=STEP)
     batches = [
         batch(rng, 6_000, users=40, times=3 * STEP, version=version, ids=ids)
         for version in (0, 1)
         for ids in (0, 0, 30)
     ]
-    fewer = [can_be_kept(one, alike) for one in batches]
+    fewer = [can_be_kept(one, ALIKE) for one in batches]
     assert sum(one.num_rows for one in fewer) < sum(one.num_rows for one in batches) // 10
     assert joined(fewer) == joined(batches)
     # What is left out of each batch and of all together leads to the same.
-    again = [can_be_kept(pa.concat_batches(fewer[:2]), alike), *fewer[2:]]
+    again = [can_be_kept(pa.concat_batches(fewer[:2]), ALIKE), *fewer[2:]]
     assert joined(again) == joined(batches)
 
 
@@ -90,14 +91,15 @@ def test_reports_that_come_first_together_are_all_looked_at_up_to_a_number() -> 
     rng = np.random.default_rng(1)
     tied = batch(rng, 9_000, users=9, times=1, values=3)
     assert np.unique(tied.column("user").to_pylist(), return_counts=True)[1].max() < MOST_TIED + 100
-    assert can_be_kept(batch(rng, 9_000, users=18, times=1, values=3), Alike(step=STEP)).num_rows == 9_000
+    assert can_be_kept(batch(rng, 9_000, users=18, times=1, values=3), ALIKE).num_rows == 9_000
     one = batch(rng, 50_000, users=1, times=1, values=40_000)
-    few = can_be_kept(one, Alike(step=STEP))
+    few = can_be_kept(one, ALIKE)
     assert few.num_rows == MOST_TIED
     # Whichever order and batches the reports come in, the same ones are left.
     parts = [one.slice(start, 10_000) for start in range(0, 50_000, 10_000)]
     apart = can_be_kept(
-        pa.concat_batches([can_be_kept(part, Alike(step=STEP)) for part in parts[::-1]]), Alike(step=STEP)
+        pa.concat_batches([can_be_kept(part, ALIKE) for part in parts[::-1]]),
+        ALIKE,
     )
     assert sorted(apart.column("payload").to_pylist()) == sorted(few.column("payload").to_pylist())
 
@@ -105,13 +107,13 @@ def test_reports_that_come_first_together_are_all_looked_at_up_to_a_number() -> 
 def test_many_users_with_many_reports_each_are_found_to_repeat() -> None:
     rng = np.random.default_rng(1)
     repeated = batch(rng, 200_000, users=1_000, times=STEP)
-    assert can_be_kept(repeated, Alike(step=STEP)).num_rows < 2_000
+    assert can_be_kept(repeated, ALIKE).num_rows < 2_000
 
 
 def test_reports_of_different_users_are_left_as_they_are() -> None:
     rng = np.random.default_rng(1)
     some = batch(rng, 20_000, users=10**9, times=10)
-    assert can_be_kept(some, Alike(step=STEP)) is some
+    assert can_be_kept(some, ALIKE) is some
 
 
 def test_ids_that_repeat_are_left_out_and_the_same_one_is_kept() -> None:
@@ -130,7 +132,7 @@ def test_a_large_partition_is_compared_in_parts_of_whole_users(monkeypatch: pyte
     pieces = [batch(rng, 5_000, users=300, times=STEP) for _ in range(12)]
     pieces += [batch(rng, 5_000, users=1, times=STEP) for _ in range(20)]
     rows, users, left_out = [], [], 0
-    for part, dropped in in_parts(pieces, Alike(step=STEP)):
+    for part, dropped in in_parts(pieces, ALIKE):
         rows.append(sum(one.num_rows for one in part))
         users.append({user for one in part for user in one.column("user").to_pylist()})
         left_out += dropped

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.cells import Cells
 from ldpbeam.statistics import Answers
 from ldpbeam.study import MOST_GROUPS
 from ldpbeam.transforms.joining.kept import (
@@ -56,7 +57,7 @@ def join(
     batches: Sequence[pa.RecordBatch],
     counted_until: int = 2**62,
     most_groups: int = MOST_GROUPS,
-    size: int | None = None,
+    windows: Cells | None = None,
 ) -> tuple[list[UserReports], int]:
     """Join all reports of some users in one window into one row per user.
 
@@ -69,7 +70,7 @@ def join(
         counted_until: event time in epoch milliseconds; later reports are joined, but a later window counts
             them.
         most_groups: how many groups have rows of their own (:func:`at_most_groups`).
-        size: the size of the windows that the reports lie in, if in several. A report of each user, service
+        windows: the windows that the reports lie in, if in several. A report of each user, service
             and window is then kept, and a row has all that its user sent.
 
     Returns:
@@ -77,7 +78,9 @@ def join(
     """
     reports = gathered(attribute, batches)
     users, _ = codes_of(reports.users)
-    of_window = users if size is None else pairs_of(users, codes_of(pa.array(reports.times // size))[0])
+    of_window = (
+        users if windows is None else pairs_of(users, codes_of(pa.array(windows.numbers(reports.times)))[0])
+    )
     rows_kept = kept(reports, per_service(attribute, reports, of_window))
     groups, names = codes_of(reports.groups)
     groups, names = at_most_groups(groups, rows_kept, names, most_groups)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.cells import Cells
 from ldpbeam.schemas.reports.casts import binary_of_width
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.reports.payloads import payloads_in
@@ -190,12 +191,12 @@ class Alike(NamedTuple):
 
     Attributes:
         columns: they have equal values here, all of which are binary.
-        step: they lie in the same step of this many milliseconds; None for any times.
+        steps: they lie in the same one of these; None for any times.
         most: of how many of them the ids are compared; None if one is kept.
     """
 
     columns: tuple[str, ...] = ("user",)
-    step: int | None = None
+    steps: Cells | None = None
     most: int | None = None
 
     def counts(self, left_out: int) -> Iterator[tuple[str, int]]:
@@ -208,8 +209,8 @@ class Alike(NamedTuple):
 
 def users_alike(study: Study) -> Alike:
     """Of which reports of a user one is kept, or some, whatever the window."""
-    step = None if study.windows is None else study.windows.step
-    return Alike(step=step, most=study.most_reports if study.repeats == "all" else None)
+    steps = None if study.windows is None else study.windows.steps
+    return Alike(steps=steps, most=study.most_reports if study.repeats == "all" else None)
 
 
 def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
@@ -369,8 +370,8 @@ def _hashes(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
 def _codes_of_alike(batches: Sequence[pa.RecordBatch], alike: Alike) -> NDArray[np.int64]:
     """A number for each report, shape (n,), equal for reports that are alike."""
     codes = [codes_of(column_or_nulls(batches, name, pa.binary()))[0] for name in alike.columns]
-    if alike.step is not None:
-        steps = [batch.column("event_time").to_numpy() // alike.step for batch in batches]
+    if alike.steps is not None:
+        steps = [alike.steps.numbers(batch.column("event_time").to_numpy()) for batch in batches]
         codes.append(codes_of(pa.array(np.concatenate(steps)))[0])
     return functools.reduce(pairs_of, codes)
 

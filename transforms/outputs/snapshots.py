@@ -81,7 +81,7 @@ def shared_number(study: Study, snapshots: list[Snapshot]) -> int | None:
     if window is None or snapshots[0].joined or enough:
         return None
     assert study.windows is not None
-    return window[0] // study.windows.period % SHARED_FILES
+    return study.windows.steps.number(window[0]) % SHARED_FILES
 
 
 def encoded(study: Study, run: str, snapshots: list[Snapshot]) -> Encoded:

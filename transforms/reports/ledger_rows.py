@@ -42,8 +42,15 @@ def ledger_fingerprint(study: Study) -> str:
         attribute = study.attribute(name)
         version = attribute.versions[index]
         services.append([name, version.service, version.version, stamp_of(attribute, index)])
-    step = None if study.windows is None else study.windows.step
-    said = json.dumps([study.name, study.ledger.period, step, study.once_per_window, services])
+    step = None if study.windows is None else study.windows.steps.length
+    periods = study.ledger.periods
+    calendar = [periods.offset, periods.clock.zone if periods.clock else None]
+    said = json.dumps(
+        [
+            study.name, study.ledger.period, step, study.once_per_window, services,
+            *(calendar if any(calendar) else ()),
+        ]
+    )  # fmt: skip
     return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
@@ -55,8 +62,8 @@ def payload_key(key: bytes) -> np.uint64:
 def window_starts(study: Study, times: NDArray[np.int64]) -> NDArray[np.int64]:
     """The start of the window in which each report counts, shape (n,), in milliseconds."""
     assert study.ledger is not None
-    step = study.ledger.period if study.windows is None else study.windows.step
-    return times - times % step
+    cells = study.ledger.periods if study.windows is None else study.windows.steps
+    return cells.starts(cells.numbers(times))
 
 
 def report_marks(study: Study, report_ids: pa.Array | None, times: NDArray[np.int64]) -> Unsigned | None:

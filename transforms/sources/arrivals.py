@@ -39,8 +39,8 @@ def opened_windows(
                 continue
             times = _plausible_times(batch.select(["event_time"]).filter(pa.array(rows)))
             times = times[~out_of_range(windows, times, arrival)[0]]
-            for step in np.unique(times // windows.step).tolist():
-                for window in windows.windows_of(step * windows.step):
+            for step in np.unique(windows.steps.numbers(times)).tolist():
+                for window in windows.of_step(step):
                     yield OpenWindow(attribute, *window)
                     if windows.joined is not None:
                         yield OpenWindow(attribute, *windows.longer(window))

@@ -128,6 +128,6 @@ class Arrivals:
 
     def _expired(self, watermark: int | None) -> int | None:
         """A number that changes when the watermark passes the time at which a window expires."""
-        return (
-            None if watermark is None else (watermark - self._windows.allowed_lateness) // self._windows.step
-        )
+        if watermark is None:
+            return None
+        return self._windows.steps.number(watermark - self._windows.allowed_lateness)

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.columns import DELIVERY
-from ldpbeam.times import format_duration
+from ldpbeam.times import UNITS, format_duration
 from ldpbeam.transforms.joining.kept import Alike
 from ldpbeam.transforms.reports.batches import (
     ARRIVAL,
@@ -43,6 +43,7 @@ from ldpbeam.transforms.reports.counts import LATE, LATE_IN_WINDOWS
 from ldpbeam.transforms.windows.piece_keys import PieceKey, Run
 from ldpbeam.windows import EVERYTHING, FAR, Bounds, Span, Windows
 
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: The most windows that may hold the same report if users are joined, since each of them joins it again.
 MOST_OVERLAP = 60
 
@@ -66,9 +67,22 @@ def explain(windows: Windows | None) -> str:
             f"{format_duration(windows.joined)} then hold however the reports of a user depend on each other."
         )
     return (
-        f"Reports are cut by event time into windows of {format_duration(windows.size)}{sliding}; in a "
-        f"stream they may be up to {format_duration(windows.allowed_lateness)} late{early}.{longer}"
+        f"Reports are cut by event time into windows of {format_duration(windows.size)}{sliding}"
+        f"{_begin(windows)}; in a stream they may be up to {format_duration(windows.allowed_lateness)} "
+        f"late{early}.{longer}"
     )
+
+
+def _begin(windows: Windows) -> str:
+    """When windows begin, in words, where it is not with the hours and days of UTC."""
+    said = "" if windows.clock is None else f", by the clocks of {windows.clock.zone}"
+    weeks = [windows.cells(of) for of in (windows.joined, windows.size) if of and of % UNITS["w"] == 0]
+    if weeks:
+        start = weeks[0].start(0)
+        first = start if windows.clock is None else int(windows.clock.shows(np.array([start]))[0])
+        said += f", in weeks that begin on {DAYS[(first // UNITS['d'] + 3) % 7]}"
+    rest = windows.offset % UNITS["d"] if weeks else windows.offset
+    return said + (f", each {format_duration(rest)} later" if rest else "")
 
 
 #: A function that gives the runs of some reports, from the study's windows and from the windows that hold
@@ -93,7 +107,7 @@ def each_longer(windows: Windows, held: Sequence[Bounds]) -> Sequence[Run]:
 
 def windows_in(windows: Windows, run: Run) -> list[Bounds]:
     """The windows of a run, [start, end) in epoch milliseconds, earliest first."""
-    return [(start, start + windows.size) for start in range(run[0], run[1] + 1, windows.period)]
+    return windows.between(*run)
 
 
 def check_overlap(windows: Windows | None) -> None:
@@ -171,10 +185,10 @@ class Pieces:
         """
         places: dict[tuple[Run, ...], int] = {}
         late = late_in_windows = 0
-        steps, inverse, reports = _distinct(batch.column("event_time").to_numpy() // windows.step)
+        steps, inverse, reports = _distinct(windows.steps.numbers(batch.column("event_time").to_numpy()))
         codes = np.empty(len(steps), dtype=np.int64)
         for index, (step, of_step) in enumerate(zip(steps, reports, strict=True)):
-            held = [window for window in windows.windows_of(step * windows.step) if self.span.holds(window)]
+            held = [window for window in windows.of_step(step) if self.span.holds(window)]
             still = [window for window in held if window[1] + windows.allowed_lateness > watermark]
             late_in_windows += of_step * (len(held) - len(still))
             late += of_step if held and not still else 0

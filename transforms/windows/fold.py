@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.cells import Cells
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
 from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, concatenated, users_alike
@@ -146,7 +147,7 @@ class Fold:
     def window_at(self, start: int) -> Bounds:
         """The window that starts at a time."""
         assert self.study.windows is not None
-        return start, start + self.study.windows.size
+        return self.study.windows.windows_of(start)[0]
 
     def windows_of(self, time: int) -> list[Bounds]:
         """The windows inside the span that hold an event time."""
@@ -161,7 +162,7 @@ class Fold:
             return [(None, batches)]
         if key.run is not None:
             return [(self.window_at(key.run[0]), batches)]
-        return _by_window(self.study.windows.step, self.windows_of, batches)
+        return _by_window(self.study.windows.steps, self.windows_of, batches)
 
     def _windows(self, key: PieceKey) -> list[Bounds | None]:
         if key.run is None:
@@ -201,34 +202,36 @@ def without_repeats(
 
 
 def _by_window(
-    step: int, windows_of: Callable[[int], Iterable[Bounds]], batches: Sequence[pa.RecordBatch]
+    steps: Cells, windows_of: Callable[[int], Iterable[Bounds]], batches: Sequence[pa.RecordBatch]
 ) -> Iterator[tuple[Bounds, Sequence[pa.RecordBatch]]]:
     """(window, the reports in it) for each window that holds a report, earliest first.
 
     Args:
-        step: all reports of a step lie in the same windows.
+        steps: all reports of a step lie in the same windows.
         windows_of: gives the windows that hold an event time.
         batches: reports in any order.
     """
-    steps = [batch.column("event_time").to_numpy() // step for batch in batches]
-    distinct = np.unique(np.concatenate([np.unique(of_batch) for of_batch in steps]))
-    windows = sorted({window for one in distinct.tolist() for window in windows_of(one * step)})
+    numbers = [steps.numbers(batch.column("event_time").to_numpy()) for batch in batches]
+    distinct = np.unique(np.concatenate([np.unique(of_batch) for of_batch in numbers]))
+    starts = steps.starts(distinct).tolist()
+    windows = sorted({window for start in starts for window in windows_of(start)})
     if len(distinct) == 1:
         yield from ((window, batches) for window in windows)
         return
-    ordered = [_by_step(batch, step) for batch in concatenated(batches)]
+    ordered = [_by_step(batch, steps) for batch in concatenated(batches)]
     for window in windows:
         inside = []
+        ends = steps.numbers(np.array(window))
         for steps_of_batch, batch in ordered:
-            first, last = np.searchsorted(steps_of_batch, np.array(window) // step).tolist()
+            first, last = np.searchsorted(steps_of_batch, ends).tolist()
             if first < last:
                 inside.append(batch.slice(first, last - first))
         yield window, inside
 
 
-def _by_step(batch: pa.RecordBatch, step: int) -> tuple[NDArray[np.int64], pa.RecordBatch]:
+def _by_step(batch: pa.RecordBatch, cells: Cells) -> tuple[NDArray[np.int64], pa.RecordBatch]:
     """(the step of each report in ascending order, the batch in that order)."""
-    steps = batch.column("event_time").to_numpy() // step
+    steps = cells.numbers(batch.column("event_time").to_numpy())
     # Sorting numbers of at most 16 bits takes a tenth of the time.
     small = steps - steps.min()
     order = np.argsort(small.astype(np.min_scalar_type(small.max())), kind="stable")
@@ -260,7 +263,7 @@ class JoinedFold(Fold):
         """Fold all reports of a shard of users in one longer window, and no others."""
         windows = self.study.windows
         assert windows is not None
-        rows, _ = join(attribute, batches, most_groups=self.most_groups, size=windows.size)
+        rows, _ = join(attribute, batches, most_groups=self.most_groups, windows=windows.steps)
         kept = sum(users.reports for users in rows)
         return Folded(tallied(self.study, attribute, rows, windows.each_joined), 0, 0, kept)
 

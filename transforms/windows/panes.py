@@ -260,7 +260,7 @@ def _group(snapshot: Snapshot) -> tuple[str, int]:
 def _is_longer(key: WindowKey, study: Study) -> bool:
     """Whether a window joins others by user: its gains come when it ends, so that it has no early panes."""
     assert key.window is not None and study.windows is not None
-    return key.window[1] - key.window[0] == study.windows.joined
+    return study.windows.is_longer(key.window)
 
 
 def _after(key: WindowKey, milliseconds: int) -> Timestamp:
