@@ -35,13 +35,14 @@ def printed(tmp_path_factory: pytest.TempPathFactory, chromium: Any) -> Path:
         pytest.skip(missing)
     folder = tmp_path_factory.mktemp("printed")
     about = RunRecord(study="waits", study_fingerprint="0" * 32, run="1", input=("in",))
+    # Colours are groups in the first attribute, and estimates in the second one, which has a legend.
     estimates = tuple(
         EstimateRecord(
-            study="waits", attribute=NAME, name=name, estimator="em", services=("app",), reports=100 - place,
-            converged=True, n_iterations=1, group=group, bucket_edges=(0.0, 1.0, 2.0, 3.0, 4.0),
-            distribution=(0.1, 0.2, 0.3, 0.4),
+            study="waits", attribute=NAME if group else "other", name=name, estimator="em", services=("app",),
+            reports=100 - place, converged=True, n_iterations=1, group=group,
+            bucket_edges=(0.0, 1.0, 2.0, 3.0, 4.0), distribution=(0.1, 0.2, 0.3, 0.4),
         )
-        for place, group in enumerate(GROUPS)
+        for place, group in enumerate([*GROUPS, None])
         for name in ("first", "second")
     )  # fmt: skip
     run = RunResults(about, "out", True, None, (), None)
