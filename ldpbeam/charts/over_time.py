@@ -138,6 +138,8 @@ def _figure(
     states = [state for state in STATES.values() if any(row["state"] == state for row in rows)]
     if states:
         caption.append(f"Open marks are {words.listed([state.partition(':')[0] for state in states], 'or')}")
+    if any(row["low"] is not None and (row["low"] < domain[0] or row["high"] > domain[1]) for row in rows):
+        caption.append("A cross marks an interval that goes on")
     small = len(panels) > 1
     return Figure(
         title=title,
@@ -205,7 +207,9 @@ def _chart(
     bands, cut, points, whole, open_, truth = (
         alt.Chart(alt.NamedData(name)) for name in ("bands", "cut", "points", "complete", "open", "truth")
     )
-    shapes = alt.Scale(domain=list(STATES.values()), range=["triangle-up", "square", "diamond"])
+    shapes = alt.Scale(
+        domain=list(STATES.values()), range=["triangle-up", "square", "triangle-down", "diamond"]
+    )
     layers = [
         bands.mark_area(opacity=0.16, clip=True).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),
         points.mark_line(strokeWidth=1.75).encode(x=x, y=y, color=tint),

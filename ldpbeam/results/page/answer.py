@@ -37,6 +37,7 @@ class Row(NamedTuple):
         subset: the window and group of the number.
         value: the number, with its interval.
         change: its difference from the window before, with its interval; empty if there is none.
+        reports: how many reports it is of.
         flagged: whether the number, or its window, needs care.
     """
 
@@ -44,6 +45,7 @@ class Row(NamedTuple):
     subset: Subset
     value: str
     change: str
+    reports: str
     flagged: bool
 
 
@@ -52,7 +54,7 @@ class Answer:
     """One number of an attribute.
 
     Attributes:
-        number: what the number is, as in ``mean delay``.
+        number: what the number is, as in ``Mean delay``.
         headline: the number in a sentence.
         sentences: how groups differ, and what changed.
         rows: the lines of the overview.
@@ -134,21 +136,11 @@ def answer_of(subject: Subject, study: Study | None) -> Answer | None:
     )
     pairs = combinations([label for label in current if label != "other groups"], 2)
     between = _differences({pair: (current[pair[1]], current[pair[0]]) for pair in pairs}, remembering)
-    share, highest = name.startswith("share of "), max(current, key=lambda label: current[label].value)
+    share = name.startswith("share of ")
     shown = list(current)[:MOST_PANELS]
     return Answer(
         number=_called(name, subject),
-        headline=_headline(
-            _called(name, subject),
-            current,
-            sum(
-                own.clear and (pair[0] if own.value > 0 else pair[1]) == highest
-                for pair, own in between.items()
-            )
-            == len(current) - 1,
-            subject,
-            share,
-        ),
+        headline=_headline(_called(name, subject), current, subject, share),
         sentences=[
             *([" ".join(_of_groups(between))] if between else []),
             *_of_changes(changes, next(iter(before.values()), None), subject, share),
@@ -159,6 +151,7 @@ def answer_of(subject: Subject, study: Study | None) -> Answer | None:
                 Subset.of(current[label].record),
                 _text(current[label], share),
                 _change(changes[label], share) if label in changes else "",
+                words.counted(current[label].record.reports, "report"),
                 current[label].flagged,
             )
             for label in shown
@@ -212,10 +205,9 @@ def _differences(pairs: Mapping[_Key, tuple[_Known, _Known]], dependent: bool) -
 
 def _called(name: str, subject: Subject) -> str:
     """What a reader calls the number."""
-    if name.startswith("share of "):
-        of_keys = subject.records[0].keys is not None
-        return f"share of people with {name[9:]}" if of_keys else f"share of {name[9:]}"
-    return f"mean {subject.name}"
+    if not name.startswith("share of "):
+        return f"Mean {subject.name}"
+    return f"Share of {'people with ' if subject.records[0].keys is not None else ''}{name[9:]}"
 
 
 def _text(one: _Known, share: bool) -> str:
@@ -223,16 +215,13 @@ def _text(one: _Known, share: bool) -> str:
     return text + (f" ({words.rounded_ends(one.ends, share=share)})" if one.ends else "")
 
 
-def _headline(number: str, current: Mapping[str, _Known], best: bool, subject: Subject, share: bool) -> str:
-    """The number, or that of the highest group; that of both ends where no group is clearly the highest."""
-    number = f"{number[0].upper()}{number[1:]}"
+def _headline(number: str, current: Mapping[str, _Known], subject: Subject, share: bool) -> str:
+    """The number, or the least and the greatest of the groups."""
     if not subject.by_group:
         return f"{number}: {_text(next(iter(current.values())), share)}"
-    low, high = (choose(current, key=lambda label: current[label].value) for choose in (min, max))
-    if best:
-        return f"{number}: highest in {high}, {_text(current[high], share)}"
-    texts = [f"{words.rounded(current[g].value, current[g].ends, share=share)} ({g})" for g in (low, high)]
-    return f"{number}: from {texts[0]} to {texts[1]}"
+    ends = (choose(current, key=lambda label: current[label].value) for choose in (min, max))
+    texts = [f"{words.rounded(current[g].value, current[g].ends, share=share)} ({g})" for g in ends]
+    return f"{number}: {' to '.join(texts)}"
 
 
 def _of_groups(between: Mapping[tuple[str, str], _Difference]) -> Iterator[str]:
@@ -264,8 +253,8 @@ def _of_changes(
         for label, own in changes.items()
         if own.clear
     ]
-    since = f"Since the window before ({Subset.of(before.record).when})"
-    yield f"{since}, {words.listed(clear)}." if clear else f"{since}, changes may be chance."
+    said = words.listed(clear) if clear else "changes may be chance"
+    yield f"Since {Subset.of(before.record).when}: {said}."
 
 
 def _moved(own: _Difference, share: bool, of: Any = float) -> str:

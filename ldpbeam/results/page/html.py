@@ -165,27 +165,14 @@ def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
         subjects.append({**vars(chapter), "figures": figures, "ids": ids, "answer": answer})
     warnings = [
         {
+            "number": number,
             "all": warned,
             "at": [(subset.short, anchors.get((warned.attribute, subset))) for subset in warned.subsets],
         }
-        for warned in content.warnings
+        for number, warned in enumerate(content.warnings, 1)
     ]
 
-    def about(name: str, subset: Subset) -> list[int]:
-        """The numbers of the warnings on a window and group of an attribute."""
-        return [
-            number
-            for number, warned in enumerate(content.warnings, 1)
-            if warned.attribute == name and subset in warned.subsets
-        ]
-
-    return {
-        **vars(content),
-        "subjects": subjects,
-        "tables": content.parts,
-        "warned": warnings,
-        "about": about,
-    }
+    return {**vars(content), "subjects": subjects, "tables": content.parts, "warned": warnings}
 
 
 def file_name(title: str) -> str:

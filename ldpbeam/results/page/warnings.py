@@ -23,7 +23,7 @@ MOST_SAID = 12
 MOST_UNUSED = 0.5
 #: What a reader calls the parts of an estimate whose intervals have flags.
 _PARTS = {
-    "mean": "the mean", "variance": "the variance", "frequencies": "the share", "key_means": "the mean",
+    "mean": "the mean", "variance": "the variance", "frequencies": "shares", "key_means": "means of keys",
     "strict": "strict intervals",
     **dict.fromkeys(("distribution", "cdf", "quantiles", "ranges"), "the shape"),
 }  # fmt: skip
@@ -204,9 +204,8 @@ def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
 def _part(name: str) -> str:
     """What a reader calls a part of an estimate, or one number of it."""
     kind, _, of = name.partition(" ")
-    return (
-        f"{_PARTS[kind]} of {of}" if of and kind in ("frequencies", "key_means") else _PARTS.get(kind, kind)
-    )
+    single = {"frequencies": "the share", "key_means": "the mean"}
+    return f"{single[kind]} of {of}" if of and kind in single else _PARTS.get(kind, kind)
 
 
 def merged(texts: Sequence[str]) -> str:
