@@ -70,9 +70,7 @@ def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | 
                     ("estimate", "low", "share"),
                 ),
                 "zero": {"zero": [0]},
-                "quantiles": _strips(
-                    subject, place, [key.label for key in keys], (0.07 if alone else 0.09) * top
-                ),
+                "quantiles": _strips(subject, place, (0.07 if alone else 0.09) * top),
             },
             alone,
         )
@@ -81,7 +79,9 @@ def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | 
     last = [record for place in places if place.window == places[-1].window for record in place.records]
     return Figure(
         title=f"Distribution of {subject.name}",
-        chart=_chart(subject, keys, top, unit, records[0].step, alone),
+        chart=_chart(
+            subject, keys, top, max(len(place.records) for place in places), unit, records[0].step, alone
+        ),
         panels=panels,
         summary=[_sentence(subject, record) for record in last],
         caption=" ".join(
@@ -147,13 +147,13 @@ def _flag(record: EstimateRecord) -> str:
     return record.intervals.flags.get("distribution", "") if record.intervals is not None else ""
 
 
-def _strips(subject: Subject, place: Place, labels: Sequence[str], depth: float) -> Columns:
-    """One row per label with quantiles; ``level`` is where its strip lies below the distribution."""
+def _strips(subject: Subject, place: Place, depth: float) -> Columns:
+    """One row per estimate with quantiles; ``level`` is where its strip lies below the distribution."""
     rows = []
-    for record in place.records:
-        quantiles, label = record.quantiles or {}, subject.label(record)
+    for number, record in enumerate(place.records):
+        quantiles = record.quantiles or {}
         if all(level in quantiles for level in _STRIP.values()):
-            row = {"estimate": label, "level": -(labels.index(label) + 1.1) * depth}
+            row = {"estimate": subject.label(record), "level": -(number + 1.1) * depth}
             rows.append(row | {name: quantiles[wanted] for name, wanted in _STRIP.items()})
     return columns_of(rows, ("estimate", "level", *_STRIP))
 
@@ -162,12 +162,12 @@ def _chart(
     subject: Subject,
     keys: Sequence[Key],
     top: float,
+    strips: int,
     unit: float,
     step: float | None,
     alone: bool,
 ) -> dict[str, Any]:
     """Layers from back to front: intervals, areas, the truth, zero, quantiles, and what a pointer finds."""
-    strips = sum(key.colour >= 0 for key in keys)
     x = alt.X(
         "low:Q",
         title=subject.name,

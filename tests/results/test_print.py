@@ -98,6 +98,26 @@ def test_no_two_colours_of_a_theme_are_alike() -> None:
             assert np.linalg.norm(one - other) > 25
 
 
+def test_every_text_stands_out_from_what_is_behind_it() -> None:
+    themes = [
+        dict(re.findall(r"--([a-z-]+): (#\w{6});", own))
+        for own in asset("page.css").split("color-scheme:")[1:3]
+    ]
+    for theme in themes:
+        for text, behind in itertools.product(
+            ("ink", "soft", "accent", "warn"), ("paper", "card", "warn-paper")
+        ):
+            light, dark = sorted((_luminance(theme[name]) for name in (text, behind)), reverse=True)
+            # WCAG 2.2, 1.4.3: small text has a contrast of at least 4.5.
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, behind)
+
+
+def _luminance(colour: str) -> float:
+    coded = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
 def _lab(colour: str) -> Any:
     """CIE L*a*b* of an sRGB colour (IEC 61966-2-1, CIE 15)."""
     coded = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255

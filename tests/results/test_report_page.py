@@ -56,6 +56,8 @@ def test_every_kind_of_output_is_drawn_without_a_request(
     assert opened.requests == [pages[kind].as_uri()]
     assert opened.said == []
     assert opened.overflow <= 0
+    wider = "cards => cards.filter((card) => card.scrollWidth > card.clientWidth).length"
+    assert opened.page.locator(".card").evaluate_all(wider) == 0
     assert pages[kind].stat().st_size < TWO_MB
     for chart in opened.page.locator("[data-chart]").all():
         assert chart.bounding_box()["width"] <= width
