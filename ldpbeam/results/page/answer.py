@@ -97,11 +97,12 @@ class _Difference(NamedTuple):
 
     value: float
     ends: tuple[float, float]
+    flagged: bool
 
     @property
     def clear(self) -> bool:
-        """Whether its interval leaves out zero."""
-        return self.ends[0] > 0 or self.ends[1] < 0
+        """Whether its interval leaves out zero, and no interval that it rests on is flagged."""
+        return not self.flagged and (self.ends[0] > 0 or self.ends[1] < 0)
 
 
 def answer_of(subject: Subject, study: Study | None) -> Answer | None:
@@ -199,7 +200,7 @@ def _differences(pairs: Mapping[_Key, tuple[_Known, _Known]], dependent: bool) -
         value = two.value - one.value
         ends = value - error, value + error
         if not math.isnan(ends[0]):
-            found[key] = _Difference(value, ends)
+            found[key] = _Difference(value, ends, bool(one.part.flags[0] or two.part.flags[0]))
     return found
 
 
