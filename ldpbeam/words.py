@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -23,6 +24,27 @@ def number(value: float | None) -> str:
     return text if "e" not in text else f"{value:.3g}"
 
 
+def rounded(value: float | None, ends: tuple[float, float] | None = None, *, share: bool = False) -> str:
+    """A number with the digits that its interval leaves: the last one is at most a third of its half width.
+
+    Args:
+        value: the number; None for an empty text.
+        ends: its interval; without one it keeps four digits.
+        share: whether it is a share, which is written as a percentage.
+    """
+    if value is None or ends is None or not math.isfinite(ends[1] - ends[0]) or ends[0] >= ends[1]:
+        return percent(value) if share else number(value)
+    times = 100 if share else 1
+    digits = -math.floor(math.log10(times * (ends[1] - ends[0]) / 6))
+    # Zero is added so that no zero has a sign.
+    return f"{round(times * value, digits) + 0.0:,.{max(digits, 0)}f}{'%' if share else ''}"
+
+
+def rounded_ends(ends: tuple[float, float] | None, *, share: bool = False) -> str:
+    """The two ends of an interval with the digits of :func:`rounded`; an empty text for None."""
+    return "" if ends is None else " to ".join(rounded(end, ends, share=share) for end in ends)
+
+
 def percent(share: float | None) -> str:
     """A share as a percentage with about three digits."""
     if share is None:
@@ -30,14 +52,6 @@ def percent(share: float | None) -> str:
     size = abs(share)
     digits = 1 if size >= 0.1 else 2 if size >= 0.001 or size == 0 else 4
     return f"{100 * share:.{digits}f}%"
-
-
-def interval(ends: tuple[float, float] | None) -> str:
-    """The two ends of an interval; an empty text for None."""
-    if ends is None:
-        return ""
-    spelled = [number(end) for end in ends]
-    return f"{spelled[0]} to {spelled[1]}"
 
 
 def listed(parts: Sequence[str], last: str = "and") -> str:

@@ -44,7 +44,8 @@ def alone(figure: Figure, panel: Panel, width: int, *, legend: bool = True) -> d
         # Where all layers have one data set, Altair names it once for the whole chart.
         if rows[layer.get("data", figure.chart.get("data"))["name"]]
     ]
-    title = [figure.title, panel.title] if panel.title else figure.title
+    where = ", ".join(part for part in (panel.title, panel.row) if part)
+    title = [figure.title, where] if where else figure.title
     return {
         # A figure of several charts states these once, so no chart of it may.
         **{name: value for name, value in figure.chart.items() if name not in ("$schema", "config")},

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ldpbeam.charts.subject import Subset
+
 #: The rows of a data set, column by column.
 Columns = Mapping[str, Sequence[Any]]
 
@@ -25,11 +27,15 @@ class Panel:
         title: what the panel shows, such as its window and group; empty in a figure with one panel.
         data: the rows of each data set that the figure's chart names.
         note: what a reader must know about the panel, as that its window is incomplete.
+        row: the heading of the row that the panel stands in, as the window of the panels of all groups.
+        subsets: the windows and groups that it shows.
     """
 
     title: str
     data: Mapping[str, Columns]
     note: str = ""
+    row: str = ""
+    subsets: Sequence[Subset] = ()
 
 
 @dataclass(frozen=True)
@@ -58,21 +64,17 @@ class Figure:
         title: the heading.
         chart: the Vega-Lite specification, which names its data sets; every panel draws it.
         panels: the data of each panel.
-        summary: sentences that say what the chart shows; the page folds away all but the first.
-        table: the numbers of the chart.
+        summary: sentences that say what the chart shows.
         caption: how to read the chart.
         keys: what the chart's colours stand for.
-        legend: whether the page lists the keys, because the chart has no legend.
     """
 
     title: str
     chart: Mapping[str, Any]
     panels: Sequence[Panel]
-    summary: Sequence[str]
-    table: Table
+    summary: Sequence[str] = ()
     caption: str = ""
     keys: Sequence[Key] = ()
-    legend: bool = False
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Columns:

@@ -1,4 +1,4 @@
-"""Categories and keys: one row per name, sorted; a bar or a dot for the first estimate, points for others."""
+"""Categories and keys: one row per name, sorted, with a bar or a dot for each estimate or group."""
 
 from __future__ import annotations
 
@@ -7,27 +7,14 @@ from typing import Any, Literal
 
 import altair as alt
 
-from ldpbeam import words
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts.figures import Figure, Key, Panel, Table, columns_of
-from ldpbeam.charts.panels import (
-    TRUTH,
-    chosen_subsets,
-    colour,
-    drawn,
-    has_legend,
-    keys_of,
-    most_frequent,
-    tips,
-)
-from ldpbeam.charts.subject import STATES, Subject, Subset, by_label, level_of, many, state_of
-from ldpbeam.domains import Floats
-from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
+from ldpbeam.charts.figures import Columns, Figure, Key, columns_of
+from ldpbeam.charts.panels import TRUTH, Place, colour, drawn, keys_of, most_frequent, places_of, reach, tips
+from ldpbeam.charts.subject import Subject, Subset, banded, level_of, many
+from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: This many names are drawn, and this many in each of several panels.
 MOST_NAMES, MOST_NAMES_OF_PANELS = 30, 12
-#: The table has this many names.
-TABLE_ROWS = 100
 
 Field = Literal["frequencies", "key_means"]
 _COLUMNS = ("estimate", "label", "value", "low", "high")
@@ -43,197 +30,149 @@ def key_means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None
     return _figure(subject, "key_means", truths)
 
 
+def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
+    """The number of each name."""
+    return dict(zip(record.labels or (), getattr(record, field) or (), strict=True))
+
+
+def ends_of(record: EstimateRecord, field: Field) -> dict[str, tuple[float, float]]:
+    """The interval of each name; empty without intervals."""
+    ends = many(record, field)
+    return (
+        {}
+        if ends is None
+        else dict(zip(record.labels or (), zip(ends.low, ends.high, strict=True), strict=True))
+    )
+
+
 def _figure(subject: Subject, field: Field, truths: Mapping[Subset, Truth]) -> Figure | None:
-    subsets, left_out = chosen_subsets(subject, field)
-    if not subsets:
+    places, left_out = places_of(subject, lambda record: getattr(record, field))
+    if not places:
         return None
-    alone = len(subsets) == 1
-    records = {
-        subset: [record for record in subject.subsets[subset] if getattr(record, field) is not None]
-        for subset in subsets
-    }
-    names = list(dict.fromkeys(record.name for chosen in records.values() for record in chosen))
+    alone, shares = len(places) == 1, field == "frequencies"
+    records = [record for place in places for record in place.records]
     order = most_frequent(
-        [by_label(chosen[0], "frequencies") for chosen in records.values()],
+        [values_of(record, "frequencies") for record in records],
         MOST_NAMES if alone else MOST_NAMES_OF_PANELS,
     )
-    every = len({label for chosen in records.values() for label in chosen[0].labels or ()})
-    given = any(_true(truths.get(subset), field) is not None for subset in subsets)
-    keys = keys_of(subject, names, given)
-    of_keys = next(iter(records.values()))[0].keys is not None
-    if every > len(order):
-        where = "" if alone else ", those that are most frequent in any chart"
-        left_out = [f"The {len(order)} most frequent of {every:,} are drawn{where}.", *left_out]
     panels = [
-        Panel(
-            "" if alone else str(subset),
-            _data(subject, chosen, order, field, truths.get(subset)),
-            STATES.get(state_of(chosen[0]), ""),
-        )
-        for subset, chosen in records.items()
+        (place, _rows(subject, place, order, field), _truth(subject, place, order, field, truths))
+        for place in places
     ]
+    of_keys = records[0].keys is not None
+    every = len({name for record in records for name in record.labels or ()})
+    labels = {subject.label(record) for record in records}
+    keys = keys_of(subject, labels, not subject.by_group and any(truth for *_, truth in panels))
+    extent = extent_of([row for _, rows, truth in panels for row in (*rows, *truth)], shares)
+    together = max(len(place.records) for place in places) > 1
+    title = f"Who has which key of {subject.name}" if of_keys else f"Shares of {subject.name}"
     return Figure(
-        title=_title(subject.name, field, of_keys),
-        chart=_chart(subject.name, order, keys, field, alone, of_keys, _extent(panels, field)),
-        panels=panels,
-        summary=[_sentence(subset, chosen[0], field) for subset, chosen in records.items()],
-        table=_table(records, names, field, alone),
-        caption=" ".join([_caption(records[subsets[0]], field, of_keys), *left_out]),
+        title=title if shares else f"Mean {subject.name} of each key",
+        chart=row_chart(
+            ("share of people who have it" if of_keys else "share of people")
+            if shares
+            else f"mean {subject.name}",
+            keys,
+            extent,
+            (12 * len(keys) + 8 if together else 24 if alone else 19) * len(order),
+            shares=shares,
+            bars=not of_keys and not together,
+            together=together,
+        ),
+        panels=[place.panel(row_data(rows, truth, extent), alone) for place, rows, truth in panels],
+        caption=" ".join(
+            [
+                *([f"With {level_of(records)} intervals."] if many(records[0], field) is not None else []),
+                *([f"The {len(order)} most frequent of {every:,}."] if every > len(order) else []),
+                *left_out,
+            ]
+        ),
         keys=keys,
-        legend=len(keys) > 1 and not has_legend(keys, alone),
     )
 
 
-def _extent(panels: Sequence[Panel], field: Field) -> tuple[float, float]:
-    """The ends of the axis, the same in all panels."""
-    values = [
-        value
-        for panel in panels
-        for columns in panel.data.values()
-        for name in ("value", "low", "high")
-        for value in columns[name]
-        if value is not None
-    ]
-    low, high = min(values), max(values)
+def extent_of(rows: Sequence[Mapping[str, Any]], shares: bool) -> tuple[float, float]:
+    """The ends of the axis, the same in all panels: all values, and most of the upper ends of intervals."""
+    values = [row["value"] for row in rows]
+    high = reach(values, [row["high"] for row in rows if row.get("high") is not None])
+    low = min([*values, *(row["low"] for row in rows if row.get("low") is not None)])
     room = 0.02 * (high - low) or 0.01
-    return (min(low - room, 0.0) if low < 0 else 0.0) if field == "frequencies" else low - room, high + room
+    return (min(low - room, 0.0) if low < 0 else 0.0) if shares else low - room, high + room
 
 
-def _title(name: str, field: Field, of_keys: bool) -> str:
-    if field == "key_means":
-        return f"Mean {name} of each key"
-    return f"Who has which key of {name}" if of_keys else f"Shares of {name}"
+def _rows(subject: Subject, place: Place, order: Sequence[str], field: Field) -> list[dict[str, Any]]:
+    rows = []
+    for record in place.records:
+        ends = ends_of(record, field) if record.name in banded(place.records) else {}
+        values, label = values_of(record, field), subject.label(record)
+        rows += [
+            {"estimate": label, "label": name, "value": values[name]}
+            | dict(zip(("low", "high"), ends.get(name, (None, None)), strict=True))
+            for name in order
+            if name in values
+        ]
+    return rows
 
 
-def _data(
-    subject: Subject,
-    records: Sequence[EstimateRecord],
-    order: Sequence[str],
-    field: Field,
-    truth: Truth | None,
-) -> dict[str, Any]:
-    """The rows of the first estimate, of the others, and of the truth."""
-    first, others = records[0], records[1:]
-    rows = {"main": _rows(subject, first, order, field), "others": []}
-    for record in others:
-        rows["others"] += _rows(subject, record, order, field)
-    true = _true(truth, field)
-    by_name = {} if true is None else dict(zip(first.labels or (), true.tolist(), strict=True))
-    rows["truth"] = [
-        {"estimate": TRUTH, "label": label, "value": by_name[label]}
-        for label in order
-        if label in by_name and by_name[label] == by_name[label]
-    ]
-    return {name: columns_of(columns, _COLUMNS) for name, columns in rows.items()}
-
-
-def _rows(
-    subject: Subject, record: EstimateRecord, order: Sequence[str], field: Field
+def _truth(
+    subject: Subject, place: Place, order: Sequence[str], field: Field, truths: Mapping[Subset, Truth]
 ) -> list[dict[str, Any]]:
-    values, ends = by_label(record, field), many(record, field)
-    index = {label: number for number, label in enumerate(values)}
-    return [
-        {
-            "estimate": subject.labels[record.name],
-            "label": label,
-            "value": values[label],
-            "low": ends.low[index[label]] if ends else None,
-            "high": ends.high[index[label]] if ends else None,
-        }
-        for label in order
-        if label in values
-    ]
+    rows = {}
+    for record in place.records:
+        truth = truths.get(Subset.of(record))
+        true = None if truth is None else truth.shares if field == "frequencies" else truth.key_means
+        label = subject.label(record) if subject.by_group else TRUTH
+        for name, value in zip(record.labels or (), [] if true is None else true.tolist(), strict=False):
+            # A key that nobody has has no mean.
+            if name in order and value == value:
+                rows[label, name] = {"estimate": label, "label": name, "value": value}
+    return list(rows.values())
 
 
-def _values(record: EstimateRecord, field: Field) -> Numbers:
-    values: Numbers = getattr(record, field)
-    return values
+def row_data(
+    rows: Sequence[Mapping[str, Any]], truth: Sequence[Mapping[str, Any]], extent: tuple[float, float]
+) -> dict[str, Columns]:
+    """The data sets of :func:`row_chart`: ``estimate`` has the colour, and ``label`` names the row."""
+    cut = [{**row, "value": extent[1]} for row in rows if (row["high"] or extent[1]) > extent[1]]
+    named = {"main": rows, "truth": truth, "cut": cut}
+    return {name: columns_of(own, _COLUMNS) for name, own in named.items()}
 
 
-def _true(truth: Truth | None, field: Field) -> Floats | None:
-    if truth is None:
-        return None
-    return truth.shares if field == "frequencies" else truth.key_means
-
-
-def _chart(
-    name: str,
-    order: Sequence[str],
+def row_chart(
+    title: str,
     keys: Sequence[Key],
-    field: Field,
-    alone: bool,
-    of_keys: bool,
     extent: tuple[float, float],
+    height: int,
+    *,
+    shares: bool,
+    bars: bool = False,
+    together: bool = False,
+    named: bool = True,
 ) -> dict[str, Any]:
-    """Bars (dots for keys) of the first estimate, its intervals, points of the others, ticks of the truth."""
-    shares = field == "frequencies"
-    title = ("share of people who have it" if of_keys else "share of people") if shares else f"mean {name}"
+    """A bar or a dot in each row, or dots of estimates or groups; intervals, and ticks of the truth."""
     x = alt.X(
         "value:Q",
         title=title,
         axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5, grid=True),
-        scale=alt.Scale(domain=list(extent), nice=alone, zero=shares),
+        scale=alt.Scale(domain=list(extent), nice=False, zero=shares),
     )
     axis = alt.Axis(grid=False, labelLimit=110, labelOverlap=False, domain=False, ticks=False)
-    y = alt.Y("label:N", title=None, axis=axis, sort=None)
-    tint = colour(keys, has_legend(keys, alone))
-    spelled = ".3~%" if shares else ".4~g"
-    shown = ["label:N", "estimate:N", *tips(spelled, ("value", "value"))]
-    with_ends = [*shown, *tips(spelled, ("low", "low"), ("high", "high"))]
-    main = alt.Chart(alt.NamedData("main"))
+    order = [key.label for key in keys]
+    placed: dict[str, Any] = {"y": alt.Y("label:N", title=None, axis=axis if named else None, sort=None)}
+    if together:
+        placed["yOffset"] = alt.YOffset("estimate:N", sort=order)
+    tint, spelled = colour(keys), ".3~%" if shares else ".4~g"
+    shown = ["label:N", "estimate:N", *tips(spelled, ("value", "value"), ("low", "low"), ("high", "high"))]
+    main, cut, truth = (alt.Chart(alt.NamedData(name)) for name in ("main", "cut", "truth"))
     mark = (
-        main.mark_circle(size=85, opacity=1)
-        if of_keys
-        else main.mark_bar(height={"band": 0.62}, opacity=0.75)
+        main.mark_bar(height={"band": 0.62}, opacity=0.75) if bars else main.mark_circle(size=55, opacity=1)
     )
+    # The line of an interval is seen on a bar of any colour.
+    rule = {} if bars else {"color": tint}
     layers = [
-        mark.encode(x=x, y=y, color=tint, tooltip=with_ends),
-        main.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", y=y),
-        alt.Chart(alt.NamedData("others"))
-        .mark_point(size=34, strokeWidth=1.75, opacity=1)
-        .encode(x=x, y=y, color=tint, tooltip=shown),
-        alt.Chart(alt.NamedData("truth"))
-        .mark_tick(thickness=2.5, size=17)
-        .encode(x=x, y=y, color=tint, tooltip=shown),
+        mark.encode(x=x, color=tint, tooltip=shown, **placed),
+        main.mark_rule(strokeWidth=1.5, clip=True).encode(x="low:Q", x2="high:Q", **rule, **placed),
+        cut.mark_point(shape="triangle-right", filled=True, size=28, opacity=1).encode(x=x, **rule, **placed),
+        truth.mark_tick(thickness=2.5, size=17).encode(x=x, color=tint, tooltip=shown[:3], **placed),
     ]
-    return drawn(layers, max(60, (24 if alone else 19) * len(order)))
-
-
-def _sentence(subset: Subset, record: EstimateRecord, field: Field) -> str:
-    """The three largest, in words."""
-    where = str(subset)
-    names, values, ends = record.labels or (), _values(record, field), many(record, field)
-    spell = words.percent if field == "frequencies" else words.number
-    order = sorted(range(len(values)), key=lambda index: -values[index])[:3]
-    parts = [
-        f"{names[index]}: {spell(values[index])}"
-        + (f" ({spell(ends.low[index])} to {spell(ends.high[index])})" if ends else "")
-        for index in order
-    ]
-    what = "the most frequent are" if field == "frequencies" else "the highest means are"
-    return f"{words.opened(where, 'by')} {record.name}, {what} {words.listed(parts)}."
-
-
-def _caption(records: Sequence[EstimateRecord], field: Field, of_keys: bool) -> str:
-    mark = "Dots" if of_keys else "Bars"
-    parts = [f"{mark} show {records[0].name}, and circles the other estimates."] if len(records) > 1 else []
-    if many(records[0], field) is not None:
-        parts.append(f"The line through each is its {level_of(records)} interval.")
-    return " ".join(parts)
-
-
-def _table(
-    records: Mapping[Subset, Sequence[EstimateRecord]], names: Sequence[str], field: Field, alone: bool
-) -> Table:
-    """One row per name, most frequent first, and one column per estimate."""
-    spell = words.percent if field == "frequencies" else words.number
-    columns = [*([] if alone else ["where"]), "name", *names]
-    rows = []
-    for subset, records_of_subset in records.items():
-        first, by_name = records_of_subset[0], {record.name: record for record in records_of_subset}
-        values = {name: by_label(record, field) for name, record in by_name.items()}
-        most = TABLE_ROWS if alone else MOST_NAMES_OF_PANELS
-        for label in most_frequent([by_label(first, "frequencies")], most):
-            cells = [spell(values[name][label]) if name in values else "" for name in names]
-            rows.append([*([] if alone else [str(subset)]), label, *cells])
-    return Table(columns, rows, frozenset(names))
+    return drawn(layers, max(60, height))

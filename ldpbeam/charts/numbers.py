@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,98 +11,115 @@ import numpy as np
 
 from ldpbeam import words
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.charts.panels import TRUTH, chosen_subsets, colour, drawn, has_legend, keys_of, ticks, tips
-from ldpbeam.charts.subject import STATES, Subject, Subset, banded, level_of, many, mean_ends, state_of
+from ldpbeam.charts.figures import Columns, Figure, Key, columns_of
+from ldpbeam.charts.panels import (
+    TRUTH,
+    Place,
+    colour,
+    drawn,
+    keys_of,
+    places_of,
+    reach,
+    ticks,
+    tips,
+)
+from ldpbeam.charts.subject import Subject, Subset, banded, level_of, many, pair
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
 #: Neighbouring buckets are added up until at most this many are left; a screen shows no more.
 MOST_STEPS = 256
 #: With several panels each is narrow, and this many are enough.
 MOST_STEPS_OF_PANELS = 128
-#: The table adds buckets up to this many ranges.
-TABLE_ROWS = 16
 #: The quantiles of the strip below a distribution, by the column that has them.
 _STRIP = {"q05": "0.05", "q25": "0.25", "q50": "0.5", "q75": "0.75", "q95": "0.95"}
-_BANDS = ("estimate", "low", "share_low", "share_high")
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """A panel: its subset, the estimates that have a distribution, and the rows of its data sets."""
-
-    subset: Subset
-    records: Sequence[EstimateRecord]
-    steps: Sequence[dict[str, Any]]
-    truth: Sequence[dict[str, Any]]
-
-    @property
-    def top(self) -> float:
-        """The largest share that is drawn."""
-        rows = (*self.steps, *self.truth)
-        return float(max(max(row["share"], row.get("share_high", 0.0)) for row in rows))
+_BANDS = ("estimate", "low", "share_low", "share_high", "flagged")
+_NONE: Columns = {"low": ()}
 
 
 def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The distributions of an attribute; None if no estimate has one."""
-    subsets, left_out = chosen_subsets(subject, "distribution")
-    if not subsets:
+    places, left_out = places_of(subject, lambda record: record.distribution)
+    if not places:
         return None
-    alone = len(subsets) == 1
-    most_steps = MOST_STEPS if alone else MOST_STEPS_OF_PANELS
-    panels = [_drawn(subject, subset, truths.get(subset), most_steps) for subset in subsets]
-    top = max(panel.top for panel in panels)
-    names = list(dict.fromkeys(record.name for panel in panels for record in panel.records))
-    keys = keys_of(subject, names, any(panel.truth for panel in panels))
-    depth = (0.07 if alone else 0.09) * top
-    first = panels[0].steps[0]
-    unit, step = first["high"] - first["low"], panels[0].records[0].step
-    made = [
-        Panel(
-            "" if alone else str(panel.subset),
+    alone = len(places) == 1
+    steps = [_of_place(subject, place, MOST_STEPS if alone else MOST_STEPS_OF_PANELS) for place in places]
+    true = [_truth(subject, place, truths, MOST_STEPS if alone else MOST_STEPS_OF_PANELS) for place in places]
+    rows, records = (
+        [row for own in steps for row in own],
+        [record for place in places for record in place.records],
+    )
+    top = 1.04 * reach(
+        [row["share"] for own in (*steps, *true) for row in own],
+        [row["share_high"] for row in rows if "share_high" in row],
+    )
+    labels = {subject.label(record) for record in records}
+    keys = keys_of(subject, labels, not subject.by_group and any(true))
+    unit = rows[0]["high"] - rows[0]["low"]
+    panels = [
+        place.panel(
             {
-                "steps": columns_of(panel.steps, ("estimate", "code", "low", "high", "share")),
-                "truth": columns_of(panel.truth, ("estimate", "code", "low", "high", "share")),
-                "bands": _bands(panel, subject, joined=not alone, flagged=False),
-                "flagged": _bands(panel, subject, joined=not alone, flagged=True),
+                "steps": columns_of(own, ("estimate", "code", "low", "high", "share")),
+                "truth": columns_of(of_truth, ("estimate", "low", "share")),
+                "bands": columns_of([row for row in own if "share_high" in row], _BANDS),
+                "cut": columns_of(
+                    [
+                        {**row, "low": (row["low"] + row["high"]) / 2, "share": top}
+                        for row in own
+                        if row["low"] < row["high"] and row.get("share_high", 0.0) > top
+                    ],
+                    ("estimate", "low", "share"),
+                ),
                 "zero": {"zero": [0]},
-                "quantiles": _strips(panel, subject, names, depth),
+                "quantiles": _strips(subject, place, (0.07 if alone else 0.09) * top),
             },
-            STATES.get(state_of(panel.records[0]), ""),
+            alone,
         )
-        for panel in panels
+        for place, own, of_truth in zip(places, steps, true, strict=True)
     ]
+    last = [record for place in places if place.window == places[-1].window for record in place.records]
     return Figure(
         title=f"Distribution of {subject.name}",
-        chart=_chart(subject, keys, top, depth, len(names), unit, step, alone),
-        panels=made,
-        summary=[_sentence(str(panel.subset), record) for panel in panels for record in panel.records],
-        table=_table(panels, names),
-        caption=" ".join([_caption(panels, unit), *left_out]),
+        chart=_chart(
+            subject, keys, top, max(len(place.records) for place in places), unit, records[0].step, alone
+        ),
+        panels=panels,
+        summary=[_sentence(subject, record) for record in last],
+        caption=" ".join(
+            [
+                *_caption(records, unit, any(panel.data.get("cut", _NONE)["low"] for panel in panels)),
+                *left_out,
+            ]
+        ),
         keys=keys,
-        legend=not has_legend(keys, alone),
     )
 
 
-def _drawn(subject: Subject, subset: Subset, truth: Truth | None, most_steps: int) -> _Drawn:
-    records = [record for record in subject.subsets[subset] if record.distribution is not None]
-    steps = []
-    for record in records:
-        ends = many(record, "distribution")
-        code = f"e{list(subject.labels).index(record.name)}"
-        label = subject.labels[record.name]
-        steps += _steps(record.distribution, record.bucket_edges, label, code, most_steps, ends)
-    true = []
-    if truth is not None:
-        true = _steps(tuple(truth.shares), records[0].bucket_edges, TRUTH, "truth", most_steps)
-    return _Drawn(subset, records, steps, true)
+def _of_place(subject: Subject, place: Place, most: int) -> list[dict[str, Any]]:
+    """The steps of the estimates of a panel, with the intervals of the first of those that share them."""
+    rows = []
+    for record in place.records:
+        label, ends = subject.label(record), many(record, "distribution")
+        code = f"e{keys_of(subject, {label}, truth=False)[0].colour}"
+        ends = ends if record.name in banded(place.records) else None
+        own = _steps(record.distribution, record.bucket_edges, label, most, ends)
+        rows += [row | {"code": code, "flagged": bool(_flag(record))} for row in own]
+    return rows
+
+
+def _truth(subject: Subject, place: Place, truths: Mapping[Subset, Truth], most: int) -> list[dict[str, Any]]:
+    rows = {}
+    for record in place.records:
+        truth = truths.get(Subset.of(record))
+        if truth is not None:
+            label = subject.label(record) if subject.by_group else TRUTH
+            rows[label] = _steps(tuple(truth.shares), record.bucket_edges, label, most)
+    return [row for own in rows.values() for row in own]
 
 
 def _steps(
     distribution: Numbers | None,
     bucket_edges: Numbers | None,
     label: str,
-    code: str,
     most: int,
     ends: Any = None,
 ) -> list[dict[str, Any]]:
@@ -114,7 +130,7 @@ def _steps(
     shares = np.add.reduceat(np.asarray(distribution), starts)
     edges = [*np.asarray(bucket_edges)[starts], bucket_edges[-1]]
     rows = [
-        {"estimate": label, "code": code, "low": float(low), "high": float(high), "share": float(share)}
+        {"estimate": label, "low": float(low), "high": float(high), "share": float(share)}
         for (low, high), share in zip(pairwise(edges), shares, strict=True)
     ]
     if ends is not None:
@@ -126,29 +142,18 @@ def _steps(
     return [*rows, {**rows[-1], "low": rows[-1]["high"]}]
 
 
-def _bands(panel: _Drawn, subject: Subject, *, joined: bool, flagged: bool) -> Columns:
-    """The intervals of steps, with a flag or without: of all estimates, or of small panels' first one."""
-    wanted = [subject.labels[name] for name in subject.labels if name in banded(panel.records)]
-    flags = {subject.labels[record.name]: bool(_flag(record)) for record in panel.records}
-    chosen = [label for label in wanted[: 1 if joined else None] if flags[label] == flagged]
-    return columns_of(
-        [row for row in panel.steps if "share_low" in row and row["estimate"] in chosen], _BANDS
-    )
-
-
 def _flag(record: EstimateRecord) -> str:
     """Why the intervals of an estimate's shares may be wrong; empty if nothing says so."""
     return record.intervals.flags.get("distribution", "") if record.intervals is not None else ""
 
 
-def _strips(panel: _Drawn, subject: Subject, names: Sequence[str], depth: float) -> Columns:
+def _strips(subject: Subject, place: Place, depth: float) -> Columns:
     """One row per estimate with quantiles; ``level`` is where its strip lies below the distribution."""
     rows = []
-    for record in panel.records:
+    for number, record in enumerate(place.records):
         quantiles = record.quantiles or {}
         if all(level in quantiles for level in _STRIP.values()):
-            level = -(names.index(record.name) + 1.1) * depth
-            row = {"estimate": subject.labels[record.name], "level": level}
+            row = {"estimate": subject.label(record), "level": -(number + 1.1) * depth}
             rows.append(row | {name: quantiles[wanted] for name, wanted in _STRIP.items()})
     return columns_of(rows, ("estimate", "level", *_STRIP))
 
@@ -157,7 +162,6 @@ def _chart(
     subject: Subject,
     keys: Sequence[Key],
     top: float,
-    depth: float,
     strips: int,
     unit: float,
     step: float | None,
@@ -176,30 +180,29 @@ def _chart(
         if alone
         else "share of people",
         stack=None,
-        scale=alt.Scale(domain=[-(strips + 0.9) * depth, 1.04 * top], nice=False),
+        scale=alt.Scale(domain=[-(strips + 0.9) * (0.07 if alone else 0.09) * top, 1.02 * top], nice=False),
         axis=alt.Axis(format="~%", values=ticks(top, 5 if alone else 4)),
     )
-    tint = colour(keys, has_legend(keys, alone))
+    tint = colour(keys)
+    pale = alt.condition("datum.flagged", alt.value(0.08), alt.value(0.22))
+    cut = alt.Chart(alt.NamedData("cut")).mark_point(shape="triangle-up", filled=True, size=28, opacity=0.9)
     steps, quantiles = alt.Chart(alt.NamedData("steps")), alt.Chart(alt.NamedData("quantiles"))
     truth = alt.Chart(alt.NamedData("truth"))
     level = alt.Y("level:Q")
-    columns = [("truth" if key.colour < 0 else f"e{key.colour}", key.label) for key in keys]
+    columns = [(f"e{key.colour}", key.label) for key in keys if key.colour >= 0]
     named = [("first", "value")] if step == unit else [("first", "from"), ("last", "to")]
     shown = [*tips(",.5~g", *named), *tips(".3~%", *columns)]
-    flagged = alt.Chart(alt.NamedData("flagged")).mark_line(
-        interpolate="step-after", strokeWidth=1, strokeDash=[4, 3], opacity=0.8
-    )
     layers = [
         alt.Chart(alt.NamedData("bands"))
-        .mark_area(interpolate="step-after", opacity=0.2)
-        .encode(x=x, y=alt.Y("share_low:Q"), y2="share_high:Q", color=tint),
-        *(flagged.encode(x=x, y=alt.Y(end), color=tint) for end in ("share_low:Q", "share_high:Q")),
+        .mark_area(interpolate="step-after", clip=True)
+        .encode(x=x, y=alt.Y("share_low:Q"), y2="share_high:Q", color=tint, opacity=pale),
         steps.mark_area(interpolate="step-after", fillOpacity=0.05, line={"strokeWidth": 1.75}).encode(
             x=x, y=y, color=tint
         ),
         truth.mark_line(interpolate="step-after", strokeWidth=1.5, strokeDash=[2, 2]).encode(
             x=x, y=y, color=tint
         ),
+        cut.encode(x=x, y=y, color=tint),
         alt.Chart(alt.NamedData("zero")).mark_rule(strokeWidth=1).encode(y="zero:Q"),
         quantiles.mark_rule(strokeWidth=1.5).encode(x="q05:Q", x2="q95:Q", y=level, color=tint),
         quantiles.mark_rule(strokeWidth=5, opacity=0.55).encode(x="q25:Q", x2="q75:Q", y=level, color=tint),
@@ -215,70 +218,34 @@ def _chart(
     return drawn(layers, 320 if alone else 170)
 
 
-def _sentence(where: str, record: EstimateRecord) -> str:
+def _sentence(subject: Subject, record: EstimateRecord) -> str:
+    """Where half and nine in ten of the people are."""
     quantiles, parts = record.quantiles or {}, []
+    # With a step, quantiles are values that people have, which need no digits of theirs.
+    ends = (record.intervals.quantiles if record.intervals and record.step is None else None) or {}
+    spelled = {level: words.rounded(value, pair(ends.get(level))) for level, value in quantiles.items()}
     if "0.5" in quantiles:
-        half = words.number(quantiles["0.5"])
-        below = f"below {half}" if record.step is None else f"at {half} or below"
-        parts.append(f"half of the people are {below}")
+        parts.append(
+            f"half of the people are {'below' if record.step is None else 'at most'} {spelled['0.5']}"
+        )
     if "0.05" in quantiles and "0.95" in quantiles:
-        low, high = words.number(quantiles["0.05"]), words.number(quantiles["0.95"])
-        parts.append(f"nine in ten are between {low} and {high}")
-    if record.mean is not None:
-        ends = mean_ends(record)
-        interval = f" ({level_of([record])} interval {words.interval(ends)})" if ends else ""
-        parts.append(f"the mean is {words.number(record.mean)}{interval}")
-    return f"{words.opened(where, 'by')} {record.name}, {words.listed(parts) or 'there are no quantiles'}."
+        parts.append(f"nine in ten are between {spelled['0.05']} and {spelled['0.95']}")
+    where = subject.label(record) if subject.by_group or len(subject.labels) > 1 else ""
+    return f"{words.opened(where, words.listed(parts) or 'there are no quantiles')}."
 
 
-def _caption(panels: Sequence[_Drawn], unit: float) -> str:
+def _caption(records: Sequence[EstimateRecord], unit: float, cut: bool) -> Iterator[str]:
     """How to read the chart."""
-    records = panels[0].records
     of_values = records[0].step == unit
-    parts = [
-        "Each bar is a value. Its height is the share of people who have it."
-        if of_values
-        else f"Each step is {words.number(unit)} wide, in the unit of the values. "
-        "Its height is the share of people in it."
-    ]
+    what = "with each value" if of_values else f"in each step of {words.number(unit)}"
+    interval = ""
     if many(records[0], "distribution") is not None:
-        of_first = "" if len(panels) == 1 else f" by {records[0].name}"
-        parts.append(
-            f"The band is the {level_of(records)} interval of each {'bar' if of_values else 'step'}'s share"
-            f"{of_first}, for the people whose reports were used, if they are spread smoothly"
-            + (
-                ", but for round values."
-                if of_values
-                else ": it says nothing of single values, as whole numbers."
-            )
-        )
-        flags = {_flag(record): None for panel in panels for record in panel.records if _flag(record)}
-        if flags:
-            why = "; ".join(flags)
-            parts.append(f"Where it has no fill and dashed edges, it may not hold the truth: {why}.")
+        rounded = ", but for round values" if of_values else ""
+        interval = f", and its {level_of(records)} interval if people are spread smoothly{rounded}"
+    yield f"The share of people {what}{interval}."
+    if any(_flag(record) for record in records):
+        yield "Pale bands are flagged."
+    if cut:
+        yield "A triangle marks an interval that goes on."
     if records[0].quantiles:
-        parts.append(
-            "The strips below zero mark each estimate's median, the middle half of the people and the middle "
-            "nine tenths."
-        )
-    return " ".join(parts)
-
-
-def _table(panels: Sequence[_Drawn], names: Sequence[str]) -> Table:
-    """The shares of up to :data:`TABLE_ROWS` ranges, one column per estimate."""
-    where = len(panels) > 1
-    columns = [*(["where"] if where else []), "from", "to", *names]
-    rows = []
-    for panel in panels:
-        lows, highs = map(np.asarray, panel.records[0].bucket_ends)
-        starts = np.unique(np.linspace(0, len(lows), TABLE_ROWS + 1).astype(int))[:-1]
-        parts = zip(lows[starts], highs[[*(starts[1:] - 1), -1]], strict=True)
-        shares = {
-            record.name: np.add.reduceat(np.asarray(record.distribution), starts) for record in panel.records
-        }
-        for index, (low, high) in enumerate(parts):
-            cells = [words.percent(float(shares[name][index])) if name in shares else "" for name in names]
-            rows.append(
-                [*([str(panel.subset)] if where else []), words.number(low), words.number(high), *cells]
-            )
-    return Table(columns, rows, frozenset(columns) - {"where"})
+        yield "Below: the median, the middle half, and nine in ten people."

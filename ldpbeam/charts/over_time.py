@@ -2,269 +2,222 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import altair as alt
-import numpy as np
 
 from ldpbeam import words
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts.figures import Columns, Figure, Key, Panel, Table, columns_of
-from ldpbeam.charts.panels import TRUTH, colour, drawn, has_legend, keys_of, most_frequent, tips
-from ldpbeam.charts.subject import (
-    STATES,
-    Subject,
-    Subset,
-    banded,
-    by_label,
-    level_of,
-    many,
-    mean_ends,
-    state_of,
-)
+from ldpbeam.charts.figures import Figure, Key, Panel, columns_of
+from ldpbeam.charts.names import ends_of, values_of
+from ldpbeam.charts.panels import TRUTH, colour, drawn, keys_of, most_frequent, reach, tips
+from ldpbeam.charts.subject import MOST_PANELS, STATES, Subject, Subset, banded, level_of, mean_ends, state_of
+from ldpbeam.schemas.outputs.records import EstimateRecord
 
-#: This many categories or keys have a line.
-MOST_LINES = 6
-#: The table has this many windows, the latest.
-TABLE_ROWS = 200
+#: This many categories or keys have a line, or panels of groups.
+MOST_LINES, MOST_ROWS = 6, 3
 #: How the time axis spells ticks of each unit.
 _TIMES = {
     "seconds": "%H:%M:%S", "minutes": "%H:%M", "hours": "%H:%M", "day": "%-d %b", "date": "%-d %b",
     "week": "%-d %b", "month": "%b", "quarter": "%b", "year": "%Y",
 }  # fmt: skip
-_COLUMNS = ("line", "start", "value", "low", "high", "state", "window")
-
-
-class _Point(NamedTuple):
-    """One window of one line."""
-
-    line: str
-    subset: Subset
-    value: float
-    ends: tuple[float, float] | None
-    state: str
+_COLUMNS = ("estimate", "start", "value", "low", "high", "state", "window")
+#: What a panel draws, by its row and title: the rows of its data sets.
+_Panels = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 def means_over_time(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
-    """The means of all estimates by window; None without several windows, or without means."""
-    subject = subject.over_time
-    points = [
-        _Point(
-            subject.labels[record.name],
-            subset,
-            record.mean,
-            mean_ends(record) if record.name in banded(records) else None,
-            state_of(record),
-        )
-        for subset, records in subject.subsets.items()
-        for record in records
-        if record.mean is not None
-    ]
-    if len(subject.windows) < 2 or not points:
+    """The means by window, of all estimates or the first of each group; None without several windows."""
+    subject, panels, true = subject.over_time, _Panels(), _Panels()
+    for subset, records in subject.subsets.items():
+        of_mean = subject.drawn([record for record in records if record.mean is not None])
+        place = "", subset.label if subject.by_group and not subject.together else ""
+        for record in of_mean:
+            ends = mean_ends(record) if record.name in banded(of_mean) else None
+            row = _row(record, subject.label(record), record.mean, ends, "mean")
+            panels.setdefault(place, []).append(row)
+        truth = truths.get(subset)
+        if of_mean and truth is not None and truth.mean is not None:
+            label = subject.label(of_mean[0]) if subject.by_group else TRUTH
+            true.setdefault(place, []).append(_row(of_mean[0], label, truth.mean, None))
+    if len(subject.windows) < 2 or not panels:
         return None
-    points += [
-        _Point(TRUTH, subset, truth.mean, None, "complete")
-        for subset, truth in truths.items()
-        if truth.mean is not None and subset in subject.subsets
-    ]
-    named = {record.name for record in subject.records if record.mean is not None}
-    keys = keys_of(subject, named, any(point.line == TRUTH for point in points))
-    caption = "The mean in each window, in the unit of the values."
-    if any(point.ends for point in points):
-        caption += f" The band is its {level_of(subject.records)} interval."
-    name = f"mean {subject.name}"
+    labels = {row["estimate"] for rows in panels.values() for row in rows}
     return _figure(
-        f"Mean {subject.name} over time", name, points, keys, caption, subject.most_panels, shares=False
+        f"Mean {subject.name} over time",
+        f"mean {subject.name}",
+        dict(list(panels.items())[:MOST_PANELS]),
+        true,
+        keys_of(subject, labels, bool(true) and not subject.by_group),
+        [f"With {level_of(subject.records)} intervals"] if level_of(subject.records) else [],
     )
 
 
 def shares_over_time(subject: Subject) -> Figure | None:
-    """The shares of the most frequent names by window; None without several windows, or without names."""
+    """The shares of the most frequent names by window; None without several windows, or without names.
+
+    Lines are names. With groups they are groups: each name has a panel, or a row with a panel for each group.
+    """
     subject = subject.over_time
     records = [record for record in subject.records if record.frequencies is not None]
     if len(subject.windows) < 2 or not records:
         return None
-    first = records[0]
-    chosen = [record for record in records if record.name == first.name]
-    shares_of_groups: dict[tuple[str | None, int], dict[str, list[float]]] = {}
-    for record in chosen:
-        of_group = shares_of_groups.setdefault((record.group, record.other_groups), {})
-        for label, share in by_label(record, "frequencies").items():
-            of_group.setdefault(label, []).append(share)
-    # A name that some windows do not have is drawn by its mean in the others.
-    means = [{n: float(np.mean(s)) for n, s in of_group.items()} for of_group in shares_of_groups.values()]
-    names, drawn = {label for of_group in means for label in of_group}, most_frequent(means, MOST_LINES)
-    points = []
-    for record in chosen:
-        ends, shares = many(record, "frequencies"), by_label(record, "frequencies")
-        index = {label: number for number, label in enumerate(shares)}
-        for label in drawn:
-            if label in shares:
-                pair = (ends.low[index[label]], ends.high[index[label]]) if ends else None
-                points.append(_Point(label, Subset.of(record), shares[label], pair, state_of(record)))
-    keys = [Key(label, colour) for colour, label in enumerate(drawn)]
-    title = f"Who has which key of {subject.name}," if first.keys else f"Shares of {subject.name}"
-    caption = f"The share of people in each window, by {first.name}"
-    caption += f", of the {len(drawn)} most frequent of {len(names):,}." if len(drawn) < len(names) else "."
-    if many(first, "frequencies") is not None:
-        caption += f" The bands are {level_of(records)} intervals."
-    name = "share of people"
-    return _figure(f"{title} over time", name, points, keys, caption, subject.most_panels, shares=True)
+    records = [record for record in records if record.name == records[0].name]
+    sums: dict[str, Counter[str]] = {}
+    for record in records:
+        sums.setdefault(Subset.of(record).label, Counter()).update(values_of(record, "frequencies"))
+    apart = subject.by_group and not subject.together
+    names = most_frequent(list(sums.values()), MOST_ROWS if apart else MOST_LINES)
+    groups = subject.groups[:MOST_PANELS]
+    panels: _Panels = {}
+    if subject.by_group:
+        panels = {
+            place: [] for name in names for place in ([(name, g) for g in groups] if apart else [("", name)])
+        }
+    for record in records:
+        ends, shares, group = (
+            ends_of(record, "frequencies"),
+            values_of(record, "frequencies"),
+            Subset.of(record).label,
+        )
+        for name in names:
+            place = (name, group) if apart else ("", name if subject.by_group else "")
+            if name in shares and (place in panels or not subject.by_group):
+                parts = "frequencies", f"frequencies {name}"
+                line = group if subject.by_group else name
+                row = _row(record, line, shares[name], ends.get(name), *parts)
+                panels.setdefault(place, []).append(row)
+    keys = [Key(name, place) for place, name in enumerate(names)]
+    title = f"Who has which key of {subject.name}," if records[0].keys else f"Shares of {subject.name}"
+    every = len({name for shares in sums.values() for name in shares})
+    return _figure(
+        f"{title} over time",
+        "share of people",
+        panels,
+        {},
+        keys_of(subject, groups, truth=False) if subject.by_group else keys,
+        [
+            *([f"The {len(names)} most frequent of {every:,}"] if len(names) < every else []),
+            *([f"With {level_of(records)} intervals"] if level_of(records) else []),
+        ],
+        shares=True,
+    )
+
+
+def _row(
+    record: EstimateRecord, line: str, value: float | None, ends: tuple[float, float] | None, *parts: str
+) -> dict[str, Any]:
+    """A window of a line, which is ``flagged`` if it is complete and intervals of one of the parts are."""
+    flags = record.intervals.flags if record.intervals is not None else {}
+    state = state_of(record)
+    if state == "complete" and any(part in flags for part in parts):
+        state = "flagged"
+    low, high = ends or (None, None)
+    known = {"estimate": line, "start": record.window_start, "value": value, "low": low, "high": high}
+    return known | {"state": STATES.get(state, "complete"), "window": Subset.of(record).window}
 
 
 def _figure(
     title: str,
     axis: str,
-    points: Sequence[_Point],
+    panels: _Panels,
+    true: _Panels,
     keys: Sequence[Key],
-    caption: str,
-    most_panels: int,
+    caption: list[str],
     *,
-    shares: bool,
+    shares: bool = False,
 ) -> Figure:
-    lines = [key.label for key in keys]
-    reports = list(dict.fromkeys((point.subset.group, point.subset.other_groups) for point in points))
-    groups = reports[:most_panels]
-    alone = len(groups) == 1
-    panels, summary = [], []
-    for group in groups:
-        of_group = [point for point in points if (point.subset.group, point.subset.other_groups) == group]
-        panels.append(Panel("" if alone else of_group[0].subset.group_name, _data(of_group)))
-        summary += _said(of_group, lines, shares, alone)
-    if len(reports) > len(groups):
-        caption += f" {len(groups)} of {len(reports):,} groups are drawn; the others are in the output."
-    states = [state for state in STATES if any(point.state == state for point in points)]
+    rows = [row for own in panels.values() for row in own]
+    values = [row["value"] for own in (*panels.values(), *true.values()) for row in own]
+    low = -reach([-value for value in values], [-row["low"] for row in rows if row["low"] is not None])
+    high = reach(values, [row["high"] for row in rows if row["high"] is not None])
+    room = 0.04 * (high - low) or 0.5
+    domain = 0 if shares and low >= 0 else low - room, high + room
+    states = [state for state in STATES.values() if any(row["state"] == state for row in rows)]
     if states:
-        caption += f" Open marks are windows that are {words.listed(states, 'or')}."
-    ends = [end for point in points for end in (point.value, *(point.ends or ()))]
+        caption.append(f"Open marks are {words.listed([state.partition(':')[0] for state in states], 'or')}")
+    if any(row["low"] is not None and (row["low"] < domain[0] or row["high"] > domain[1]) for row in rows):
+        caption.append("A cross marks an interval that goes on")
+    small = len(panels) > 1
     return Figure(
         title=title,
-        chart=_chart(axis, keys, states, (min(ends), max(ends)), shares, alone),
-        panels=panels,
-        summary=summary,
-        table=_table(points, lines, shares, alone),
-        caption=caption,
+        chart=_chart(axis, keys, bool(states), domain, shares, small),
+        panels=[
+            Panel(
+                place[1],
+                _data(own, true.get(place, []), domain) if own else {},
+                "" if own else "no estimate",
+                place[0],
+            )
+            for place, own in panels.items()
+        ],
+        caption="".join(f"{sentence}. " for sentence in caption).strip(),
         keys=keys,
-        legend=not has_legend(keys, alone),
     )
 
 
-def _data(points: Sequence[_Point]) -> dict[str, Columns]:
-    """The rows of lines, of their intervals, of complete windows, and of the others."""
-    rows = [
-        {
-            "line": point.line,
-            "start": point.subset.start,
-            "value": point.value,
-            "low": point.ends[0] if point.ends else None,
-            "high": point.ends[1] if point.ends else None,
-            "state": STATES.get(point.state, "complete"),
-            "window": point.subset.window,
-        }
-        for point in sorted(points, key=lambda point: point.subset.start or "")
-    ]
+def _data(
+    rows: list[dict[str, Any]], true: list[dict[str, Any]], domain: tuple[float, float]
+) -> dict[str, Any]:
+    """The rows of lines, of their intervals and where these are cut, of complete windows, and of others."""
+    banded_rows = [row for row in rows if row["low"] is not None]
     parts = {
-        "bands": [row for row in rows if row["low"] is not None],
+        "bands": banded_rows,
+        "cut": [
+            row | {"value": 0.92 * end + 0.04 * sum(domain)}
+            for row in banded_rows
+            for end, beyond in zip(domain, (row["low"] < domain[0], row["high"] > domain[1]), strict=True)
+            if beyond
+        ],
         "points": rows,
         "complete": [row for row in rows if row["state"] == "complete"],
         "open": [row for row in rows if row["state"] != "complete"],
+        "truth": true,
     }
-    return {name: columns_of(rows_of_part, _COLUMNS) for name, rows_of_part in parts.items()}
+    return {
+        name: columns_of(sorted(own, key=lambda row: row["start"]), _COLUMNS) for name, own in parts.items()
+    }
 
 
 def _chart(
-    title: str,
-    keys: Sequence[Key],
-    states: Sequence[str],
-    ends: tuple[float, float],
-    shares: bool,
-    alone: bool,
+    title: str, keys: Sequence[Key], marked: bool, domain: tuple[float, float], shares: bool, small: bool
 ) -> dict[str, Any]:
-    """Bands, lines and a mark for each window; open marks of windows that are early or incomplete."""
+    """Bands, lines, the truth, and a mark for each window, which is open if it needs care."""
     x = alt.X(
         "start:T",
-        title="start of the window, UTC",
+        title=None,
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(grid=False, format=_TIMES, tickCount=6 if alone else 3, labelOverlap=True),
+        axis=alt.Axis(grid=False, format=_TIMES, tickCount=3 if small else 6, labelOverlap=True),
     )
-    room = 0.04 * (ends[1] - ends[0]) or 0.5
     y = alt.Y(
         "value:Q",
-        title=title,
-        scale=alt.Scale(domain=[ends[0] - room, ends[1] + room], nice=True, zero=shares and ends[0] >= 0),
-        axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5 if alone else 3),
+        title=None if small else title,
+        scale=alt.Scale(domain=list(domain), nice=False, zero=False),
+        axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=3 if small else 5),
     )
-    tint = colour(keys, has_legend(keys, alone), field="line")
-    spelled = ".3~%" if shares else ",.4~g"
+    tint, spelled = colour(keys), ".3~%" if shares else ",.4~g"
     shown = [
         "window:N",
-        alt.Tooltip("line:N", title="estimate"),
+        "estimate:N",
         *tips(spelled, ("value", "value"), ("low", "low"), ("high", "high")),
         "state:N",
     ]
-    bands, points, whole, open_ = (
-        alt.Chart(alt.NamedData(name)) for name in ("bands", "points", "complete", "open")
+    bands, cut, points, whole, open_, truth = (
+        alt.Chart(alt.NamedData(name)) for name in ("bands", "cut", "points", "complete", "open", "truth")
+    )
+    shapes = alt.Scale(
+        domain=list(STATES.values()), range=["triangle-up", "square", "triangle-down", "diamond"]
     )
     layers = [
-        bands.mark_area(opacity=0.16).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),
+        bands.mark_area(opacity=0.16, clip=True).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),
         points.mark_line(strokeWidth=1.75).encode(x=x, y=y, color=tint),
-        whole.mark_circle(size=44, opacity=1).encode(x=x, y=y, color=tint, tooltip=shown),
-        open_.mark_point(filled=False, size=80, strokeWidth=2, opacity=1).encode(
-            x=x,
-            y=y,
-            color=tint,
-            shape=alt.Shape(
-                "state:N",
-                scale=alt.Scale(domain=list(STATES.values()), range=["triangle-up", "square", "diamond"]),
-                legend=None,
-            ),
-            tooltip=shown,
-        ),
+        truth.mark_line(strokeWidth=1.5, strokeDash=[2, 2]).encode(x=x, y=y, color=tint),
+        cut.mark_point(shape="cross", filled=True, size=36, opacity=1).encode(x=x, y=y, color=tint),
+        whole.mark_circle(size=12 if small else 44, opacity=1).encode(x=x, y=y, color=tint, tooltip=shown),
+        open_.mark_point(
+            filled=False, size=40 if small else 80, strokeWidth=1.5 if small else 2, opacity=1
+        ).encode(x=x, y=y, color=tint, shape=alt.Shape("state:N", scale=shapes, legend=None), tooltip=shown),
     ]
-    return drawn(layers[: 4 if states else 3], 300 if alone else 170)
-
-
-def _said(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: bool) -> list[str]:
-    """One sentence per line: its first and last window, its lowest and its highest."""
-    spell = words.percent if shares else words.number
-    where = "" if alone else f"{points[0].subset.group_name}, "
-    sentences = []
-    for line in lines:
-        if line == TRUTH:
-            continue
-        of_line = sorted(
-            (point for point in points if point.line == line), key=lambda p: p.subset.start or ""
-        )
-        if not of_line:
-            continue
-        whole = [point for point in of_line if point.state == "complete"] or of_line
-        low, high = min(whole, key=lambda p: p.value), max(whole, key=lambda p: p.value)
-        sentences.append(
-            f"{where}{line}: between {spell(low.value)} ({low.subset.window}) and {spell(high.value)} "
-            f"({high.subset.window}), and {spell(of_line[-1].value)} in the last window."
-        )
-    return sentences if alone else sentences[:1]
-
-
-def _table(points: Sequence[_Point], lines: Sequence[str], shares: bool, alone: bool) -> Table:
-    """One row per window and group, one column per line."""
-    spell = words.percent if shares else words.number
-    rows: dict[Subset, dict[str, _Point]] = {}
-    for point in points:
-        rows.setdefault(point.subset, {})[point.line] = point
-    latest = sorted(rows, key=lambda subset: subset.start or "")[-TABLE_ROWS:]
-    columns = ["window", *([] if alone else ["group"]), *lines, "state"]
-    return Table(
-        columns,
-        [
-            [
-                subset.window,
-                *([] if alone else [subset.group_name]),
-                *(spell(rows[subset][line].value) if line in rows[subset] else "" for line in lines),
-                next((point.state for point in rows[subset].values() if point.line != TRUTH), ""),
-            ]
-            for subset in latest
-        ],
-        frozenset(lines),
-    )
+    return drawn(layers if marked else layers[:-1], 120 if small else 300)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from ldpbeam import words
-from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, ManyEnds
+
+#: A figure has at most this many panels.
+MOST_PANELS = 12
+#: One chart has at most this many groups; of more groups each has its own.
+MOST_TOGETHER = 4
 
 
 class Subset(NamedTuple):
@@ -34,6 +40,21 @@ class Subset(NamedTuple):
         """The group, or how many groups are added up; empty without groups."""
         return words.counted(self.other_groups, "other group") if self.other_groups else self.group or ""
 
+    @property
+    def label(self) -> str:
+        """The name that stands for the group in all windows."""
+        return "other groups" if self.other_groups else self.group or "no group"
+
+    @property
+    def when(self) -> str:
+        """When the window starts, in words; empty without windows."""
+        return self.window.partition(" to ")[0]
+
+    @property
+    def short(self) -> str:
+        """The group, and when the window starts."""
+        return ", ".join(part for part in (self.group_name, self.when) if part)
+
     def __str__(self) -> str:
         return ", ".join(part for part in (self.group_name, self.window) if part)
 
@@ -45,12 +66,10 @@ class Subject:
     Attributes:
         name: the attribute.
         records: its estimates, with at least one.
-        most_panels: a figure has at most this many panels.
     """
 
     name: str
     records: Sequence[EstimateRecord]
-    most_panels: int = 12
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -61,20 +80,39 @@ class Subject:
         }
 
     @cached_property
+    def groups(self) -> list[str]:
+        """The groups, in the one order that they have everywhere: by their reports, other ones last."""
+        reports: Counter[tuple[bool, str]] = Counter()
+        for record in self.records:
+            reports[record.other_groups > 0, Subset.of(record).label] += record.reports
+        return list(dict.fromkeys(name for _, name in sorted(reports, key=lambda g: (g[0], -reports[g], g))))
+
+    @property
+    def by_group(self) -> bool:
+        """Whether colours stand for groups; with one group, or none, they stand for estimates."""
+        return len(self.groups) > 1
+
+    @property
+    def together(self) -> bool:
+        """Whether one chart has all groups."""
+        return 1 < len(self.groups) <= MOST_TOGETHER
+
+    def label(self, record: EstimateRecord) -> str:
+        """What the colour of an estimate stands for."""
+        return Subset.of(record).label if self.by_group else self.labels[record.name]
+
+    def drawn(self, records: Sequence[EstimateRecord]) -> Sequence[EstimateRecord]:
+        """The estimates of a window and group that are drawn: the first one where colours are groups."""
+        return records[:1] if self.by_group else records
+
+    @cached_property
     def subsets(self) -> dict[Subset, list[EstimateRecord]]:
-        """The estimates of each window and group, by time and then by the number of reports."""
+        """The estimates of each window and group, by time and then in the order of the groups."""
         by_subset: dict[Subset, list[EstimateRecord]] = {}
         for record in self.records:
             by_subset.setdefault(Subset.of(record), []).append(record)
-        reports = {subset: max(record.reports for record in records) for subset, records in by_subset.items()}
         order = sorted(
-            by_subset,
-            key=lambda subset: (
-                subset.start or "",
-                subset.end or "",
-                bool(subset.other_groups),
-                -reports[subset],
-            ),
+            by_subset, key=lambda own: (own.start or "", own.end or "", self.groups.index(own.label))
         )
         return {subset: by_subset[subset] for subset in order}
 
@@ -82,7 +120,7 @@ class Subject:
     def over_time(self) -> Subject:
         """The estimates that follow each other in time: without those of longer windows, unless all are."""
         single = [record for record in self.records if not record.joined]
-        return Subject(self.name, single or self.records, self.most_panels)
+        return Subject(self.name, single or self.records)
 
     @property
     def windows(self) -> list[str]:
@@ -91,19 +129,17 @@ class Subject:
 
 
 def state_of(record: EstimateRecord) -> str:
-    """Whether a window is ``complete``, ``early``, ``incomplete`` or ``partial``."""
+    """Whether a window is ``complete``, ``early`` or ``incomplete``."""
     if record.pane_timing == "early":
         return "early"
-    if not record.complete:
-        return "incomplete"
-    return "complete" if record.partial is None else "partial"
+    return "complete" if record.complete else "incomplete"
 
 
 #: What a reader must know about a window that is not complete.
 STATES = {
     "early": "early: the window had not closed",
     "incomplete": "incomplete: reports of this window may be missing",
-    "partial": "partial: it has less than half of the usual reports, and may hold a part of its time",
+    "flagged": "flagged: a warning above names it",
 }
 
 
@@ -112,15 +148,13 @@ def many(record: EstimateRecord, part: str) -> ManyEnds | None:
     return None if record.intervals is None else getattr(record.intervals, part)
 
 
-def by_label(record: EstimateRecord, part: str) -> dict[str, float]:
-    """The numbers of a part of an estimate, as ``frequencies``, by category or key; empty without any."""
-    values: Sequence[float] | None = getattr(record, part)
-    return {} if values is None else dict(zip(record.labels or (), values, strict=True))
-
-
 def mean_ends(record: EstimateRecord) -> tuple[float, float] | None:
     """The interval of the mean; None without one."""
-    ends = None if record.intervals is None else record.intervals.mean
+    return None if record.intervals is None else pair(record.intervals.mean)
+
+
+def pair(ends: Ends | None) -> tuple[float, float] | None:
+    """The low and the high end; None without an interval."""
     return None if ends is None else (ends.low, ends.high)
 
 

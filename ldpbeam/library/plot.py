@@ -36,10 +36,9 @@ def chart(estimates: Sequence[EstimateRecord]) -> alt.VConcatChart:
     for name in dict.fromkeys(record.attribute for record in estimates):
         subject = Subject(name, [record for record in with_partial(estimates) if record.attribute == name])
         for figure in figures_of(subject):
-            width = _WIDTH if len(figure.panels) == 1 else _WIDTH_OF_PANELS
-            drawn = [
-                alone(figure, panel, width, legend=number == 0) for number, panel in enumerate(figure.panels)
-            ]
+            panels = [panel for panel in figure.panels if panel.data]
+            width = _WIDTH if len(panels) == 1 else _WIDTH_OF_PANELS
+            drawn = [alone(figure, panel, width, legend=number == 0) for number, panel in enumerate(panels)]
             rows += (drawn[at : at + _ACROSS] for at in range(0, len(drawn), _ACROSS))
     if not rows:
         raise ValueError("there is nothing to show: no estimate has a distribution, frequencies or a mean")

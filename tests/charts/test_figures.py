@@ -72,16 +72,44 @@ def test_the_steps_are_those_of_the_estimate() -> None:
     assert steps["low"] == list(EDGES)
 
 
-def test_a_flagged_band_has_edges_alone_and_a_reason() -> None:
+def test_a_flagged_band_is_pale() -> None:
     figure = distributions(
         Subject("x", [of_service("a"), of_service("b", distribution="the reports say little")]), {}
     )
     assert figure is not None
     data = figure.panels[0].data
-    assert set(data["bands"]["estimate"]) == {"a (auto of a)"}
-    assert set(data["flagged"]["estimate"]) == {"b (auto of b)"}
-    assert data["flagged"]["share_low"][:-1] == [0.012346] * 8
-    assert "it may not hold the truth: the reports say little." in figure.caption
+    bands = data["bands"]
+    assert {*zip(bands["estimate"], bands["flagged"], strict=True)} == {
+        ("a (auto of a)", False),
+        ("b (auto of b)", True),
+    }
+    assert bands["share_low"] == [0.012346] * 18
+    assert "Pale bands are flagged." in figure.caption
+
+
+def test_one_wide_interval_does_not_set_the_axis_and_is_marked_where_it_is_cut() -> None:
+    wide = ManyEnds(low=(0.0,) * 16, high=(0.08,) * 15 + (0.9,))
+    record = replace(
+        of_service("a"),
+        distribution=(0.0625,) * 16,
+        bucket_edges=tuple(number / 16 for number in range(17)),
+        intervals=IntervalsRecord(level=0.95, distribution=wide),
+    )
+    figure = distributions(Subject("x", [record]), {})
+    assert figure is not None
+    layers = [layer["encoding"]["y"] for layer in figure.chart["layer"] if "y" in layer["encoding"]]
+    (top,) = {y["scale"]["domain"][1] for y in layers if "domain" in y.get("scale", {})}
+    assert 0.08 < top < 0.1
+    cut = figure.panels[0].data["cut"]
+    assert cut["low"] == [15.5 / 16] and cut["share"][0] < top
+    assert "A triangle marks an interval that goes on." in figure.caption
+    # Where nothing is far away, the axis has all.
+    near = replace(
+        record,
+        intervals=replace(record.intervals, distribution=ManyEnds((0.0,) * 16, (0.07,) * 15 + (0.08,))),
+    )
+    figure = distributions(Subject("x", [near]), {})
+    assert figure is not None and figure.panels[0].data["cut"]["low"] == []
 
 
 def test_the_truth_is_drawn_beside_the_estimates_in_the_colour_of_text() -> None:
@@ -91,8 +119,7 @@ def test_the_truth_is_drawn_beside_the_estimates_in_the_colour_of_text() -> None
     truth = shape.panels[0].data["truth"]
     assert truth["share"] == [0.5, 0, 0.25, 0, 0, 0, 0, 0.25, 0.25]
     assert truth["low"] == list(EDGES)
-    drawn = means.panels[0].data["means"]
-    assert drawn["value"][list(drawn["estimate"]).index("the truth")] == 0.35
+    assert means.panels[0].data["truth"]["value"] == [0.35]
     assert [key.colour for key in shape.keys][-1] == -1 and -1 not in [key.colour for key in shape.keys][:-1]
 
 
@@ -151,9 +178,11 @@ def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> Non
     assert [bars[name] for name in ("name", "kind", "low", "high")] == [
         ["0 to 0.5"] * 2, ["strict", "smooth"], [0.1, 0.3], [0.7, 0.5],
     ]  # fmt: skip
-    assert of_ranges.table.rows == [["", "0 to 0.5", "40.0%", "30.0% to 50.0%", "10.0% to 70.0%"]]
     assert data["below"]["share"][-1] == 1
-    assert figure.table.rows == [["", "0.5", "0.5", "0.4 to 0.6", "0.3 to 0.8"]]
+    said = (
+        "The median is certainly between 0.30 and 0.80; if people are spread smoothly between 0.40 and 0.60."
+    )
+    assert figure.summary == [said]
     # Without strict intervals there is no such figure.
     titles = [figure.title for figure in figures_of(of_service("a"))]
     assert titles and not {"Share of people up to each value of x", "Shares of ranges of x"} & {*titles}
@@ -162,10 +191,8 @@ def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> Non
 def test_with_one_bucket_per_value_each_bar_is_a_value() -> None:
     ages = replace(of_service("m"), bucket_edges=tuple(number + 29.5 for number in range(9)), step=1.0)
     (figure,) = [figure for figure in figures_of(ages) if figure.title.startswith("Distribution")]
-    assert figure.caption.startswith("Each bar is a value.")
-    assert [row[:2] for row in figure.table.rows] == [[str(age), str(age)] for age in range(30, 38)]
+    assert figure.caption.startswith("The share of people with each value")
     pairs = replace(ages, step=0.5)
     assert pairs.bucket_ends == ([29.75 + at for at in range(8)], [30.25 + at for at in range(8)])
     (figure,) = [figure for figure in figures_of(pairs) if figure.title.startswith("Distribution")]
-    assert figure.caption.startswith("Each step is 1 wide")
-    assert figure.table.rows[0][:2] == ["29.75", "30.25"]
+    assert figure.caption.startswith("The share of people in each step of 1")

@@ -66,6 +66,9 @@ def test_several_periods_are_named_and_who_is_over_the_cap_is_warned_of() -> Non
     assert part.table.columns[0] == "period"
     over = replace(results(price()), periods=(FRESH, replace(later, users_over_cap=0)))
     assert (
-        sum("200 users spent more than epsilon 7 in all in the period" in text for text in warnings_of(over))
+        sum(
+            "200 users spent more than epsilon 7 in all in the period" in own.sentence
+            for own in warnings_of(over)
+        )
         == 1
     )

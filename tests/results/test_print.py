@@ -35,13 +35,14 @@ def printed(tmp_path_factory: pytest.TempPathFactory, chromium: Any) -> Path:
         pytest.skip(missing)
     folder = tmp_path_factory.mktemp("printed")
     about = RunRecord(study="waits", study_fingerprint="0" * 32, run="1", input=("in",))
+    # Colours are groups in the first attribute, and estimates in the second one, which has a legend.
     estimates = tuple(
         EstimateRecord(
-            study="waits", attribute=NAME, name=name, estimator="em", services=("app",), reports=100 - place,
-            converged=True, n_iterations=1, group=group, bucket_edges=(0.0, 1.0, 2.0, 3.0, 4.0),
-            distribution=(0.1, 0.2, 0.3, 0.4),
+            study="waits", attribute=NAME if group else "other", name=name, estimator="em", services=("app",),
+            reports=100 - place, converged=True, n_iterations=1, group=group,
+            bucket_edges=(0.0, 1.0, 2.0, 3.0, 4.0), distribution=(0.1, 0.2, 0.3, 0.4),
         )
-        for place, group in enumerate(GROUPS)
+        for place, group in enumerate([*GROUPS, None])
         for name in ("first", "second")
     )  # fmt: skip
     run = RunResults(about, "out", True, None, (), None)
@@ -95,6 +96,26 @@ def test_no_two_colours_of_a_theme_are_alike() -> None:
         for one, other in itertools.combinations(map(_lab, theme), 2):
             # The two blues of Okabe and Ito are 26 apart; 2.3 is what an eye can just tell.
             assert np.linalg.norm(one - other) > 25
+
+
+def test_every_text_stands_out_from_what_is_behind_it() -> None:
+    themes = [
+        dict(re.findall(r"--([a-z-]+): (#\w{6});", own))
+        for own in asset("page.css").split("color-scheme:")[1:3]
+    ]
+    for theme in themes:
+        for text, behind in itertools.product(
+            ("ink", "soft", "accent", "warn"), ("paper", "card", "warn-paper")
+        ):
+            light, dark = sorted((_luminance(theme[name]) for name in (text, behind)), reverse=True)
+            # WCAG 2.2, 1.4.3: small text has a contrast of at least 4.5.
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, behind)
+
+
+def _luminance(colour: str) -> float:
+    coded = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
 def _lab(colour: str) -> Any:

@@ -56,6 +56,8 @@ def test_every_kind_of_output_is_drawn_without_a_request(
     assert opened.requests == [pages[kind].as_uri()]
     assert opened.said == []
     assert opened.overflow <= 0
+    wider = "cards => cards.filter((card) => card.scrollWidth > card.clientWidth).length"
+    assert opened.page.locator(".card").evaluate_all(wider) == 0
     assert pages[kind].stat().st_size < TWO_MB
     for chart in opened.page.locator("[data-chart]").all():
         assert chart.bounding_box()["width"] <= width
@@ -74,18 +76,21 @@ def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page:
         ]
         for place, title in enumerate(TITLES)
     }
-    # 2 means: a band, two lines, and a mark in each of two windows.
-    assert counted["Mean minutes over time"] == 2 * [
-        {"area": 1, "line": 2, "rect": 0, "symbol": 4, "rule": 0}
+    # Of 2 groups a band, a line, and a mark in each of two windows; and a mark where an interval goes on.
+    assert counted["Mean minutes over time"] == [{"area": 2, "line": 2, "rect": 0, "symbol": 5, "rule": 0}]
+    # Of 2 groups the area, its line and its band; 8 buckets to point at, and the line of zero. A strip has a
+    # rule for the middle half, one for the middle nine tenths, and a tick.
+    drawn = [
+        {name: panel[name] for name in ("area", "line", "rect", "rule")}
+        for panel in counted["Distribution of minutes"]
     ]
-    # The area of one estimate and its line, the two edges of its flagged band, 8 buckets to point at, and the
-    # line of zero. The strip has a rule for the middle half, one for the middle nine tenths, and a tick.
-    drawn = {"area": 1, "line": 1 + 2, "rect": 8 + 1, "symbol": 0, "rule": 1 + 2}
-    assert counted["Distribution of minutes"] == 4 * [drawn]
-    # 3 categories and 2 keys, each with an interval.
-    assert [(p["rect"], p["symbol"]) for p in counted["Shares of transport"]] == 4 * [(3, 0)]
-    assert [p["symbol"] for p in counted["Who has which key of rating"]] == 4 * [2]
-    assert len(counted["Mean pulse.run over time"]) == 2
+    assert drawn == 2 * [{"area": 4, "line": 2, "rect": 8 + 2, "rule": 1 + 4}]
+    # In two windows 3 categories and 2 keys, each with an interval of 2 groups.
+    assert [panel["rule"] for panel in counted["Shares of transport"]] == 2 * [6]
+    assert [panel["rule"] for panel in counted["Who has which key of rating"]] == 2 * [4]
+    # Of categories over time each has a panel, with a line for each group.
+    assert len(counted["Shares of transport over time"]) == 3
+    assert len(counted["Mean pulse.run over time"]) == 1
 
 
 def test_a_page_says_where_its_numbers_come_from(
@@ -98,6 +103,7 @@ def test_a_page_says_where_its_numbers_come_from(
     assert "Study 'everything' estimates" not in folded
     plumbing = page.get_by_text(re.compile(r"^What the study does, in \d+ sentences$"))
     plumbing.press("Enter")
+    page.evaluate("document.querySelectorAll('details').forEach((own) => { own.open = true; })")
     text = page.locator("main").inner_text()
     assert "`" not in text
     assert page.locator("code", has_text="ldpbeam rollup").count() == 1
@@ -113,10 +119,11 @@ def test_early_and_incomplete_windows_are_marked(
 ) -> None:
     page = open_page(pages["stream"]).page
     lines = page.locator("figure").first
-    assert "Open marks are windows that are early or incomplete" in lines.locator(".caption").inner_text()
+    assert "Open marks are early, incomplete or flagged." in lines.locator(".caption").inner_text()
     whole, opened = lines.locator("g.mark-symbol.role-mark").all()
-    # Two estimates in three windows: the first is complete, the second may lack reports, the third is early.
-    assert (whole.locator("path").count(), opened.locator("path").count()) == (2, 4)
+    # Two estimates in three windows: the first window is complete, but one mean there lies outside of its
+    # interval; the second may lack reports, and the third is early.
+    assert (whole.locator("path").count(), opened.locator("path").count()) == (1, 1 + 4)
     assert {mark.get_attribute("fill") for mark in opened.locator("path").all()} == {"transparent"}
     notes = page.locator(".note").all_inner_texts()
     assert [note.partition(":")[0] for note in notes] == ["incomplete", "early"]
@@ -151,12 +158,18 @@ def test_the_keyboard_reaches_every_table(pages: dict[str, Path], open_page: Cal
         reached.append(page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel"))
         assert len(reached) < 60
     assert reached[:2] == ["Skip to the estimates", "Dark"]
-    assert reached.count("The numbers of this chart") == page.locator("figure").count() == 2
-    first = page.locator("figure details").filter(has_text="The numbers of this chart").first
-    first.locator(":scope > summary").press("Enter")
-    rows = first.locator("tbody tr").all_inner_texts()
-    assert len(rows) == 3
-    assert [row.split("\t")[-1].strip() for row in rows] == ["complete", "incomplete", "early"]
+    assert reached.count("All numbers of x") == 1
+    table = page.locator("details").filter(has_text="All numbers of x")
+    table.locator(":scope > summary").press("Enter")
+    assert table.locator("tbody tr").count() == 3 * 2
+
+
+def test_a_warning_leads_to_what_it_names(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
+    page = open_page(pages["stream"], width=400).page
+    for link in page.locator(".warnings a").all():
+        link.click()
+        place = page.locator(":target")
+        assert place.is_visible() and place.evaluate("own => own.matches('.one, tr')")
 
 
 def test_no_word_of_a_table_is_broken(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
@@ -182,7 +195,7 @@ def test_no_word_of_a_table_is_broken(pages: dict[str, Path], open_page: Callabl
 
 def test_charts_are_saved_as_images(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
     page = open_page(pages["stream"]).page
-    menu = page.locator("[data-chart]").first.locator("details")
+    menu = page.locator("figure [data-chart]").first.locator("details")
     assert menu.locator("summary").get_attribute("aria-label").startswith("Save Mean x over time")
     menu.locator("summary").click()
     for link, start in (("Save as SVG", b"<svg"), ("Save as PNG", b"\x89PNG")):
@@ -200,4 +213,5 @@ def test_the_policy_of_a_page_allows_its_only_script(pages: dict[str, Path]) -> 
     assert "unsafe-eval" not in policy[1]
     assert text.count("<script") == 2
     (data,) = re.findall(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)
-    assert len(json.loads(data)) == len(TITLES)
+    # Each of the five attributes has a figure in the overview, too.
+    assert len(json.loads(data)) == len(TITLES) + 5

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ldpbeam import words
-from ldpbeam.answers.named_numbers import by_key
+from ldpbeam.answers.named_numbers import by_key, numbers_of
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import Results
 from ldpbeam.answers.tables import why_none
 from ldpbeam.answers.truth import Truth, truth_of
 from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.figures import Table, table_of
-from ldpbeam.charts.subject import Subject, Subset, mean_ends
-from ldpbeam.results.page.changes import changes_of
+from ldpbeam.charts.names import values_of
+from ldpbeam.charts.panels import most_frequent
+from ldpbeam.charts.subject import Subject, Subset
+from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.html import Chapter, Content
 from ldpbeam.results.page.parts import parts_of
 from ldpbeam.results.page.warnings import warnings_of
@@ -32,7 +35,6 @@ def content_of(
     results: Results,
     sentences: Sequence[str],
     people: Mapping[str, People],
-    most_panels: int = 12,
     most_charted: int | None = None,
 ) -> Content:
     """The content of a page about one output.
@@ -41,7 +43,6 @@ def content_of(
         results: what is in the output folder.
         sentences: what the study does; if there are none, its estimates are listed.
         people: true values to compare with, by attribute; they need the study in the folder.
-        most_panels: a figure has at most this many panels.
         most_charted: this many attributes have charts; None for all.
     """
     study, records = results.study, list(by_key(results.estimates).values())
@@ -49,19 +50,24 @@ def content_of(
     chapters = []
     by_name = {name: [record for record in records if record.attribute == name] for name in names}
     for index, (name, records_of_name) in enumerate(by_name.items()):
-        subject = Subject(name, records_of_name, most_panels)
-        estimates = _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names)))
-        if most_charted is not None and index >= most_charted:
-            chapters.append(Chapter(name, (), estimates, "Its charts are left out, to keep the page small."))
-            continue
-        people_of_name = people.get(attribute_of(name))
+        subject = Subject(name, records_of_name)
+        estimates, subsets = _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names)))
+        charted = most_charted is None or index < most_charted
+        people_of_name = people.get(attribute_of(name)) if charted else None
         truths = _truths(study, subject, people_of_name) if study and people_of_name else {}
-        changes = tuple(changes_of(subject, study))
-        chapters.append(Chapter(name, figures_of(subject, truths), estimates, changes=changes))
+        chapters.append(
+            Chapter(
+                name,
+                figures_of(subject, truths) if charted else (),
+                estimates,
+                subsets,
+                "" if charted else "Its charts are left out, to keep the page small.",
+                answer_of(subject, study) if charted else None,
+            )
+        )
     return Content(
         title=results.about.study,
-        lead=_lead(results, records, names),
-        facts=list(_facts(results, records)),
+        lead=_lead(results, records),
         warnings=warnings_of(results),
         chapters=chapters,
         sentences=sentences or list(_listed(records)),
@@ -79,47 +85,26 @@ def _truths(study: Study, subject: Subject, people: People) -> dict[Subset, Trut
     }
 
 
-def _lead(results: Results, records: Sequence[EstimateRecord], names: Sequence[str]) -> str:
+def _lead(results: Results, records: Sequence[EstimateRecord]) -> str:
     if not records:
         if results.kind == "stream":
             return "No window has estimates yet."
         return f"There is no estimate: {why_none(results.counts)}."
-    what = words.listed(names) if len(names) <= 4 else f"{len(names)} attributes"
-    services = list(dict.fromkeys(service for record in records for service in record.services))
-    who = words.listed(services) if len(services) <= 6 else f"{len(services)} services"
-    starts = sorted(record.window_start for record in records if record.window_start)
-    ends = sorted(record.window_end for record in records if record.window_end)
-    when = f", {words.window(starts[0], ends[-1])}" if starts else ""
-    return (
-        f"Estimates of {what} from {_KINDS[results.kind]}{when}. Each report was perturbed under local "
-        f"differential privacy before {who} received it."
-    )
-
-
-def _facts(results: Results, records: Sequence[EstimateRecord]) -> Iterator[tuple[str, str]]:
     counts = results.counts
-    if counts:
-        yield "reports used", f"{counts['used']:,}"
-        yield "of reports read", f"{counts['in_']:,}"
-    elif records:
-        first = [record for record in records if record.name == records[0].name]
-        yield "reports", f"{sum(record.reports for record in first):,}"
-    windows = len({record.window for record in records if record.window})
-    if windows:
-        yield "windows", f"{windows:,}"
-    groups = len({record.group for record in records if record.group is not None})
+    first = [record for record in records if record.name == records[0].name and not record.joined]
+    used = counts["used"] if counts else sum(record.reports for record in first)
+    windows = {record.window_start: record.window_end for record in first if record.window_start}
+    groups = {record.group for record in records if record.group is not None}
     others = max((record.other_groups for record in records), default=0)
-    if groups:
-        more = f" and {others:,} {'other' if others == 1 else 'others'}" if others else ""
-        yield "groups", f"{groups:,}{more}"
-    spent = [part for run in results.runs for entry in run.ledger for part in entry.spent]
-    if spent:
-        yield (
-            "most epsilon of a user" + (" per window" if windows else ""),
-            f"{max(s.epsilon for s in spent):g}",
-        )
-    if not windows and not groups and len({record.users for record in records}) == 1 and records[0].users:
-        yield "users", f"{records[0].users:,}"
+    spent = [part.epsilon for run in results.runs for entry in run.ledger for part in entry.spent]
+    parts = [
+        f"{words.counted(used, 'report')} from {_KINDS[results.kind]}",
+        words.window(min(windows), windows[max(windows)] or "") if windows else "",
+        words.counted(len(windows), "window") if windows else "",
+        words.counted(len(groups) + others, "group") if groups else "",
+        f"at most epsilon {max(spent):g} of a user{' per window' if windows else ''}" if spent else "",
+    ]
+    return f"{' · '.join(part for part in parts if part)}. Noise was added to each before it was sent."
 
 
 def _listed(records: Sequence[EstimateRecord]) -> Iterator[str]:
@@ -136,28 +121,46 @@ def _listed(records: Sequence[EstimateRecord]) -> Iterator[str]:
 
 #: The tables of all attributes have this many estimates, and each at least this many.
 MOST_ESTIMATES, LEAST_ESTIMATES = 600, 12
+#: The table of an attribute has this many categories or keys, the most frequent ones.
+MOST_COLUMNS = 12
+#: A table of at most this many rows has the intervals of all numbers; a longer one those of means.
+MOST_WITH_INTERVALS = 12
 
 
-def _estimates(subject: Subject, most: int) -> Table:
-    """All estimates of an attribute: one row each, the latest windows if there are many."""
+def _estimates(subject: Subject, most: int) -> tuple[Table, Sequence[Subset]]:
+    """All numbers of an attribute, the latest if there are many; and the window and group of each row."""
+    chosen = [record for records in subject.subsets.values() for record in records][-most:]
+    frequent = most_frequent([values_of(record, "frequencies") for record in chosen], MOST_COLUMNS)
     rows = []
-    for subset, records in subject.subsets.items():
-        for record in records:
-            quantiles = record.quantiles or {}
-            rows.append(
-                {
-                    "window": subset.window,
-                    "group": subset.group_name,
-                    "estimate": record.name,
-                    "estimator": record.estimator,
-                    "reports": f"{record.reports:,}",
-                    "users": "" if record.users is None else f"{record.users:,}",
-                    "mean": words.number(record.mean),
-                    "interval": words.interval(mean_ends(record)),
-                    "5%": words.number(quantiles.get("0.05")),
-                    "median": words.number(quantiles.get("0.5")),
-                    "95%": words.number(quantiles.get("0.95")),
-                }
-            )
-    texts = {"window", "group", "estimate", "estimator"}
-    return table_of(rows[-most:], rows[0].keys() - texts, optional=rows[0])
+    for record in chosen:
+        subset = Subset.of(record)
+        row = {
+            "window": subset.window,
+            "group": subset.group_name,
+            "estimate": record.name if len(subject.labels) > 1 else "",
+            "reports": f"{record.reports:,}",
+            "users": "" if record.users in (None, record.reports) else f"{record.users:,}",
+        }
+        for part in numbers_of(record):
+            share = part.names[0].startswith("share")
+            steps = record.bucket_edges is not None and not part.names[0].startswith("share from")
+            if (share and steps) or part.names == ["variance"]:
+                continue
+            strict = [None] * len(part.names) if part.strict is None else part.strict.tolist()
+            columns = (part.values, part.low, part.high, strict)
+            for name, value, low, high, certain in zip(part.names, *columns, strict=True):
+                if not record.labels or name.partition(" of ")[2] in frequent:
+                    ends = None if math.isnan(low) else (float(low), float(high))
+                    row[name] = words.rounded(float(value), ends, share=share)
+                    if ends and (name == "mean" or len(chosen) <= MOST_WITH_INTERVALS):
+                        sure = "" if certain is None or math.isnan(certain[0]) else _certain(certain, share)
+                        row[name] += f" ({words.rounded_ends(ends, share=share)}{sure})"
+        rows.append(row)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    texts = ("window", "group", "estimate")
+    filled = [{name: row.get(name, "") for name in names} for row in rows]
+    return table_of(filled, {*names} - {*texts}, optional=names), [Subset.of(record) for record in chosen]
+
+
+def _certain(ends: Sequence[float], share: bool) -> str:
+    return f"; certainly {words.rounded_ends((ends[0], ends[1]), share=share)}"

@@ -7,14 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
+from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from ldpbeam.charts.figures import Columns, Figure, Table
+from ldpbeam.charts.subject import Subset
 from ldpbeam.charts.texts import safe
+from ldpbeam.results.page.answer import Answer
 from ldpbeam.results.page.scripts import asset, fingerprint, script
+from ldpbeam.results.page.warnings import Warned
 from ldpbeam.untrusted import shown
 
 #: Characters that could end a script element, or start a comment in it, as JSON spells them.
@@ -38,15 +42,17 @@ class Chapter:
         name: the attribute.
         figures: its charts.
         estimates: a row for each of its estimates.
+        subsets: the window and group of each of these rows.
         note: what a reader must know of the chapter; empty if nothing.
-        changes: what differs between two windows, and between two groups.
+        answer: its most important number; None if it has none.
     """
 
     name: str
     figures: Sequence[Figure]
     estimates: Table
+    subsets: Sequence[Subset] = ()
     note: str = ""
-    changes: Sequence[Part] = ()
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,7 @@ class Content:
 
     Attributes:
         title: the study.
-        lead: what was estimated, in a sentence or two.
-        facts: names and values of the most important numbers.
+        lead: how much it rests on.
         warnings: what a reader must know first.
         chapters: one per attribute.
         sentences: what the study does.
@@ -65,8 +70,7 @@ class Content:
 
     title: str
     lead: str
-    facts: Sequence[tuple[str, str]] = ()
-    warnings: Sequence[str] = ()
+    warnings: Sequence[Warned] = ()
     chapters: Sequence[Chapter] = ()
     sentences: Sequence[str] = ()
     parts: Sequence[Part] = field(default_factory=tuple)
@@ -80,7 +84,7 @@ def page(contents: Sequence[Content], reload: int | None = None) -> str:
         reload: the seconds after which the page loads itself again; None for never.
     """
     drawn: list[dict[str, Any]] = []
-    outputs = [_output(content, drawn) for content in contents]
+    outputs = [{**_output(content, drawn), "number": number} for number, content in enumerate(contents)]
     text = script()
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_readable
@@ -133,20 +137,42 @@ def _coded(text: str) -> Markup:
 
 def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
     """The template's fields of one output; its charts are added to ``drawn``."""
-    subjects = []
+    subjects: list[dict[str, Any]] = []
+    anchors: dict[tuple[str, Subset], str] = {}
+
+    def added(figure: Figure) -> dict[str, Any]:
+        drawn.append(
+            {
+                "chart": figure.chart,
+                "panels": [_encoded(panel.data) for panel in figure.panels],
+                "colours": [key.colour for key in figure.keys],
+            }
+        )
+        panels = enumerate(figure.panels)
+        rows = [(row, list(own)) for row, own in groupby(panels, key=lambda panel: panel[1].row)]
+        return {**vars(figure), "index": len(drawn) - 1, "file": file_name(figure.title), "rows": rows}
+
     for chapter in content.chapters:
-        figures = []
-        for figure in chapter.figures:
-            figures.append({**vars(figure), "index": len(drawn), "file": file_name(figure.title)})
-            drawn.append(
-                {
-                    "chart": figure.chart,
-                    "panels": [_encoded(panel.data) for panel in figure.panels],
-                    "colours": [key.colour for key in figure.keys],
-                }
-            )
-        subjects.append({**vars(chapter), "figures": figures})
-    return {**vars(content), "subjects": subjects, "tables": content.parts}
+        figures = [added(figure) for figure in chapter.figures]
+        for figure in figures:
+            for place, panel in enumerate(figure["panels"]):
+                for subset in panel.subsets:
+                    anchors.setdefault((chapter.name, subset), f"p{figure['index']}.{place}")
+        ids = [f"r{len(drawn)}.{row}" for row in range(len(chapter.subsets))]
+        for anchor, subset in zip(ids, chapter.subsets, strict=True):
+            anchors.setdefault((chapter.name, subset), anchor)
+        answer = chapter.answer and {**vars(chapter.answer), "figure": added(chapter.answer.figure)}
+        subjects.append({**vars(chapter), "figures": figures, "ids": ids, "answer": answer})
+    warnings = [
+        {
+            "number": number,
+            "all": warned,
+            "at": [(subset.short, anchors.get((warned.attribute, subset))) for subset in warned.subsets],
+        }
+        for number, warned in enumerate(content.warnings, 1)
+    ]
+
+    return {**vars(content), "subjects": subjects, "tables": content.parts, "warned": warnings}
 
 
 def file_name(title: str) -> str:

@@ -18,7 +18,7 @@ def images(contents: Sequence[Content]) -> Iterator[tuple[str, bytes]]:
     """(file name, bytes) of each chart, as SVG and as PNG."""
     figures = [figure for content in contents for chapter in content.chapters for figure in chapter.figures]
     for figure_number, figure in enumerate(figures, 1):
-        for number, panel in enumerate(figure.panels, 1):
+        for number, panel in enumerate((panel for panel in figure.panels if panel.data), 1):
             chart = safe({**alone(figure, panel, _WIDTH), "config": THEME})
             name = f"{figure_number:02}-{file_name(figure.title)}" + (
                 f"-{number}" if len(figure.panels) > 1 else ""

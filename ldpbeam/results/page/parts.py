@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ldpbeam import words
@@ -15,7 +16,7 @@ from ldpbeam.results.page.html import Part
 from ldpbeam.transforms.reports.counts import FATES
 
 #: A table has this many rows, the latest.
-MOST_ROWS = 100
+MOST_ROWS = 30
 #: The names of tests of fit on the page.
 TESTS = {
     "reports": "fits its mechanism",
@@ -75,50 +76,44 @@ def _fit(results: Results) -> Iterator[Part]:
         "does not claim."
     ]
     sentences += [f"Not tested: {sentence}." for fit in fits for sentence in dict.fromkeys(fit.not_tested)]
-    tests.sort(key=lambda test: (not test.flagged, test.p_value))
-    several = len({test.window_start for test in tests}) > 1 or any(test.group for test in tests)
     rows = [
         {
             "test": TESTS.get(test.test, test.test),
             "services": words.listed(test.services),
-            "where": str(Subset(test.window_start, test.window_end, test.group, 0)) if several else "",
+            "where": str(Subset(test.window_start, test.window_end, test.group, 0)),
             "reports": f"{test.reports:,}",
             "p at most": f"{test.p_value:.2g}",
             "result": "flagged" if test.flagged else "no surprise",
         }
-        for test in tests[:MOST_ROWS]
+        for test in sorted(tests, key=lambda test: (not test.flagged, test.p_value))[:MOST_ROWS]
     ]
-    table = table_of(rows, ("reports", "p at most"), optional=("where",))
-    yield Part("Do the reports fit?", sentences, table)
+    yield Part(
+        "Do the reports fit?", sentences, table_of(rows, ("reports", "p at most"), optional=("where",))
+    )
 
 
 def _ledger(results: Results) -> Iterator[Part]:
     entries = [entry for run in results.runs for entry in run.ledger]
     if not entries:
         return
-    rows = [
-        {
-            "attribute": entry.attribute,
-            "where": str(Subset(entry.window_start, entry.window_end, entry.group, 0)),
-            "epsilon": f"{spent.epsilon:g}" + (f", delta {spent.delta:g}" if spent.delta else ""),
-            "users": f"{spent.users:,}",
-        }
-        for entry in entries
-        for spent in entry.spent
-    ]
+    users: Counter[tuple[str, str]] = Counter()
+    for entry in entries:
+        for spent in entry.spent:
+            delta = f", delta {spent.delta:g}" if spent.delta else ""
+            users[entry.attribute, f"{spent.epsilon:g}{delta}"] += spent.users
     claim = worst(entry.readers for entry in entries)
     windows, groups = any(entry.window_start for entry in entries), any(entry.group for entry in entries)
     kinds = [kind for kind, several in (("window", windows), ("group", groups)) if several]
     where = f" in a {' and '.join(kinds)}" if kinds else ""
     sentences = [
-        "The epsilon of each user's kept reports, added up for each attribute, window and group.",
+        "The epsilon of each user's kept reports, added up for each attribute, window and group; who is in "
+        "several is counted in each.",
         sentence(claim, f"of an attribute{where}"),
         *([LIMITS] if claim else []),
     ]
-    if len(rows) > MOST_ROWS:
-        sentences.append(f"The last {MOST_ROWS} of {len(rows):,} entries are listed; ledger.json has all.")
-    table = table_of(rows[-MOST_ROWS:], ("epsilon", "users"), optional=("where",))
-    yield Part("What users spent", sentences, table)
+    rows = [(attribute, epsilon, f"{count:,}") for (attribute, epsilon), count in users.items()][:MOST_ROWS]
+    names = ("attribute", "epsilon", "users")
+    yield Part("What users spent", sentences, Table(names, rows, frozenset(names[1:])))
 
 
 def _periods(results: Results) -> Iterator[Part]:

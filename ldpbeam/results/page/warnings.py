@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from ldpbeam import words
 from ldpbeam.answers import misfits as words_of_fit
 from ldpbeam.answers.results import Results, WindowResult
 from ldpbeam.answers.tables import damage_line
 from ldpbeam.charts.subject import Subset
+from ldpbeam.intervals.flags import PAGE
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.windows import Bounds
 
@@ -17,32 +19,92 @@ from ldpbeam.windows import Bounds
 MOST_NAMED = 5
 #: Estimators and intervals say this many things; the table of the output has all.
 MOST_SAID = 12
+#: From this share of unused reports on, nothing is more important.
+MOST_UNUSED = 0.5
+#: What a reader calls the parts of an estimate whose intervals have flags.
+_PARTS = {
+    "mean": "the mean", "variance": "the variance", "frequencies": "shares", "key_means": "means of keys",
+    "strict": "strict intervals",
+    **dict.fromkeys(("distribution", "cdf", "quantiles", "ranges"), "the shape"),
+}  # fmt: skip
+_NUMBERS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?%?")
 
 
-def warnings_of(results: Results) -> list[str]:
-    """The sentences, the gravest first."""
+@dataclass
+class Warned:
+    """A warning.
+
+    Attributes:
+        sentence: what is wrong, and what to do.
+        attribute: the attribute whose estimates it is about; empty for the whole output.
+        parts: which numbers of these estimates it is about; empty for all.
+        subsets: the windows and groups of these estimates, in the order of the page.
+        of: how many windows and groups the attribute has.
+        loud: whether nothing is more important.
+    """
+
+    sentence: str
+    attribute: str = ""
+    parts: list[str] = field(default_factory=list)
+    subsets: list[Subset] = field(default_factory=list)
+    of: int = 0
+    loud: bool = False
+
+    @property
+    def what(self) -> str:
+        """The attribute and its numbers; empty for the whole output."""
+        few, more = self.parts[:MOST_NAMED], self.parts[MOST_NAMED:]
+        named = words.listed([*few, *([f"{len(more)} more"] if more else [])])
+        named = re.sub("(, | and )the (share|mean) of ", r"\1", named)
+        return ", ".join(part for part in (self.attribute, named) if part)
+
+    @property
+    def where(self) -> str:
+        """How many windows and groups it is about; empty if there is only one."""
+        return f"{len(self.subsets):,} of {self.of:,}" if self.of > 1 else ""
+
+
+def warnings_of(results: Results) -> list[Warned]:
+    """The warnings, the gravest first."""
     return [
+        *_of_unused(results),
         *_of_fit(results),
-        *_of_reports(results),
-        *_of_windows(results),
-        *_of_ledger(results),
+        *map(Warned, _of_reports(results)),
+        *map(Warned, _of_windows(results)),
+        *map(Warned, _of_ledger(results)),
         *_of_estimates(results.estimates),
     ]
 
 
-def _of_fit(results: Results) -> Iterator[str]:
+def _of_unused(results: Results) -> Iterator[Warned]:
+    counts = results.counts
+    if counts and counts["in_"] and counts["in_"] - counts["used"] >= MOST_UNUSED * counts["in_"]:
+        fates = [
+            f"{counts[name]:,} {name.replace('_', ' ')}"
+            for name in ("duplicates", "late", "out_of_range", "dead_letters")
+            if counts[name]
+        ]
+        unused = counts["in_"] - counts["used"]
+        yield Warned(
+            f"{unused:,} of {counts['in_']:,} reports were not used ({words.listed(fates)}): find out why "
+            "before you read on.",
+            loud=True,
+        )
+
+
+def _of_fit(results: Results) -> Iterator[Warned]:
     flagged = [test for run in results.runs if run.fit for test in run.fit.tests if test.flagged]
     for test in flagged[:MOST_NAMED]:
         yield misfit(test)
     if len(flagged) > MOST_NAMED:
-        yield f"{words.counted(len(flagged) - MOST_NAMED, 'more test')} of fit are flagged."
+        yield Warned(f"{words.counted(len(flagged) - MOST_NAMED, 'more test')} of fit are flagged.")
 
 
-def misfit(test: FitEntry) -> str:
+def misfit(test: FitEntry) -> Warned:
     """A flagged test in words."""
-    subset = Subset(test.window_start, test.window_end, test.group, 0)
-    where = f"{test.attribute}{f' ({subset})' if str(subset) else ''}"
-    return f"{where}: {words_of_fit.misfit(test.test, test.services, test.reports)}."
+    subset = Subset(test.window_start, test.window_end, test.group, int(test.other_groups))
+    sentence = f"{words_of_fit.misfit(test.test, test.services, test.reports)}."
+    return Warned(sentence, test.attribute, subsets=[subset] if str(subset) else [])
 
 
 def _of_reports(results: Results) -> Iterator[str]:
@@ -107,24 +169,57 @@ def _of_ledger(results: Results) -> Iterator[str]:
             )
 
 
-def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[str]:
-    """What estimators and intervals say of themselves, each sentence once."""
-    said: Counter[tuple[str, str]] = Counter()
+def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
+    """What estimators and intervals say of themselves: a sentence once, with all windows and groups."""
+    kinds: dict[tuple[str, str], list[tuple[str, str, Subset]]] = {}
+    subsets: dict[str, dict[Subset, None]] = {}
     for record in records:
-        who = f"{record.attribute}, {record.name}"
+        subset = Subset.of(record)
+        subsets.setdefault(record.attribute, {})[subset] = None
+        said = [(record.name, text) for text in (*record.warnings, *record.notes)]
         if not record.converged:
-            said[who, "stopped before it converged"] += 1
-        for warning in (*record.warnings, *record.notes):
-            said[who, warning] += 1
-        if record.intervals is not None:
-            parts: dict[str, list[str]] = {}
-            for part, flag in record.intervals.flags.items():
-                parts.setdefault(flag, []).append(part.replace("_", " "))
-            for flag, of in parts.items():
-                few = of if len(of) <= MOST_NAMED else [*of[:MOST_NAMED], f"{len(of) - MOST_NAMED:,} more"]
-                said[record.attribute, f"intervals of {words.listed(few)}: {flag}"] += 1
-    for (who, sentence), times in said.most_common(MOST_SAID):
-        often = f" (in {times:,} windows or groups)" if times > 1 else ""
-        yield f"{who}: {sentence}{often}."
-    if len(said) > MOST_SAID:
-        yield f"{len(said) - MOST_SAID:,} more warnings are in the output."
+            said.append((record.name, "stopped before it converged"))
+        for part, flags in (record.intervals.flags if record.intervals is not None else {}).items():
+            said += [(_part(part), flag) for flag in re.split(rf" \({PAGE}\)(?:; |$)", flags) if flag]
+        for part, text in said:
+            kinds.setdefault((record.attribute, _NUMBERS.sub("", text)), []).append((part, text, subset))
+    most = sorted(kinds.items(), key=lambda kind: -len({subset for *_, subset in kind[1]}))
+    for (attribute, _), own in most[:MOST_SAID]:
+        where = {subset for *_, subset in own}
+        yield Warned(
+            f"{merged([text for _, text, _ in own])}.",
+            attribute,
+            list(dict.fromkeys(part for part, *_ in own)),
+            [
+                subset
+                for subset in sorted(subsets[attribute], key=lambda own: own.start or "", reverse=True)
+                if subset in where
+            ],
+            len(subsets[attribute]),
+        )
+    if len(kinds) > MOST_SAID:
+        yield Warned(f"{len(kinds) - MOST_SAID:,} more warnings are in the output.")
+
+
+def _part(name: str) -> str:
+    """What a reader calls a part of an estimate, or one number of it."""
+    kind, _, of = name.partition(" ")
+    single = {"frequencies": "the share", "key_means": "the mean"}
+    return f"{single[kind]} of {of}" if of and kind in single else _PARTS.get(kind, kind)
+
+
+def merged(texts: Sequence[str]) -> str:
+    """Sentences that differ in numbers only as one, with the least and the greatest of each number."""
+    columns = zip(*(_NUMBERS.findall(text) for text in texts), strict=True)
+    spans = iter(
+        [
+            sorted(dict.fromkeys(column), key=lambda number: float(re.sub("[,%]", "", number)))
+            for column in columns
+        ]
+    )
+
+    def span(_: re.Match[str]) -> str:
+        own = next(spans)
+        return own[0] if len(own) == 1 else f"{own[0]} to {own[-1]}"
+
+    return _NUMBERS.sub(span, texts[0])

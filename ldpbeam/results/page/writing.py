@@ -64,7 +64,7 @@ _CAREFUL = 0.85
 
 
 def _small_enough(outputs: Sequence[Results], people: Mapping[str, People], reload: int | None) -> bytes:
-    """The page with as many panels, and then with as many attributes that have charts, as its size allows."""
+    """The page with as many attributes that have charts as its size allows."""
     from ldpbeam.results.page.html import page
 
     contents = _contents(outputs, people)
@@ -72,31 +72,19 @@ def _small_enough(outputs: Sequence[Results], people: Mapping[str, People], relo
     if len(text) < LARGEST_PAGE:
         return text
     base = len(page([], reload).encode())
-
-    def fitting(count: int) -> int:
-        return int(_CAREFUL * count * (LARGEST_PAGE - base) / (len(text) - base))
-
     chapters = [chapter for content in contents for chapter in content.chapters]
-    widest = max((len(figure.panels) for chapter in chapters for figure in chapter.figures), default=1)
-    panels = max(1, fitting(widest))
-    if widest > 1:
-        text = page(_contents(outputs, people, panels), reload).encode()
-    if len(text) >= LARGEST_PAGE:
-        charted = fitting(len(chapters)) // len(outputs)
-        text = page(_contents(outputs, people, panels, charted), reload).encode()
-    return text
+    fitting = int(_CAREFUL * len(chapters) * (LARGEST_PAGE - base) / (len(text) - base))
+    return page(_contents(outputs, people, fitting // len(outputs)), reload).encode()
 
 
 def _contents(
-    outputs: Sequence[Results], people: Mapping[str, People], panels: int = 12, charted: int | None = None
+    outputs: Sequence[Results], people: Mapping[str, People], charted: int | None = None
 ) -> list[Content]:
     # Altair is in an extra, and takes half a second to import.
     from ldpbeam.results.page.contents import content_of
 
     return [
-        content_of(
-            results, explain(results.study) if results.study is not None else [], people, panels, charted
-        )
+        content_of(results, explain(results.study) if results.study is not None else [], people, charted)
         for results in outputs
     ]
 

@@ -20,7 +20,6 @@ function config(colours) {
       titleColor: soft, titleFontSize: 12, titleFontWeight: 400, titlePadding: 9,
     },
     axisX: { domain: true, domainColor: line, ticks: true, tickColor: line, tickSize: 4, labelPadding: 4, labelOverlap: true, labelSeparation: 10 },
-    legend: { aria: false, labelColor: ink, labelFontSize: 12.5, labelLimit: 480, rowPadding: 4, symbolSize: 110, symbolType: "square", symbolStrokeWidth: 0, offset: 12 },
     mark: { aria: false },
     rule: { color: soft },
     text: { color: ink },
@@ -33,20 +32,12 @@ function rows(columns) {
   return found[0][1].map((_, row) => Object.fromEntries(found.map(([name, values]) => [name, values[row]])));
 }
 
-const narrow = matchMedia("(max-width: 40rem)");
-
-// On a phone the page lists what the colours stand for, as long labels do not fit into a chart.
-function withoutLegends(chart) {
-  const layer = chart.layer.map((one) => (one.encoding?.color?.legend ? { ...one, encoding: { ...one.encoding, color: { ...one.encoding.color, legend: null } } } : one));
-  return { ...chart, layer };
-}
-
 async function draw(place) {
   const [figure, panel] = place.dataset.chart.split(".").map(Number);
   const { chart, panels, colours } = figures[figure];
   const datasets = Object.fromEntries(Object.entries(panels[panel]).map(([name, columns]) => [name, rows(columns)]));
   // A layer without rows would have no scale.
-  const layer = (narrow.matches ? withoutLegends(chart) : chart).layer.filter(({ data }) => !data?.name || datasets[data.name].length);
+  const layer = chart.layer.filter(({ data }) => !data?.name || datasets[data.name].length);
   const { view } = await window.embedChart(place, { ...chart, layer, datasets, description: place.dataset.description }, {
     actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
     ast: true,
@@ -89,7 +80,6 @@ button.addEventListener("click", () => {
   named();
   redraw();
 });
-narrow.addEventListener("change", redraw);
 dark.addEventListener("change", () => {
   named();
   redraw();
@@ -108,3 +98,11 @@ addEventListener("afterprint", () => {
   else delete root.dataset.theme;
   if (theme() === "dark") redraw();
 });
+// What a link of a warning leads to may be folded away.
+function unfold() {
+  const place = document.getElementById(location.hash.slice(1));
+  place?.closest("details")?.setAttribute("open", "");
+  place?.scrollIntoView();
+}
+addEventListener("hashchange", unfold);
+if (location.hash) unfold();

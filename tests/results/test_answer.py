@@ -1,0 +1,106 @@
+"""The answer on top of the page: which number, which groups are clearly higher, and what clearly changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from support.estimate_records import paid, price
+
+from ldpbeam.charts.subject import Subject
+from ldpbeam.results.page.answer import Answer, answer_of
+from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.study import Study
+
+HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]
+
+
+def mean(value: float, error: float, hour: int = 0, **changed: Any) -> EstimateRecord:
+    """A mean whose 95% interval is that of a standard error."""
+    room = norm.ppf(0.975) * error
+    ends = IntervalsRecord(0.95, mean=Ends(value - room, value + room), flags=changed.pop("flags", {}))
+    window = {"window_start": HOURS[hour], "window_end": HOURS[hour + 1]}
+    return price(mean=value, intervals=ends, **window, **changed)
+
+
+def answer(*records: EstimateRecord, study: Study | None = None) -> Answer:
+    made = answer_of(Subject(records[0].attribute, records), study)
+    assert made is not None
+    return made
+
+
+def test_the_mean_is_told_with_the_digits_that_its_interval_leaves() -> None:
+    made = answer(price(mean=18.59103, intervals=IntervalsRecord(0.95, mean=Ends(16.6, 20.6))))
+    assert made.headline == "Mean price: 18.6 (16.6 to 20.6)"
+    assert [(row.value, row.change, row.flagged) for row in made.rows] == [("18.6 (16.6 to 20.6)", "", False)]
+    assert made.sentences == []
+
+
+def test_the_last_complete_window_is_compared_with_the_one_before() -> None:
+    early = replace(mean(90.0, 1.0, 2), pane_timing="early", complete=False)
+    made = answer(mean(5.0, 1.0, 0), mean(12.0, 1.0, 1), early)
+    # Without its study clients may remember noise, so standard errors add, but for sums over reports.
+    room = norm.ppf(0.975) * np.hypot(1, 1)
+    assert made.rows[0].change == f"+7.0 ({7 - room:.1f} to {7 + room:.1f}): clear"
+    assert made.sentences == ["Since 20 Nov 2026, 10:00: rose by 7.0."]
+    (panel,) = made.figure.panels
+    assert panel.data["line"]["value"] == [5, 12, 90]
+    small = answer(mean(5.0, 1.0, 0), mean(7.0, 1.0, 1))
+    assert small.rows[0].change.endswith(": may be chance")
+    assert small.sentences == ["Since 20 Nov 2026, 10:00: changes may be chance."]
+
+
+def test_changes_of_all_groups_hold_together() -> None:
+    """A change of 2.9 standard errors is clear alone, and not among 100 groups."""
+    change = 2.9 * np.hypot(1, 1)
+    for groups, clear in ((1, True), (100, False)):
+        records = [
+            mean(10 + change * hour, 1.0, hour, group=f"g{place}", reports=200 - place)
+            for place in range(groups)
+            for hour in (0, 1)
+        ]
+        assert answer(*records).rows[0].change.endswith("clear") is clear
+
+
+def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_named() -> None:
+    values = {"a": 10.0, "b": 30.0, "c": 29.0, "d": 10.5}
+    records = [
+        mean(value, 1.0, group=group, reports=100 - 10 * place)
+        for place, (group, value) in enumerate(values.items())
+    ]
+    made = answer(*records)
+    assert made.headline == "Mean price: 10.0 (a) to 30.0 (b)"
+    assert made.sentences == ["b and c are clearly higher than a and d. Other differences may be chance."]
+    assert [row.key for row in made.rows] == [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
+    assert answer(records[0], records[3]).sentences == ["Differences between groups may be chance."]
+
+
+def test_a_flagged_number_is_moved_into_its_interval_and_marked() -> None:
+    made = answer(replace(mean(12.0, 1.0, flags={"mean": "outside"}), mean=99.0))
+    assert made.rows[0].flagged and made.rows[0].value.startswith("14.0")
+    assert answer(replace(mean(12.0, 1.0), complete=False)).rows[0].flagged
+    # What rests on a flagged interval is not clear.
+    after = mean(40.0, 1.0, 1, flags={"mean": "outside"})
+    assert answer(mean(5.0, 1.0), after).rows[0].change.endswith("may be chance")
+
+
+def test_of_categories_it_is_the_most_frequent_one_of_the_last_window() -> None:
+    intervals = IntervalsRecord(0.95, frequencies=ManyEnds((0.1, 0.2, 0.3), (0.2, 0.3, 0.6)))
+    shares = {"categories": ("bus", "bike", "car"), "intervals": intervals}
+    places = [{"window_start": HOURS[hour], "window_end": HOURS[hour + 1]} for hour in (0, 1)]
+    made = answer(
+        paid(frequencies=(0.7, 0.2, 0.1), **shares | places[0]),
+        # Names may stand in another order, or be new.
+        paid(frequencies=(0.15, 0.25, 0.45), **shares | places[1]),
+    )
+    assert made.headline == "Share of car: 45% (30% to 60%)"
+    assert "points" in made.rows[0].change
+    assert answer_of(Subject("paid", [paid(categories=None, frequencies=None)]), None) is None
+
+
+@pytest.mark.parametrize("error", [0.0, 1e-12])
+def test_an_interval_without_width_keeps_four_digits(error: float) -> None:
+    assert answer(mean(18.59103, error)).headline.startswith("Mean price: 18.59")
