@@ -33,6 +33,7 @@ class Numbers:
         strict: the numbers' intervals that hold whatever the density is, NaN for unknown, shape (numbers, 2);
             None for numbers whose intervals do not rest on a smooth density.
         strict_flag: why the strict intervals may hold the truth less often than their level.
+        any_look: the intervals that hold at every look, shape (numbers, 2); None if there are none.
     """
 
     names: Sequence[str]
@@ -44,14 +45,24 @@ class Numbers:
     summed: bool = False
     strict: Floats | None = None
     strict_flag: str = ""
+    any_look: Floats | None = None
 
     @property
     def certain(self) -> Floats:
         """The ends of what is certain of each number, NaN where nothing is, shape (numbers, 2)."""
         if self.strict is not None:
             return np.where(bool(self.strict_flag), np.nan, self.strict)
+        return self._unless_flagged(np.column_stack((self.low, self.high)))
+
+    @property
+    def certain_at_any_look(self) -> Floats:
+        """The same at every look at reports that become more."""
+        nothing = np.full((len(self.names), 2), np.nan)
+        return nothing if self.any_look is None else self._unless_flagged(self.any_look)
+
+    def _unless_flagged(self, ends: Floats) -> Floats:
         flagged = np.array([bool(flag) for flag in self.flags])
-        return np.where(flagged[:, None], np.nan, np.column_stack((self.low, self.high)))
+        return np.where(flagged[:, None], np.nan, ends)
 
 
 def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecord]:
@@ -103,7 +114,8 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         each = each_level(level, len(names), intervals.simultaneous)
         own = _flags(flags, "frequencies", record.labels)
         part = _part(names, record.frequencies, intervals.frequencies, each, own)
-        yield replace(part, summed=record.categories is not None)
+        any_look = None if intervals.any_look is None else _columns(intervals.any_look.frequencies)
+        yield replace(part, summed=record.categories is not None, any_look=any_look)
     if record.key_means is not None and record.keys is not None:
         names = [f"mean of {key}" for key in record.keys]
         each = each_level(level, len(names), intervals.simultaneous)
@@ -120,14 +132,18 @@ def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
         room = normal_quantile(0.5 + intervals.level / 2) * error
         ends = ManyEnds((record.mean - room,), (record.mean + room,))
     part = _part(["mean"], [record.mean], ends, intervals.level, _flags(intervals.flags, "mean", [""]))
-    return replace(part, errors=part.errors if error is None else np.array([error]), summed=summed)
+    any_look = None if intervals.any_look is None else _columns(_many(intervals.any_look.mean))
+    errors = part.errors if error is None else np.array([error])
+    return replace(part, errors=errors, summed=summed, any_look=any_look)
 
 
 def _with_strict(part: Numbers, strict: ManyEnds | None, flags: Mapping[str, str]) -> Numbers:
-    ends = np.full((len(part.names), 2), np.nan)
-    if strict is not None:
-        ends = np.column_stack((strict.low, strict.high))
+    ends = np.full((len(part.names), 2), np.nan) if strict is None else _columns(strict)
     return replace(part, strict=ends, strict_flag=flags.get("strict", ""))
+
+
+def _columns(ends: ManyEnds | None) -> Floats | None:
+    return None if ends is None else np.column_stack((ends.low, ends.high))
 
 
 def _flags(flags: Mapping[str, str], part: str, names: Sequence[str]) -> Sequence[str]:

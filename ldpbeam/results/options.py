@@ -66,7 +66,13 @@ def check(parser: Parser) -> None:
     group.add_argument(
         "conditions", nargs="+", metavar="CONDITION", help="what must not be, as 'mean > 4000'"
     )
-    group.add_argument("--possibly", action="store_true", help="the exit code is 1 for possibly, too")
+    exits = group.add_mutually_exclusive_group()
+    exits.add_argument("--possibly", action="store_true", help="the exit code is 1 for possibly, too")
+    exits.add_argument(
+        "--any-look", action="store_true",
+        help="the exit code is 1 only for what is certain at any look: whoever checks early panes again and "
+        "again has a false alarm in 1 window of 20 at most, with intervals of 95%%",
+    )  # fmt: skip
     group.add_argument("--estimate", metavar="NAME", help="only estimates of this name (default: all)")
     group.add_argument(
         "--latest", action="store_true", help="only the latest window of each attribute that has closed"

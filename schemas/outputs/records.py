@@ -114,6 +114,15 @@ class StrictRecord:
 
 
 @dataclass(frozen=True, config=_CHECKED)
+class AnyLookRecord:
+    """Intervals that hold at every look, narrowest near this many ``reports``."""
+
+    reports: Count
+    mean: Ends | None = None
+    frequencies: ManyEnds | None = None
+
+
+@dataclass(frozen=True, config=_CHECKED)
 class IntervalsRecord:
     """The intervals of an estimate, by the names of its fields; None where a field has none."""
 
@@ -128,6 +137,7 @@ class IntervalsRecord:
     key_means: ManyEnds | None = None
     cdf: CumulativeShares | None = None
     strict: StrictRecord | None = None
+    any_look: AnyLookRecord | None = None
     methods: dict[str, str] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
 

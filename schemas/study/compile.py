@@ -143,6 +143,7 @@ def _described(model: AttributeModel, intervals: IntervalsModel | None) -> Study
             tuple(model.quantiles),
             tuple(model.ranges),
             intervals.strict,
+            intervals.any_look,
         )
     return StudyAttribute(
         services={name: _service(service) for name, service in model.services.items()},

@@ -500,6 +500,13 @@ class IntervalsModel(Model):
         description="whether quantiles and ranges of numbers also have intervals that hold whatever the "
         "density is; left out: if a run knows before it solves that it has at most 200 estimates of numbers",
     )
+    any_look: int = Field(
+        10_000,
+        ge=1,
+        le=10**12,
+        description="near this many reports, the intervals that hold at every look are narrowest; it must "
+        "not be chosen from the reports",
+    )
 
 
 class LedgerModel(Model):
