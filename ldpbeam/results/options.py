@@ -35,8 +35,8 @@ def diff(parser: Parser) -> None:
         "all variances, quantiles, ranges, shares, value buckets. The intervals of a family's differences "
         "hold together at 95%, and a number is higher or lower if its interval leaves zero: so in any "
         "family, at most 1 in 20 pairs of the same values has any such number. With 'at any look', that "
-        "holds however often you look while a window fills. The exit code is 1 if a number is higher or lower "
-        "or an estimate is on one side only, else 0.",
+        "holds however often you look while a window fills. The exit code is 1 if a number is higher or "
+        "lower or an estimate is on one side only, else 0.",
     )
     group.add_argument("folders", nargs="+", metavar="OUT", help="two output folders, or one")
     sides = group.add_mutually_exclusive_group()
