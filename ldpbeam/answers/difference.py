@@ -163,7 +163,9 @@ def comparison(
     each = {family: FALSE_ALARMS / max(many, 1) for family, many in judged.items()}
     return Comparison(
         tuple(row for pair in pairs for row in _differences(pair, each[pair.one.family], flagged)),
-        *(tuple(keys) for keys in (only_first, only_second, unlike)),
+        tuple(only_first),
+        tuple(only_second),
+        tuple(unlike),
         {family: -normal_quantile(chance / 2) for family, chance in each.items()},
     )
 
@@ -187,27 +189,16 @@ def _differences(pair: _Pair, chance: float, flagged: bool) -> Iterator[Differen
     low, high = ends_of(
         one, two, pair.added, [wide / normal_quantile(0.5 + part.level / 2) for part in (one, two)]
     )
-    lasting = np.full((len(one.names), 2), np.nan)
-    if pair.at_any_look and one.any_look is not None and two.any_look is not None:
-        at_any_look, wider = [], []
-        for record, part in ((pair.record, one), (pair.other_record, two)):
-            assert record.intervals is not None and record.intervals.any_look is not None
-            known = record.reports, record.intervals.any_look.reports
-            wider.append(float(widening(1.0 - chance, *known) / widening(part.level, *known)))
-            ends = part.any_look
-            assert ends is not None
-            at_any_look.append(replace(part, low=ends[:, 0], high=ends[:, 1]))
-        lasting = np.column_stack(ends_of(*at_any_look, pair.added, wider))
+    lasting = np.column_stack(_at_any_look(pair, chance))
     columns = np.column_stack((one.values, two.values, low, high, pair.errors, lasting)).tolist()
-    unsure = _strict_ones_meet(one, two)
-    for index, (name, (first, second, *ends_, error, from_, to)) in enumerate(
-        zip(one.names, columns, strict=True)
+    for name, flags, other_flags, met, numbers in zip(
+        one.names, one.flags, two.flags, _strict_ones_meet(one, two), columns, strict=True
     ):
-        flag = "; ".join(dict.fromkeys(filter(None, (one.flags[index], two.flags[index]))))
-        verdict = verdict_on(*ends_, certain=(flagged or not flag) and not unsure[index])
-        if verdict in CERTAIN and verdict_on(from_, to) == verdict and not flag:
+        first, second, from_, to, error, least, most = numbers
+        flag = "; ".join(dict.fromkeys(filter(None, (flags, other_flags))))
+        verdict = verdict_on(from_, to, certain=(flagged or not flag) and not met)
+        if verdict in CERTAIN and verdict_on(least, most) == verdict and not flag:
             verdict = f"{verdict}, at any look"
-        known_any = None if math.isnan(from_) else (from_, to)
         yield Difference(
             pair.record.key,
             pair.other_record.key,
@@ -215,11 +206,27 @@ def _differences(pair: _Pair, chance: float, flagged: bool) -> Iterator[Differen
             name,
             first,
             second,
-            *map(_known, (*ends_, error)),
+            _known(from_),
+            _known(to),
+            _known(error),
             verdict,
             flag,
-            known_any,
+            None if math.isnan(least) else (least, most),
         )
+
+
+def _at_any_look(pair: _Pair, chance: float) -> tuple[Floats, Floats]:
+    """The ends of the differences that hold at every look, each but with a chance of ``chance``."""
+    sides, wider = [], []
+    for record, part in ((pair.record, pair.one), (pair.other_record, pair.two)):
+        any_look = record.intervals.any_look if record.intervals else None
+        if part.any_look is None or any_look is None or not pair.at_any_look:
+            nothing = np.full(len(part.names), np.nan)
+            return nothing, nothing
+        known = record.reports, any_look.reports
+        wider.append(float(widening(1.0 - chance, *known) / widening(part.level, *known)))
+        sides.append(replace(part, low=part.any_look[:, 0], high=part.any_look[:, 1]))
+    return ends_of(sides[0], sides[1], pair.added, wider)
 
 
 def verdict_on(low: float, high: float, *, certain: bool = True) -> str:

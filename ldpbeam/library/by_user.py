@@ -274,6 +274,8 @@ def _differences(part: _Compared, windows: tuple[Bounds, Bounds], judged: int) -
     apart = part.second - part.first
     room = float(-ndtri(FALSE_ALARMS / 2 / judged)) * part.errors + part.bias
     columns = (part.first, part.second, apart - room, apart + room, part.errors)
-    for name, *numbers in zip(part.numbers, *(column.tolist() for column in columns), strict=True):
-        _, _, low, high, _ = numbers
-        yield Difference(*keys, part.family, name, *numbers, verdict_on(low, high))
+    for name, first, second, low, high, error in zip(
+        part.numbers, *(column.tolist() for column in columns), strict=True
+    ):
+        verdict = verdict_on(low, high)
+        yield Difference(keys[0], keys[1], part.family, name, first, second, low, high, error, verdict)

@@ -27,6 +27,7 @@ from ldpbeam.schemas.study.models import (
     ServiceModel,
     StudyModel,
     VersionModel,
+    WindowsModel,
 )
 from ldpbeam.schemas.study.users import check_users, has_users
 from ldpbeam.study import (
@@ -51,6 +52,10 @@ DEFAULT_JOINT_CELLS = 2**20
 #: Where the domain has a step, the report buckets of a histogram are at most this many.
 MOST_REPORT_BUCKETS = 1_024
 
+#: Intervals for every look at early panes are narrowest at this look: from the 7th to the 500th, they are at
+#: most 1.7 times as wide as those of one look.
+LOOKS = 30
+
 #: Up to this many joined services the default resolution is the same for all of them.
 FEW_SERVICES = 3
 
@@ -68,7 +73,8 @@ def compile_study(model: StudyModel) -> Study:
     study = Study(
         name=model.study,
         attributes={
-            name: _described(described, model.intervals) for name, described in model.attributes.items()
+            name: _described(described, model.intervals, model.windows)
+            for name, described in model.attributes.items()
         },
         compiled={
             attribute.name: attribute
@@ -134,16 +140,19 @@ def _publish(model: StudyModel) -> Publish:
     return Publish((FEWEST_USERS if several else 1) if at_least is None else at_least, model.publish.windows)
 
 
-def _described(model: AttributeModel, intervals: IntervalsModel | None) -> StudyAttribute:
+def _described(
+    model: AttributeModel, intervals: IntervalsModel | None, windows: WindowsModel | None
+) -> StudyAttribute:
     wanted_intervals = None
     if intervals is not None:
+        early = windows.early_reports if windows is not None else None
         wanted_intervals = WantedIntervals(
             intervals.level,
             intervals.simultaneous,
             tuple(model.quantiles),
             tuple(model.ranges),
             intervals.strict,
-            intervals.any_look,
+            intervals.any_look or LOOKS * (early or 0) or WantedIntervals.any_look,
         )
     return StudyAttribute(
         services={name: _service(service) for name, service in model.services.items()},
