@@ -142,6 +142,27 @@ class IntervalsRecord:
     flags: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, config=_CHECKED)
+class AlarmRecord:
+    """Whether a window differs from those before it, and what the next window's answer to that needs.
+
+    Attributes:
+        differs: whether it does.
+        number: the number that is the farthest from what was expected, as ``mean``.
+        expected: its median in the same window of earlier weeks.
+        windows: how many windows were judged before.
+        spread: the mean square of distances from what was expected, where 1 is that of noise alone.
+        sums: four cumulative sums of each number.
+    """
+
+    differs: bool
+    number: str
+    expected: float
+    windows: Count
+    spread: float
+    sums: Numbers
+
+
 class EstimateKey(NamedTuple):
     """What tells an estimate from the others of a run.
 
@@ -213,6 +234,7 @@ class EstimateRecord:
     notes: Names = ()
     details: dict[str, Any] = field(default_factory=dict)
     joined: bool = False
+    alarm: AlarmRecord | None = None
     run: str = ""
 
     @property
