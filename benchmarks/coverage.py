@@ -31,7 +31,7 @@ import numpy as np
 
 from benchmarks.coverage_sums import Runs, Sums, read, write
 from benchmarks.grid import populations as shapes
-from benchmarks.pages import Table, show
+from benchmarks.pages import Table, renew
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
@@ -439,7 +439,7 @@ def main() -> None:
             ):
                 results[name] = results.get(name, Runs()) + own
                 write(path, results)
-    show(page(read(RESULTS), read(RESULTS_OF_STRICT)), given.write)
+    renew(page(read(RESULTS), read(RESULTS_OF_STRICT)), given.write)
 
 
 if __name__ == "__main__":

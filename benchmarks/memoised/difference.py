@@ -145,7 +145,7 @@ def run(cell: Cell, place: int) -> dict[str, Floats]:
         noise = likely * p * (1.0 - p) + (1.0 - likely) * q * (1.0 - q)
         errors = np.sqrt(noise / PEOPLE) / (p - q)
         low, high = within_one(shares, errors, LEVEL).T
-        numbers.append(Numbers(domain.names, shares, low, high, errors, [""] * domain.size))
+        numbers.append(Numbers("shares", LEVEL, domain.names, shares, low, high, errors, [""] * domain.size))
     of_population, of_people = population[1] - population[0], truths[1] - truths[0]
     found: dict[str, Floats] = {}
     for kind, truth, ends in (

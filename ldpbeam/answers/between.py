@@ -9,16 +9,18 @@ standard errors add (``docs/decisions/50-differences.md``).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ldpbeam.answers.difference import Comparison, comparison
-from ldpbeam.answers.named_numbers import WITHOUT_INTERVALS, by_key
+from ldpbeam.answers.difference import FALSE_ALARMS, Comparison, comparison
+from ldpbeam.answers.named_numbers import by_key
 from ldpbeam.errors import meant_or_known
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import Bounds
+from ldpbeam.words import counted
 
 if TYPE_CHECKING:
     from ldpbeam.study import Study
@@ -38,7 +40,7 @@ class PairComparison:
 
     Attributes:
         comparison: what they have in common, and what is in one only.
-        level: the level of the intervals.
+        level: at which the intervals of a family hold together.
         sentences: what the intervals are for, and what could not be known.
     """
 
@@ -80,40 +82,42 @@ def between_windows(
         for chosen in (one, two)
     ]
     overlap = any(one[length][0] < two[length][1] and two[length][0] < one[length][1] for length in lengths)
-    return _between(sides[0], sides[1], study, overlap=overlap)
+    return _between([(sides[0], sides[1])], study, overlap=overlap)
 
 
 def between_groups(
-    records: Iterable[EstimateRecord], study: Study | None, first: str | None, second: str | None
+    records: Iterable[EstimateRecord], study: Study | None, *groups: str | None
 ) -> PairComparison:
-    """The second group minus the first, for each attribute, estimate and window.
+    """The second group minus the first, for each attribute, estimate and window; of more groups, every pair.
 
     Args:
         records: the estimates of one result.
         study: the study, as for :func:`between_windows`.
-        first: a group; None for the reports that name none.
-        second: another one.
+        groups: two groups or more; None for the reports that name none. Without any, all that there are.
 
     Raises:
-        ValueError: if there is no such group, or both are the same.
+        ValueError: if there is no such group, one is named twice, or there are too many.
     """
     known = [record for record in by_key(records).values() if not record.other_groups]
-    if first == second:
-        raise ValueError(f"{_named(first)} twice: name two groups")
-    groups = sorted({record.group for record in known}, key=lambda group: (group is not None, group))
-    if not any(group is not None for group in groups):
+    there = sorted({record.group for record in known}, key=lambda group: (group is not None, group))
+    if not any(group is not None for group in there):
         raise ValueError("its estimates are not by group: the study has no groups")
-    for group in (first, second):
-        if group not in groups:
-            names = [group for group in groups if group is not None]
+    groups = groups or tuple(there)
+    for number, group in enumerate(groups):
+        if group in groups[:number]:
+            raise ValueError(f"{_named(group)} twice: name other groups")
+        if group not in there:
+            names = [group for group in there if group is not None]
             raise ValueError(
                 f"no estimate is of {_named(group)}; {meant_or_known(group or '', names, _MOST_LISTED)}"
             )
+    if not 1 < len(groups) <= _MOST_LISTED:
+        raise ValueError(f"{counted(len(groups), 'group')}: name 2 to {_MOST_LISTED}")
     sides: list[_Side] = [
         {(record.attribute, record.name, record.window): record for record in known if record.group == group}
-        for group in (first, second)
+        for group in groups
     ]
-    return _between(sides[0], sides[1], study)
+    return _between(list(itertools.combinations(sides, 2)), study)
 
 
 def _named(group: str | None) -> str:
@@ -141,13 +145,14 @@ def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
     return matching
 
 
-def _between(ours: _Side, theirs: _Side, study: Study | None, *, overlap: bool = False) -> PairComparison:
-    attributes = dict.fromkeys(record.attribute for record in (*ours.values(), *theirs.values()))
+def _between(
+    pairs: Sequence[tuple[_Side, _Side]], study: Study | None, *, overlap: bool = False
+) -> PairComparison:
+    records = [record for pair in pairs for side in pair for record in side.values()]
+    attributes = dict.fromkeys(record.attribute for record in records)
     shared = {attribute: why for attribute in attributes if (why := _in_common(study, attribute, overlap))}
-    compared = comparison(ours, theirs, shared, flagged=False)
-    intervals = [record.intervals for record in ours.values() if record.intervals]
-    level = intervals[0].level if intervals else WITHOUT_INTERVALS
-    return PairComparison(compared, level, (FOR_THE_PEOPLE, *_conservative(shared)))
+    compared = comparison(pairs, shared, flagged=False)
+    return PairComparison(compared, 1.0 - FALSE_ALARMS, (FOR_THE_PEOPLE, *_conservative(shared)))
 
 
 def _in_common(study: Study | None, attribute: str, overlap: bool) -> str:
@@ -166,5 +171,5 @@ def _conservative(shared: Mapping[str, str]) -> Iterator[str]:
         yield (
             f"{names}: {why}, and which users are on both sides is not known: intervals of shares of "
             "categories and of means of reports are then as wide or wider than their level needs, and those "
-            "of other numbers hold whatever the dependence"
+            "of other numbers hold whatever the dependence; none is for every look"
         )

@@ -1,32 +1,37 @@
 """Two results compared: each number of each estimate, and whether it differs by more than its error.
 
-A number's difference is beyond the error if it is more than z times sqrt(e1^2 + e2^2), with the standard
-errors e1 and e2 of the two numbers. z is Bonferroni's: among all numbers compared, the chance of any such
-difference is at most :data:`FALSE_ALARMS` where the values of the people are the same in both runs. Runs that
-share reports have errors in common, so that their chance is smaller.
-
 The interval of a difference comes from the intervals of the two numbers by the method of variance estimates
 recovery (Zou and Donner, Statistics in Medicine 27, 2008, eq. 6 and 7): for numbers a in [l_a, u_a] and b in
 [l_b, u_b], b - a goes down by sqrt((b - l_b)^2 + (u_a - a)^2) and up by sqrt((u_b - b)^2 + (a - l_a)^2).
 Where the errors of both may depend on each other in any way, these distances are added instead.
+
+The intervals of one family (all means, all quantiles, all shares, ...) hold together: their distances are
+those of Bonferroni's level. So the chance of any difference in a family whose interval leaves zero is at most
+:data:`FALSE_ALARMS`, where the values of the people are the same on both sides. Sides that share reports have
+errors in common, so that their chance is smaller.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ldpbeam.answers.named_numbers import Numbers, by_key, normal_quantile, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.domains import Floats
+from ldpbeam.intervals.any_look import widening
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 
-#: At most this share of pairs of runs with the same values has a difference beyond the error.
-FALSE_ALARMS = 0.01
+#: At most this share of pairs with the same values has a difference beyond the error in any one family.
+FALSE_ALARMS = 0.05
+#: The verdicts on a number that differs, and on others.
+CERTAIN = ("higher", "lower")
+NOT_CERTAIN, NO_ERROR = "not certain", "no error is known"
 _Key = TypeVar("_Key", bound=Hashable)
 
 
@@ -37,27 +42,39 @@ class Difference:
     Attributes:
         key: the estimate on the first side.
         other_key: the estimate on the second side.
+        family: what kind of number: ``means``, ``variances``, ``quantiles``, ``shares``, ...
         number: which number: ``mean``, ``variance``, ``quantile 0.5``, ``share of LABEL``, ...
         first: its value on the first side, in the unit of the number.
         second: its value on the second.
-        low: the low end of the interval of ``second - first``; None if one of the two has no interval.
+        low: the low end of the interval of ``second - first``, which holds together with those of its family;
+            None if one of the two has no interval.
         high: the high end.
         error: the standard error of the difference; None if one of the two has none.
-        beyond: whether the difference is beyond the error; False if there is none, and for quantiles and
-            ranges of numbers whose strict intervals meet or are not known.
+        verdict: ``higher`` or ``lower`` if the interval leaves zero, with ``, at any look`` after it if the
+            one for every look does, too; with ``perhaps`` before it if an interval is flagged, or the strict
+            intervals of quantiles and ranges meet or are not known; else ``not certain``, or ``no error is
+            known``.
         flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
+        any_look: the ends that hold at every look, together; None where nothing is known.
     """
 
     key: EstimateKey
     other_key: EstimateKey
+    family: str
     number: str
     first: float
     second: float
     low: float | None
     high: float | None
     error: float | None
-    beyond: bool
+    verdict: str
     flag: str = ""
+    any_look: tuple[float, float] | None = None
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the difference is beyond its error."""
+        return self.verdict.startswith(("higher", "lower"))
 
 
 @dataclass(frozen=True)
@@ -70,14 +87,14 @@ class Comparison:
         only_second: those that have numbers in the second only.
         unlike: estimates with numbers that cannot be compared, as only one has them, or as buckets or names
             differ.
-        z: this many standard errors are beyond the error.
+        z: this many standard errors are beyond the error, by family.
     """
 
     differences: tuple[Difference, ...]
     only_first: tuple[EstimateKey, ...]
     only_second: tuple[EstimateKey, ...]
     unlike: tuple[EstimateKey, ...]
-    z: float
+    z: Mapping[str, float]
 
     @property
     def differs(self) -> bool:
@@ -87,69 +104,139 @@ class Comparison:
         )
 
 
+class _Pair(NamedTuple):
+    """Numbers of two estimates, and how their distances are added."""
+
+    record: EstimateRecord
+    other_record: EstimateRecord
+    one: Numbers
+    two: Numbers
+    added: np.ufunc
+    at_any_look: bool
+
+    @property
+    def errors(self) -> Floats:
+        """The standard error of each difference, NaN for unknown."""
+        return np.asarray(self.added(self.one.errors, self.two.errors))
+
+
 def compared(first: Results, second: Results) -> Comparison:
     """Compare the estimates of two results."""
-    return comparison(by_key(first.estimates), by_key(second.estimates))
+    return comparison([(by_key(first.estimates), by_key(second.estimates))])
 
 
 def comparison(
-    ours: Mapping[_Key, EstimateRecord],
-    theirs: Mapping[_Key, EstimateRecord],
-    dependent: Collection[str] = (),
+    sides: Sequence[tuple[Mapping[_Key, EstimateRecord], Mapping[_Key, EstimateRecord]]],
+    dependent: Collection[str] | None = None,
     *,
     flagged: bool = True,
 ) -> Comparison:
     """Compare estimates that have the same key.
 
     Args:
-        ours: the estimates of the first side.
-        theirs: those of the second.
+        sides: the estimates of both sides; of several pairs, whose intervals are to hold together.
         dependent: the attributes whose errors on both sides may depend on each other in any way, so that
-            standard errors add; variances of the others add, and of sums over reports.
+            standard errors add; variances of the others add, and of sums over reports. None if nothing is
+            known of that, and variances are to be added.
         flagged: whether differences of numbers with flagged intervals can be beyond the error.
     """
-    pairs: list[tuple[EstimateRecord, EstimateRecord, Numbers, Numbers, Floats]] = []
-    unlike = []
-    numbers, other_numbers = _parts(ours), _parts(theirs)
-    for key, parts in numbers.items():
-        if key not in other_numbers:
-            continue
-        record, other_parts = ours[key], other_numbers[key]
-        if parts.keys() != other_parts.keys():
-            unlike.append(record.key)
-        for names, part in parts.items():
-            other = other_parts.get(names)
-            if other is None:
-                continue
-            added = np.add if record.attribute in dependent and not part.summed else np.hypot
-            ends = ends_of(part, other, added)
-            columns = np.column_stack((part.values, other.values, *ends, added(part.errors, other.errors)))
-            pairs.append((record, theirs[key], part, other, columns))
-    judged = sum(int(np.isfinite(columns[:, -1]).sum()) for *_, columns in pairs)
-    z = -normal_quantile(FALSE_ALARMS / 2 / max(judged, 1))
-    differences = []
-    for record, other_record, part, other, columns in pairs:
-        flags = [
-            "; ".join(dict.fromkeys(filter(None, both))) for both in zip(part.flags, other.flags, strict=True)
+    pairs: list[_Pair] = []
+    # As dictionaries, because several pairs of sides lack the same estimates.
+    only_first, only_second, unlike = (dict[EstimateKey, None]() for _ in range(3))
+    for ours, theirs in sides:
+        numbers, other_numbers = _parts(ours), _parts(theirs)
+        only_first |= dict.fromkeys(ours[key].key for key in numbers if key not in other_numbers)
+        only_second |= dict.fromkeys(theirs[key].key for key in other_numbers if key not in numbers)
+        for key in numbers.keys() & other_numbers.keys():
+            if numbers[key].keys() != other_numbers[key].keys():
+                unlike[ours[key].key] = None
+        pairs += [
+            _pair(ours[key], theirs[key], part, other_numbers[key][names], dependent)
+            for key, parts in numbers.items()
+            if key in other_numbers
+            for names, part in parts.items()
+            if names in other_numbers[key]
         ]
-        meet = _strict_ones_meet(part, other)
-        for name, (one, two, low, high, error), met, flag in zip(
-            part.names, columns.tolist(), meet, flags, strict=True
-        ):
-            beyond = abs(two - one) > z * error and (flagged or not flag) and not met
-            known_ends = _known(low), _known(high)
-            differences.append(
-                Difference(
-                    record.key, other_record.key, name, one, two, *known_ends, _known(error), beyond, flag
-                )
-            )
+    judged = Counter[str]()
+    for pair in pairs:
+        judged[pair.one.family] += int(np.isfinite(pair.errors).sum())
+    each = {family: FALSE_ALARMS / max(many, 1) for family, many in judged.items()}
     return Comparison(
-        tuple(differences),
-        tuple(ours[key].key for key in numbers if key not in other_numbers),
-        tuple(theirs[key].key for key in other_numbers if key not in numbers),
+        tuple(row for pair in pairs for row in _differences(pair, each[pair.one.family], flagged)),
+        tuple(only_first),
+        tuple(only_second),
         tuple(unlike),
-        z,
+        {family: -normal_quantile(chance / 2) for family, chance in each.items()},
     )
+
+
+def _pair(
+    record: EstimateRecord,
+    other_record: EstimateRecord,
+    one: Numbers,
+    two: Numbers,
+    dependent: Collection[str] | None,
+) -> _Pair:
+    shared = dependent is not None and record.attribute in dependent
+    added = np.add if shared and not one.summed else np.hypot
+    return _Pair(record, other_record, one, two, added, dependent is not None and not shared)
+
+
+def _differences(pair: _Pair, chance: float, flagged: bool) -> Iterator[Difference]:
+    """The differences of a pair, each of which fails with a chance of ``chance``."""
+    one, two = pair.one, pair.two
+    wide = -normal_quantile(chance / 2)
+    low, high = ends_of(
+        one, two, pair.added, [wide / normal_quantile(0.5 + part.level / 2) for part in (one, two)]
+    )
+    lasting = np.column_stack(_at_any_look(pair, chance))
+    columns = np.column_stack((one.values, two.values, low, high, pair.errors, lasting)).tolist()
+    for name, flags, other_flags, met, numbers in zip(
+        one.names, one.flags, two.flags, _strict_ones_meet(one, two), columns, strict=True
+    ):
+        first, second, from_, to, error, least, most = numbers
+        flag = "; ".join(dict.fromkeys(filter(None, (flags, other_flags))))
+        verdict = verdict_on(from_, to, certain=(flagged or not flag) and not met)
+        if verdict in CERTAIN and verdict_on(least, most) == verdict and not flag:
+            verdict = f"{verdict}, at any look"
+        yield Difference(
+            pair.record.key,
+            pair.other_record.key,
+            one.family,
+            name,
+            first,
+            second,
+            _known(from_),
+            _known(to),
+            _known(error),
+            verdict,
+            flag,
+            None if math.isnan(least) else (least, most),
+        )
+
+
+def _at_any_look(pair: _Pair, chance: float) -> tuple[Floats, Floats]:
+    """The ends of the differences that hold at every look, each but with a chance of ``chance``."""
+    sides, wider = [], []
+    for record, part in ((pair.record, pair.one), (pair.other_record, pair.two)):
+        any_look = record.intervals.any_look if record.intervals else None
+        if part.any_look is None or any_look is None or not pair.at_any_look:
+            nothing = np.full(len(part.names), np.nan)
+            return nothing, nothing
+        known = record.reports, any_look.reports
+        wider.append(float(widening(1.0 - chance, *known) / widening(part.level, *known)))
+        sides.append(replace(part, low=part.any_look[:, 0], high=part.any_look[:, 1]))
+    return ends_of(sides[0], sides[1], pair.added, wider)
+
+
+def verdict_on(low: float, high: float, *, certain: bool = True) -> str:
+    """What an interval of a difference says of its sign."""
+    if math.isnan(low) or math.isnan(high):
+        return NO_ERROR
+    if low <= 0.0 <= high:
+        return NOT_CERTAIN
+    verdict = "higher" if low > 0.0 else "lower"
+    return verdict if certain else f"perhaps {verdict}"
 
 
 def _parts(records: Mapping[_Key, EstimateRecord]) -> dict[_Key, dict[tuple[str, ...], Numbers]]:
@@ -171,7 +258,9 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def ends_of(one: Numbers, two: Numbers, added: np.ufunc) -> tuple[Floats, Floats]:
+def ends_of(
+    one: Numbers, two: Numbers, added: np.ufunc, wider: Sequence[float] = (1.0, 1.0)
+) -> tuple[Floats, Floats]:
     """The ends of the intervals of ``two`` minus ``one``.
 
     An estimate outside of its interval is moved to the nearer end: the interval is of the number.
@@ -180,8 +269,9 @@ def ends_of(one: Numbers, two: Numbers, added: np.ufunc) -> tuple[Floats, Floats
         one: the numbers of the first side.
         two: those of the second.
         added: how two distances are added: ``np.hypot`` for independent errors, else ``np.add``.
+        wider: how many times as far the ends of each side are from its numbers.
     """
     first, second = (np.clip(part.values, part.low, part.high) for part in (one, two))
-    down = added(second - two.low, one.high - first)
-    up = added(two.high - second, first - one.low)
+    down = added(wider[1] * (second - two.low), wider[0] * (one.high - first))
+    up = added(wider[1] * (two.high - second), wider[0] * (first - one.low))
     return second - first - down, second - first + up

@@ -23,6 +23,8 @@ class Numbers:
     """Numbers of one part of an estimate, as its quantiles; all columns have one length.
 
     Attributes:
+        family: what kind of numbers they are, as ``means``; differences of one family hold together.
+        level: the level of each interval.
         names: ``mean``, ``variance``, ``quantile 0.5``, ``share of LABEL``, ...
         values: the numbers, in the unit of each.
         low: the low ends of their intervals, NaN for unknown.
@@ -33,8 +35,11 @@ class Numbers:
         strict: the numbers' intervals that hold whatever the density is, NaN for unknown, shape (numbers, 2);
             None for numbers whose intervals do not rest on a smooth density.
         strict_flag: why the strict intervals may hold the truth less often than their level.
+        any_look: the intervals that hold at every look, shape (numbers, 2); None if there are none.
     """
 
+    family: str
+    level: float
     names: Sequence[str]
     values: Floats
     low: Floats
@@ -44,14 +49,24 @@ class Numbers:
     summed: bool = False
     strict: Floats | None = None
     strict_flag: str = ""
+    any_look: Floats | None = None
 
     @property
     def certain(self) -> Floats:
         """The ends of what is certain of each number, NaN where nothing is, shape (numbers, 2)."""
         if self.strict is not None:
             return np.where(bool(self.strict_flag), np.nan, self.strict)
+        return self._unless_flagged(np.column_stack((self.low, self.high)))
+
+    @property
+    def certain_at_any_look(self) -> Floats:
+        """The same at every look at reports that become more."""
+        nothing = np.full((len(self.names), 2), np.nan)
+        return nothing if self.any_look is None else self._unless_flagged(self.any_look)
+
+    def _unless_flagged(self, ends: Floats) -> Floats:
         flagged = np.array([bool(flag) for flag in self.flags])
-        return np.where(flagged[:, None], np.nan, np.column_stack((self.low, self.high)))
+        return np.where(flagged[:, None], np.nan, ends)
 
 
 def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecord]:
@@ -77,18 +92,20 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         yield _mean(record, intervals)
     if record.variance is not None:
         ends = _many(intervals.variance)
-        yield _part(["variance"], [record.variance], ends, level, _flags(flags, "variance", [""]))
+        yield _part(
+            "variances", ["variance"], [record.variance], ends, level, _flags(flags, "variance", [""])
+        )
     if record.quantiles is not None:
         names = [f"quantile {quantile}" for quantile in record.quantiles]
         ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
         own = _flags(flags, "quantiles", list(record.quantiles))
-        part = _part(names, list(record.quantiles.values()), ends, level, own)
+        part = _part("quantiles", names, list(record.quantiles.values()), ends, level, own)
         strict = _of_quantiles(record.quantiles, record.strict.quantiles if record.strict else {})
         yield _with_strict(part, strict, flags)
     if record.ranges is not None:
         texts = [f"{as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
         names, shares = [f"share from {text}" for text in texts], [part.share for part in record.ranges]
-        part = _part(names, shares, intervals.ranges, level, _flags(flags, "ranges", texts))
+        part = _part("ranges", names, shares, intervals.ranges, level, _flags(flags, "ranges", texts))
         yield _with_strict(part, record.strict.ranges if record.strict else None, flags)
     if record.distribution is not None and record.bucket_edges is not None:
         # Five digits of the width tell the edges of 16,384 buckets apart.
@@ -97,18 +114,19 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         spans = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for low, high in pairs]
         names = [f"share of {low}" if low == high else f"share in {low} to {high}" for low, high in spans]
         own = _flags(flags, "distribution", [""] * len(names))
-        yield _part(names, record.distribution, intervals.distribution, level, own)
+        yield _part("value buckets", names, record.distribution, intervals.distribution, level, own)
     if record.frequencies is not None and record.labels is not None:
         names = [f"share of {label}" for label in record.labels]
         each = each_level(level, len(names), intervals.simultaneous)
         own = _flags(flags, "frequencies", record.labels)
-        part = _part(names, record.frequencies, intervals.frequencies, each, own)
-        yield replace(part, summed=record.categories is not None)
+        part = _part("shares", names, record.frequencies, intervals.frequencies, each, own)
+        any_look = None if intervals.any_look is None else _columns(intervals.any_look.frequencies)
+        yield replace(part, summed=record.categories is not None, any_look=any_look)
     if record.key_means is not None and record.keys is not None:
         names = [f"mean of {key}" for key in record.keys]
         each = each_level(level, len(names), intervals.simultaneous)
         own = _flags(flags, "key_means", record.keys)
-        yield _part(names, record.key_means, intervals.key_means, each, own)
+        yield _part("means of keys", names, record.key_means, intervals.key_means, each, own)
 
 
 def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
@@ -119,15 +137,21 @@ def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
     if ends is None and error is not None:
         room = normal_quantile(0.5 + intervals.level / 2) * error
         ends = ManyEnds((record.mean - room,), (record.mean + room,))
-    part = _part(["mean"], [record.mean], ends, intervals.level, _flags(intervals.flags, "mean", [""]))
-    return replace(part, errors=part.errors if error is None else np.array([error]), summed=summed)
+    part = _part(
+        "means", ["mean"], [record.mean], ends, intervals.level, _flags(intervals.flags, "mean", [""])
+    )
+    any_look = None if intervals.any_look is None else _columns(_many(intervals.any_look.mean))
+    errors = part.errors if error is None else np.array([error])
+    return replace(part, errors=errors, summed=summed, any_look=any_look)
 
 
 def _with_strict(part: Numbers, strict: ManyEnds | None, flags: Mapping[str, str]) -> Numbers:
-    ends = np.full((len(part.names), 2), np.nan)
-    if strict is not None:
-        ends = np.column_stack((strict.low, strict.high))
+    ends = np.full((len(part.names), 2), np.nan) if strict is None else _columns(strict)
     return replace(part, strict=ends, strict_flag=flags.get("strict", ""))
+
+
+def _columns(ends: ManyEnds | None) -> Floats | None:
+    return None if ends is None else np.column_stack((ends.low, ends.high))
 
 
 def _flags(flags: Mapping[str, str], part: str, names: Sequence[str]) -> Sequence[str]:
@@ -147,6 +171,7 @@ def _of_quantiles(values: dict[str, float], ends: dict[str, Ends]) -> ManyEnds |
 
 
 def _part(
+    family: str,
     names: Sequence[str],
     values: Sequence[float],
     ends: ManyEnds | None,
@@ -164,4 +189,5 @@ def _part(
         for side in ((ends.low, ends.high) if ends else (None, None))
     )
     wide = np.maximum.reduce([high - numbers, numbers - low, (high - low) / 2])
-    return Numbers(names, numbers, low, high, np.asarray(wide / normal_quantile(0.5 + level / 2)), flags)
+    errors = np.asarray(wide / normal_quantile(0.5 + level / 2))
+    return Numbers(family, level, names, numbers, low, high, errors, flags)

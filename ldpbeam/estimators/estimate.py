@@ -29,6 +29,21 @@ class StrictIntervals:
 
 
 @dataclass(frozen=True, eq=False)
+class AnyLook:
+    """Intervals that hold at every look at reports that become more, each with its low end first.
+
+    Attributes:
+        reports: near this many reports they are narrowest, beside those of one look.
+        mean: the ends for the mean of a number, in the attribute's unit.
+        distribution: the ends for the share of each category, shape (categories, 2).
+    """
+
+    reports: int
+    mean: tuple[float, float] | None = None
+    distribution: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """The intervals of one estimate. Each has two ends, the low one first, in the unit of what it is for.
 
@@ -47,6 +62,7 @@ class Intervals:
             largest, shape (categories, 2).
         key_means: the ends for the mean of each key, shape (keys, 2).
         strict: the intervals of a number that assume nothing of its density; None where there are none.
+        any_look: the intervals of sums over reports that hold at every look; None where there are none.
         methods: how the intervals were computed, by the name of the attribute above.
         flags: why an interval may hold the truth less often than its level, or says little, by the name of
             the attribute above, or that and the name of one number, as ``quantiles 0.5``. All but one, that
@@ -65,6 +81,7 @@ class Intervals:
     largest: Floats | None = None
     key_means: Floats | None = None
     strict: StrictIntervals | None = None
+    any_look: AnyLook | None = None
     methods: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
 

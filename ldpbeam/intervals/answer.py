@@ -23,6 +23,7 @@ class WantedIntervals:
         ranges: the ranges (low, high) of a number whose shares get an interval, in the attribute's unit.
         strict: whether the quantiles and ranges of a number also get intervals that assume nothing of its
             density; None if that depends on how many estimates of numbers a run has.
+        any_look: near this many reports, the intervals that hold at every look are narrowest.
     """
 
     level: float = 0.95
@@ -30,6 +31,7 @@ class WantedIntervals:
     quantiles: tuple[float, ...] = ()
     ranges: tuple[tuple[float, float], ...] = ()
     strict: bool | None = None
+    any_look: int = 10_000
 
 
 class Parts(NamedTuple):
@@ -40,12 +42,14 @@ class Parts(NamedTuple):
         methods: how each was computed, in words.
         flags: why some may be wrong.
         largest: the ends of shares that hold for all at once, and so for the largest.
+        any_look: the ends that hold at every look, of those that have them; None if nothing has.
     """
 
     ends: dict[str, Any]
     methods: dict[str, str]
     flags: dict[str, str]
     largest: Floats | None = None
+    any_look: dict[str, Any] | None = None
 
 
 def each_level(level: float, many: int, simultaneous: bool) -> float:

@@ -21,10 +21,11 @@ from numpy.typing import ArrayLike
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Domain, Floats, KeyValues, Numeric, as_text
-from ldpbeam.estimators.estimate import Estimate, Intervals, StrictIntervals
+from ldpbeam.estimators.estimate import AnyLook, Estimate, Intervals, StrictIntervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.fit import FitTest, fit_tests
 from ldpbeam.intervals.answer import Parts, WantedIntervals
+from ldpbeam.intervals.any_look import ANY_LOOK, REMEMBERED
 from ldpbeam.intervals.flags import (
     MANY_OUTSIDE,
     MISFIT,
@@ -130,6 +131,11 @@ class StatisticIntervals:
             how = f"; for the fewest users who can have reported in {question.repeats:,} windows"
         held = {name: part for name, part in parts.ends.items() if _holds(estimate, name)}
         methods = {name: text + how for name, text in parts.methods.items() if name in held}
+        at_any_look = {name: part for name, part in (parts.any_look or {}).items() if name in held}
+        if at_any_look and question.repeats > 1:
+            at_any_look, methods["any_look"] = {}, REMEMBERED
+        elif at_any_look:
+            methods["any_look"] = ANY_LOOK.format(reports=wanted.any_look) + how
         strict = None
         if "quantiles" in held or "ranges" in held:
             strict, methods["strict"] = self._strict(question, wanted)
@@ -151,6 +157,7 @@ class StatisticIntervals:
             wanted.simultaneous,
             largest=parts.largest,
             strict=strict,
+            any_look=AnyLook(wanted.any_look, **at_any_look) if at_any_look else None,
             methods=methods,
             flags={name: text for name, text in flags.items() if text and _holds(estimate, name)},
             **held,
@@ -189,7 +196,7 @@ def _parts(question: Question, wanted: WantedIntervals, *, only_mean: bool) -> P
         return of_shares(question, wanted)
     if isinstance(domain, KeyValues):
         return keys_intervals(question, wanted)
-    return mean_interval(question, wanted.level) if only_mean else of_distribution(question, wanted)
+    return mean_interval(question, wanted) if only_mean else of_distribution(question, wanted)
 
 
 def _holds(estimate: Estimate, name: str) -> bool:

@@ -11,7 +11,8 @@ from ldpbeam.estimators.channel_means import channel_mean
 from ldpbeam.estimators.means import far_outside
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import mean_variance
-from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts
+from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
+from ldpbeam.intervals.any_look import within_one_at_any_look
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.over_time.joined_windows import JoinedCells
@@ -22,8 +23,8 @@ def has_sums(question: Question) -> bool:
     return all(isinstance(mechanism, NumericMechanism) for mechanism in question.mechanisms)
 
 
-def mean_interval(question: Question, level: float) -> Parts:
-    """The interval of the mean of all people who reported, in the attribute's unit, within the domain.
+def mean_interval(question: Question, wanted: WantedIntervals) -> Parts:
+    """The intervals of the mean of all people who reported, in the attribute's unit, within the domain.
 
     It has a flag if noise does not explain why the mean of the reports lies outside.
 
@@ -54,11 +55,17 @@ def mean_interval(question: Question, level: float) -> Parts:
     if isinstance(question.statistic.joined, JoinedCells):
         variance = mean_variance(question, question.statistic.joined)
     mean, error = float(parts @ means), float(np.sqrt(variance))
-    ((low, high),) = within_one([mean], [error], level)
+    level, narrowest = wanted.level, wanted.any_look
+    at_every = within_one_at_any_look([mean], [error], level, question.reports, narrowest)
+    both = np.concatenate((within_one([mean], [error], level), at_every))
     # What remains of the bias of channels whose noise has a tail.
     bias = float(parts @ [channel.bias for channel in channels])
-    low, high = max(low - bias, 0.0), min(high + bias, 1.0)
     domain = cast(Numeric, question.attribute.domain)
-    ends = float(domain.from_unit(low)), float(domain.from_unit(high))
+    ends, at_any_look = map(tuple, domain.from_unit(np.clip(both + [-bias, bias], 0.0, 1.0)).tolist())
     flag = far_outside(domain, mean, error)
-    return Parts({"mean": ends}, {"mean": UNBIASED_SUMS}, {"mean": flag} if flag else {})
+    return Parts(
+        {"mean": ends},
+        {"mean": UNBIASED_SUMS},
+        {"mean": flag} if flag else {},
+        any_look={"mean": at_any_look},
+    )

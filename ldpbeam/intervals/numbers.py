@@ -195,7 +195,7 @@ def explain_numbers(attribute: Attribute) -> str:
 def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     """The intervals of a number's distribution, and of its mean and variance."""
     domain, level = cast(Numeric, question.attribute.domain), wanted.level
-    of_sums = mean_interval(question, level) if has_sums(question) else Parts({}, {}, {})
+    of_sums = mean_interval(question, wanted) if has_sums(question) else Parts({}, {}, {})
     people = people_of(question, level)
     if people is None:
         composite = any(mechanism.composite for mechanism in question.mechanisms)
@@ -239,7 +239,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         flags["distribution"] = "; ".join(filter(None, (people.flag, heaps, hidden)))
     if of_sums.flags:
         flags = dict.fromkeys(methods, of_sums.flags["mean"])
-    return Parts(intervals, methods, flags)
+    return Parts(intervals, methods, flags, any_look=of_sums.any_look)
 
 
 def _with_hidden(buckets: Floats, people: People, domain: Numeric, wanted: WantedIntervals) -> str:

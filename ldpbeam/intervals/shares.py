@@ -8,6 +8,7 @@ from ldpbeam.domains import Candidates, Floats
 from ldpbeam.estimators.frequencies import channel_shares
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
+from ldpbeam.intervals.any_look import within_one_at_any_look
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.intervals.flags import FEW_REPORTS
 from ldpbeam.mechanisms import CategoricalMechanism
@@ -36,7 +37,15 @@ def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
     alike = (largest[:, 0] <= 1.0 / many) & (largest[:, 1] >= 1.0 / many)
     few = alike.all() and float(np.median(errors)) > 1.0 / many
     flags = {"distribution": FEW_REPORTS} if few else {}
-    return Parts({"distribution": own}, {"distribution": UNBIASED_SHARES}, flags, largest)
+    each = each_level(wanted.level, many, wanted.simultaneous)
+    at_any_look = within_one_at_any_look(shares, errors, each, question.reports, wanted.any_look)
+    return Parts(
+        {"distribution": own},
+        {"distribution": UNBIASED_SHARES},
+        flags,
+        largest,
+        {"distribution": at_any_look},
+    )
 
 
 def _of_names(domain: Candidates, shares: Floats, errors: Floats) -> tuple[Floats, Floats]:

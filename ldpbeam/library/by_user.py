@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, cast
@@ -13,8 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ldpbeam.answers.child import one_blas_thread
-from ldpbeam.answers.difference import FALSE_ALARMS, Difference
-from ldpbeam.answers.named_numbers import WITHOUT_INTERVALS
+from ldpbeam.answers.difference import FALSE_ALARMS, Difference, verdict_on
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.domains import Candidates, Categories, Floats, Integers, Numeric
@@ -103,11 +103,11 @@ def difference(
     bad = tally.accounting["dead_letters"]
     if bad:
         about.append(f"{bad:,} of the reports cannot be used: ldpbeam.estimate says why")
-    level = _level(study)
-    judged = sum(len(part.numbers) for part in compared)
-    beyond = float(-ndtri(FALSE_ALARMS / 2 / judged))
-    differences = tuple(entry for part in compared for entry in _differences(part, both, level, beyond))
-    return Differences(differences, level, tuple(about))
+    judged = Counter[str]()
+    for part in compared:
+        judged[part.family] += len(part.numbers)
+    differences = tuple(row for part in compared for row in _differences(part, both, judged[part.family]))
+    return Differences(differences, 1.0 - FALSE_ALARMS, tuple(about))
 
 
 class _Compared(NamedTuple):
@@ -134,6 +134,11 @@ class _Compared(NamedTuple):
     second: Floats
     errors: Floats
     bias: float
+
+    @property
+    def family(self) -> str:
+        """What kind of numbers they are."""
+        return "means" if list(self.numbers) == ["mean"] else "shares"
 
 
 def _windows(
@@ -169,11 +174,6 @@ def _window(windows: Windows, start: int, joined: bool) -> Bounds:
     if start != window[0]:
         raise ValueError(f"no window starts at {rfc3339(start)}; did you mean {rfc3339(window[0])!r}?")
     return window
-
-
-def _level(study: Study) -> float:
-    wanted = [one.intervals for each in study.attributes.values() for one in each.estimates.values()]
-    return next((intervals.level for intervals in wanted if intervals is not None), WITHOUT_INTERVALS)
 
 
 def _is_compared(attribute: Attribute, mechanism: Any) -> bool:
@@ -272,16 +272,13 @@ def _least_error(attribute: Attribute, index: int, noise: float, first: _Side, s
     return math.sqrt(noise * apart * (1.0 / len(first[0]) + 1.0 / len(second[0])))
 
 
-def _differences(
-    part: _Compared, windows: tuple[Bounds, Bounds], level: float, beyond: float
-) -> Iterator[Difference]:
+def _differences(part: _Compared, windows: tuple[Bounds, Bounds], judged: int) -> Iterator[Difference]:
     keys = [EstimateKey(part.attribute, part.label, window, part.group, part.rest) for window in windows]
     apart = part.second - part.first
-    room = float(ndtri(0.5 + 0.5 * level)) * part.errors + part.bias
+    room = float(-ndtri(FALSE_ALARMS / 2 / judged)) * part.errors + part.bias
     columns = (part.first, part.second, apart - room, apart + room, part.errors)
-    for name, *numbers in zip(part.numbers, *(column.tolist() for column in columns), strict=True):
-        first, second, low, high, error = numbers
-        yield Difference(
-            keys[0], keys[1], name, first, second, low, high, error,
-            abs(second - first) > beyond * error + part.bias,
-        )  # fmt: skip
+    for name, first, second, low, high, error in zip(
+        part.numbers, *(column.tolist() for column in columns), strict=True
+    ):
+        verdict = verdict_on(low, high)
+        yield Difference(keys[0], keys[1], part.family, name, first, second, low, high, error, verdict)

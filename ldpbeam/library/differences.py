@@ -36,6 +36,7 @@ _COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Difference], Any]]] = {
     "low": (pa.float64(), lambda entry: entry.low),
     "high": (pa.float64(), lambda entry: entry.high),
     "standard_error": (pa.float64(), lambda entry: entry.error),
+    "verdict": (pa.string(), lambda entry: entry.verdict),
     "beyond": (pa.bool_(), lambda entry: entry.beyond),
     "flag": (pa.string(), lambda entry: entry.flag),
 }
@@ -46,12 +47,12 @@ class Differences:
     """The numbers of two windows or groups, and the second minus the first.
 
     Iterating gives one :class:`~ldpbeam.answers.difference.Difference` after the other:
-    ``number``, ``first``, ``second``, the ends ``low`` and ``high`` of the interval of their difference, and
-    its standard error ``error``.
+    ``number``, ``first``, ``second``, the ends ``low`` and ``high`` of the interval of their difference,
+    its standard error ``error``, and the ``verdict``.
 
     Attributes:
         numbers: one per number of each estimate that is on both sides.
-        level: the level of the intervals.
+        level: at which the intervals of a family, as all means, hold together.
         about: sentences on what the intervals are for, what could not be known, and what is not compared.
     """
 

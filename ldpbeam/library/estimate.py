@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ldpbeam.answers import ledger, periods
+from ldpbeam.answers.alarms import in_order
 from ldpbeam.answers.child import one_blas_thread
 from ldpbeam.answers.published import (
     Size,
@@ -90,6 +91,7 @@ def estimate(
     with one_blas_thread():
         estimates = [record for snapshot in snapshots for record in solve(decided, snapshot)]
     estimates.sort(key=lambda record: sort_key(study, record))
+    estimates = in_order(estimates, slides=study.windows is not None and study.windows.slides)
     counts = tally.accounting
     for sentence in (
         *warnings_of(study, counts, written=False),

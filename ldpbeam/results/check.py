@@ -15,7 +15,7 @@ from rich.console import Console
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.named_numbers import Numbers, by_key, numbers_of
 from ldpbeam.answers.results import Results
-from ldpbeam.domains import digits_of
+from ldpbeam.domains import Floats, digits_of
 from ldpbeam.errors import BEYOND, DONE, UserError, meant_or_known
 from ldpbeam.folders.read import read_results
 from ldpbeam.printing import document
@@ -32,8 +32,8 @@ def check_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam check`` and return its exit code: DONE, or BEYOND."""
     results = read_results(options.folder)
     rows = checked(results, options.conditions, estimate=options.estimate, latest=options.latest)
-    alarms = ("certainly", "possibly") if options.possibly else ("certainly",)
-    alarm = any(row.verdict in alarms for row in rows)
+    alarms = {AT_ANY_LOOK} if options.any_look else {AT_ANY_LOOK, "certainly"}
+    alarm = any(row.verdict in alarms or (options.possibly and row.verdict == "possibly") for row in rows)
     code = BEYOND if alarm else DONE
     document({"beyond": alarm, "numbers": [_as_json(row) for row in rows]})
     crossed = [row for row in rows if row.verdict != "no"]
@@ -45,9 +45,10 @@ def check_command(options: argparse.Namespace) -> int:
     if len(crossed) > MOST_ROWS:
         print(f"and {len(crossed) - MOST_ROWS:,} more; --json has all")
     verdicts = Counter(row.verdict for row in rows)
+    lasting = verdicts[AT_ANY_LOOK]
     print(
-        f"{verdicts['certainly']:,} of {counted(len(rows), 'number')} certainly beyond the threshold, "
-        f"{verdicts['possibly']:,} possibly"
+        f"{verdicts['certainly'] + lasting:,} of {counted(len(rows), 'number')} certainly beyond the "
+        f"threshold{f' ({lasting:,} at any look)' if lasting else ''}, {verdicts['possibly']:,} possibly"
     )
     return code
 
@@ -74,12 +75,14 @@ def _as_json(row: Checked) -> dict[str, Any]:
         "value": row.value,
         "low": low,
         "high": high,
-        "verdict": row.verdict,
+        "verdict": "certainly" if row.verdict == AT_ANY_LOOK else row.verdict,
+        "at_any_look": row.verdict == AT_ANY_LOOK,
         "flag": row.flag,
     }
 
 
-Verdict = Literal["certainly", "possibly", "no"]
+Verdict = Literal["certainly, at any look", "certainly", "possibly", "no"]
+AT_ANY_LOOK: Verdict = "certainly, at any look"
 _CONDITION = re.compile(
     r"(?P<number>.*\S)\s*(?P<side>[<>])\s*(?P<value>[-+\d.eE_]+)\s*(?P<percent>%?)\s*", re.DOTALL
 )
@@ -116,8 +119,8 @@ class Checked:
         value: the number.
         interval: the two ends of its interval; None if it has none.
         verdict: ``certainly`` if the whole interval is beyond the threshold and is not flagged; of quantiles
-            and ranges of numbers, the strict one. Else ``possibly`` if a part of the interval or the number
-            is, else ``no``.
+            and ranges of numbers, the strict one. ``certainly, at any look`` if the interval for
+            every look is, too. Else ``possibly`` if a part of the interval or the number is, else ``no``.
         flag: why the interval may hold the truth less often than its level.
     """
 
@@ -220,8 +223,13 @@ def _checked(key: EstimateKey, part: Numbers, index: int, condition: Condition) 
     sign = 1 if condition.above else -1
     beyond = [sign * (number - condition.threshold) > 0 for number in (value, low, high)]
     verdict: Verdict = "no"
-    if all(sign * (end - condition.threshold) > 0 for end in part.certain[index]):
-        verdict = "certainly"
+    of_level: tuple[tuple[Verdict, Floats], ...] = (
+        (AT_ANY_LOOK, part.certain_at_any_look[index]),
+        ("certainly", part.certain[index]),
+    )
+    sure = [name for name, ends in of_level if (sign * (ends - condition.threshold) > 0).all()]
+    if sure:
+        verdict = sure[0]
     elif any(beyond):
         verdict = "possibly"
     return Checked(key, condition, value, (low, high) if known else None, verdict, part.flags[index])

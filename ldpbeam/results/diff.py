@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
 
 from ldpbeam.answers.between import PairComparison, between_groups, between_windows
-from ldpbeam.answers.difference import FALSE_ALARMS, Comparison, Difference, compared
+from ldpbeam.answers.difference import FALSE_ALARMS, NO_ERROR, Comparison, Difference, compared
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.domains import digits_of
 from ldpbeam.errors import DIFFERS, DONE, UserError, naming
@@ -22,6 +22,8 @@ from ldpbeam.words import counted
 
 #: This many differences are printed; with ``--json`` all are.
 MOST_ROWS = 60
+#: How reports that name no group are called.
+NO_GROUP = "no group"
 _KEYS = ("attribute", "window", "group", "estimate", "number")
 
 
@@ -35,7 +37,7 @@ def diff_command(options: argparse.Namespace) -> int:
         if first.about.study_fingerprint != second.about.study_fingerprint:
             note("the two folders are of different studies, or of different versions of one")
     else:
-        comparison, folders = between.comparison, options.windows or options.groups
+        comparison, folders = between.comparison, _sides(options.windows, options.groups)
         for sentence in between.sentences:
             note(sentence)
     code = DIFFERS if comparison.differs else DONE
@@ -52,8 +54,7 @@ def _between(
     Raises:
         UserError: if there are too many folders or too few, or a window or a group is not there.
     """
-    chosen = windows or groups
-    if chosen is None:
+    if windows is None and groups is None:
         if len(folders) != 2:
             raise UserError("diff compares two folders; or one, with --windows A B or --groups A B")
         return None
@@ -65,7 +66,13 @@ def _between(
             raise ValueError("it has no estimate")
         if windows:
             return between_windows(results.estimates, results.study, *windows)
-        return between_groups(results.estimates, results.study, *(group or None for group in chosen))
+        return between_groups(results.estimates, results.study, *(group or None for group in groups or ()))
+
+
+def _sides(windows: Sequence[str] | None, groups: Sequence[str] | None) -> Sequence[str]:
+    """How the two sides are called; of more than two groups, each row says which two."""
+    sides = windows or [group or NO_GROUP for group in groups or ()]
+    return sides if len(sides) == 2 else ("first", "second")
 
 
 def _print(comparison: Comparison, names: Sequence[str], between: PairComparison | None) -> None:
@@ -74,63 +81,66 @@ def _print(comparison: Comparison, names: Sequence[str], between: PairComparison
         difference
         for difference in comparison.differences
         if difference.beyond
-        or difference.number == "mean"
-        or (between is not None and not difference.number.startswith("share in "))
+        or difference.family == "means"
+        or (between is not None and difference.family != "value buckets")
     ]
-    _print_rows(rows[:MOST_ROWS], between)
+    families = list(comparison.z)
+    rows.sort(key=lambda difference: families.index(difference.family))
+    _print_rows(rows[:MOST_ROWS], names)
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
     for name, keys in zip(names, (comparison.only_first, comparison.only_second), strict=True):
         if keys:
-            where = name or "reports without a group"
-            print(shown(f"{counted(len(keys), 'estimate')} only in {where}: {_listed(keys)}"))
+            print(shown(f"{counted(len(keys), 'estimate')} only in {name}: {_listed(keys)}"))
     if comparison.unlike:
         keys = comparison.unlike
         print(
             shown(f"{counted(len(keys), 'estimate')} with other numbers, buckets or names: {_listed(keys)}")
         )
-    print(_summary(comparison, between))
+    for sentence in _summary(comparison):
+        print(sentence)
 
 
-def _print_rows(rows: Sequence[Difference], between: PairComparison | None) -> None:
+def _print_rows(rows: Sequence[Difference], sides: Sequence[str]) -> None:
     if not rows:
         return
-    interval = "" if between is None else f"{100 * between.level:g}% interval"
-    texts = [_row(difference, interval) for difference in rows]
+    texts = [_row(difference, sides) for difference in rows]
     lengths = [difference.key.length for difference in rows]
     if len(set(lengths)) > 1:
         for text, length in zip(texts, lengths, strict=True):
             text["window"] = text["window"] or (format_duration(length) if length else "")
-    columns = (*_KEYS, "first", "second", "difference", interval or "± se", "beyond error")
+    columns = (*_KEYS, *_columns(sides), "difference", "interval", "verdict")
     names = [name for name in columns if any(text[name] for text in texts)]
-    print_fitting(Console(), names, texts, keys=_KEYS, left=("beyond error",))
+    print_fitting(Console(), names, texts, keys=_KEYS, left=("verdict",))
 
 
-def _row(difference: Difference, interval: str) -> dict[str, str]:
+def _columns(sides: Sequence[str]) -> tuple[str, str]:
+    """The headers of both sides: their names, unless one is that of another column."""
+    first, second = sides
+    others = {*_KEYS, "difference", "interval", "verdict"}
+    return ("first", "second") if first == second or others & {first, second} else (first, second)
+
+
+def _row(difference: Difference, sides: Sequence[str]) -> dict[str, str]:
     ends = difference.low, difference.high
     digits, error = 6, difference.error
     if error is not None:
         digits = digits_of(difference.first - error, difference.first + error, 6, of_width=2)
-    texts = as_texts(difference.key)
-    if difference.other_key.window != difference.key.window:
+    texts, others = as_texts(difference.key), as_texts(difference.other_key)
+    if texts["window"] != others["window"]:
         texts["window"] = ""
-    if difference.other_key.group != difference.key.group:
-        texts["group"] = ""
+    if texts["group"] != others["group"]:
+        pair = [text["group"] or NO_GROUP for text in (texts, others)]
+        texts["group"] = "" if pair == list(sides) else " and ".join(pair)
+    columns = _columns(sides)
     return {
         **texts,
         "number": difference.number,
-        "first": f"{difference.first:.{digits}g}",
-        "second": f"{difference.second:.{digits}g}",
+        columns[0]: f"{difference.first:.{digits}g}",
+        columns[1]: f"{difference.second:.{digits}g}",
         "difference": f"{difference.second - difference.first:+.4g}",
-        interval: "" if None in ends else "{:+.4g} to {:+.4g}".format(*ends),
-        "± se": "" if error is None else f"{error:.2g}",
-        "beyond error": "yes"
-        if difference.beyond
-        else "flagged"
-        if interval and difference.flag
-        else ""
-        if error is not None
-        else "no error is known",
+        "interval": "" if None in ends else "{:+.4g} to {:+.4g}".format(*ends),
+        "verdict": difference.verdict + (" (flagged)" if difference.flag else ""),
     }
 
 
@@ -155,22 +165,23 @@ def _listed(keys: Sequence[EstimateKey]) -> str:
     return ", ".join([*sentences, *(["..."] if len(keys) > len(sentences) else [])])
 
 
-def _summary(comparison: Comparison, between: PairComparison | None) -> str:
-    changed = sum(difference.first != difference.second for difference in comparison.differences)
-    beyond = sum(difference.beyond for difference in comparison.differences)
-    unknown = sum(
-        difference.error is None and difference.first != difference.second
-        for difference in comparison.differences
+def _summary(comparison: Comparison) -> Iterator[str]:
+    """How many numbers of each family differ, and what that is worth."""
+    for family, z in comparison.z.items():
+        of_family = [row for row in comparison.differences if row.family == family]
+        beyond = sum(row.beyond for row in of_family)
+        unknown = sum(row.verdict == NO_ERROR for row in of_family)
+        perhaps = sum(row.verdict.startswith("perhaps") for row in of_family)
+        differ = "differs" if beyond == 1 else "differ"
+        yield (
+            f"{family}: {beyond:,} of {len(of_family):,} {differ} by more than {z:.2f} standard errors"
+            + (f", and {perhaps:,} perhaps" if perhaps else "")
+            + (f"; no error is known of {unknown:,}" if unknown else "")
+        )
+    yield (
+        f"the intervals of a family hold together: at most {FALSE_ALARMS:.0%} of pairs of the same values "
+        "have any difference in it"
     )
-    text = (
-        f"{changed:,} of {counted(len(comparison.differences), 'number')} changed, {beyond:,} by more than "
-        f"their error ({comparison.z:.2f} standard errors of the difference; at most {FALSE_ALARMS:.0%} of "
-        f"pairs of {'runs' if between is None else 'sides'} of the same values have any)"
-    )
-    flagged = sum(bool(difference.flag) for difference in comparison.differences) if between else 0
-    if flagged:
-        text += f"; the intervals of {flagged:,} are flagged, and not judged"
-    return text + (f"; of {unknown:,} that changed no error is known" if unknown else "")
 
 
 def _as_json(comparison: Comparison, between: PairComparison | None) -> dict[str, Any]:
@@ -184,10 +195,16 @@ def _as_json(comparison: Comparison, between: PairComparison | None) -> dict[str
             {
                 **as_json(difference.key),
                 "number": difference.number,
+                "family": difference.family,
                 "first": difference.first,
                 "second": difference.second,
                 "standard_error": difference.error,
+                "low": difference.low,
+                "high": difference.high,
+                "verdict": difference.verdict,
+                "any_look": difference.any_look,
                 "beyond": difference.beyond,
+                "flag": difference.flag,
                 **({} if between is None else _more(difference)),
             }
             for difference in comparison.differences
@@ -199,12 +216,9 @@ def _as_json(comparison: Comparison, between: PairComparison | None) -> dict[str
 
 
 def _more(difference: Difference) -> dict[str, Any]:
-    """What two parts of one folder have besides: the interval, and the window and group of the second."""
+    """What two parts of one folder have besides: the window and group of the second."""
     second = as_json(difference.other_key)
     return {
-        "low": difference.low,
-        "high": difference.high,
-        "flag": difference.flag,
         **{f"second_{name}": second[name] for name in ("window_start", "window_end", "group")},
     }
 

@@ -31,13 +31,12 @@ def diff(parser: Parser) -> None:
     """Add the options of ``ldpbeam diff``."""
     group = parser.add_argument_group(
         "what is compared",
-        "Two output folders, or two windows or two groups of one. A difference is beyond the error if it is "
-        "more than z times its standard error, the root of the sum of both squared standard errors. z is "
-        "such that of two runs of people with the same values, at most 1 in 100 pairs has any such "
-        "difference: it grows with the number of numbers that are compared. Standard errors are those of the "
-        "means, and for other numbers half the width of their intervals, divided by the normal quantile of "
-        "their level. The exit code is 1 if a difference is beyond the error or an estimate is on one side "
-        "only, else 0.",
+        "Two output folders, or two windows or groups of one. The numbers of a kind are a family: all means, "
+        "all variances, quantiles, ranges, shares, value buckets. The intervals of a family's differences "
+        "hold together at 95%, and a number is higher or lower if its interval leaves zero: so in any "
+        "family, at most 1 in 20 pairs of the same values has any such number. With 'at any look', that "
+        "holds however often you look while a window fills. The exit code is 1 if a number is higher or "
+        "lower or an estimate is on one side only, else 0.",
     )
     group.add_argument("folders", nargs="+", metavar="OUT", help="two output folders, or one")
     sides = group.add_mutually_exclusive_group()
@@ -46,8 +45,9 @@ def diff(parser: Parser) -> None:
         help="two windows of one folder, each by its start or START/END, in RFC 3339",
     )  # fmt: skip
     sides.add_argument(
-        "--groups", nargs=2, metavar=("A", "B"),
-        help="two groups of one folder; '' stands for the reports without a group",
+        "--groups", nargs="*", metavar="A",
+        help="two groups of one folder, or more, of which every pair is compared; without names, all groups; "
+        "'' stands for the reports without one",
     )  # fmt: skip
 
 
@@ -66,7 +66,13 @@ def check(parser: Parser) -> None:
     group.add_argument(
         "conditions", nargs="+", metavar="CONDITION", help="what must not be, as 'mean > 4000'"
     )
-    group.add_argument("--possibly", action="store_true", help="the exit code is 1 for possibly, too")
+    exits = group.add_mutually_exclusive_group()
+    exits.add_argument("--possibly", action="store_true", help="the exit code is 1 for possibly, too")
+    exits.add_argument(
+        "--any-look", action="store_true",
+        help="the exit code is 1 only for what is certain at any look: whoever checks early panes again and "
+        "again has a false alarm in 1 window of 20 at most, with intervals of 95%%",
+    )  # fmt: skip
     group.add_argument("--estimate", metavar="NAME", help="only estimates of this name (default: all)")
     group.add_argument(
         "--latest", action="store_true", help="only the latest window of each attribute that has closed"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ldpbeam.answers.alarms import in_order
 from ldpbeam.answers.published import Size, chosen, size_of, smallest
 from ldpbeam.answers.solve import sort_key
 from ldpbeam.folders.output import ESTIMATES, STATISTICS, WORKER_ESTIMATES, Output, names_in
@@ -42,6 +43,7 @@ def estimate_all(
     counts: Counter[str] = Counter()
     estimates = _from_workers(job) if on == "worker" else _on_driver(job, processes, counts)
     estimates.sort(key=lambda record: sort_key(job.study, record))
+    estimates = in_order(estimates, slides=job.study.windows is not None and job.study.windows.slides)
     return [replace(record, run=job.run) for record in estimates], {**+counts}
 
 

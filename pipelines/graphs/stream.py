@@ -9,6 +9,7 @@ from functools import partial
 
 import apache_beam as beam
 
+from ldpbeam.beam.judge_panes import JudgePane
 from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.fit.spending import Spending
 from ldpbeam.folders.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER, STATISTICS, Output
@@ -22,7 +23,7 @@ from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import snapshot_name
-from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
+from ldpbeam.transforms.outputs.panes import Solved, WritePaneEstimates, WritePaneStatistics
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.sources.feeds import Feed
@@ -154,7 +155,8 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     ).with_outputs(COUNTS, main="panes")
     _ = written.panes | "TestFit" >> beam.ParDo(PaneFit(study, job.of_run(FIT_FOLDER), job.spending))
     solved, unsolved = written.panes | "Estimate" >> Solve(study, (job.output, job.run), traced=again)
-    estimates = solved | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(study, job.output, job.run))
+    judged = solved | "Judge" >> beam.ParDo(JudgePane(study, job.output, job.run)).with_output_types(Solved)
+    estimates = judged | "WriteEstimates" >> beam.ParDo(WritePaneEstimates(study, job.output, job.run))
     if job.publish is not None:
         estimates = estimates | "Publish" >> beam.ParDo(job.publish)
     # These are no counts, but windows settle after they have been written and published.

@@ -81,6 +81,12 @@ def metrics_of(state: State) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "ldpbeam_longest_solve_seconds", "The longest time that the estimates of a pane took", longest
         )
+    if state.differing is not None:
+        yield CounterMetricFamily(
+            "ldpbeam_differing_estimates",
+            "Estimates of closed windows that differ from those of the windows before",
+            state.differing,
+        )
     yield GaugeMetricFamily("ldpbeam_fit_tests", "Tests of fit", state.tests)
     yield GaugeMetricFamily(
         "ldpbeam_fit_flagged_tests",

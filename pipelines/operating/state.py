@@ -9,6 +9,7 @@ import psutil
 from apache_beam.runners.runner import PipelineState
 from grpc import RpcError
 
+from ldpbeam.beam.judge_panes import differing_here
 from ldpbeam.beam.solve_windows import Solves, solved_here
 from ldpbeam.folders.output import FIT_FOLDER, files_in
 from ldpbeam.pipelines.graphs.stream import StreamJob
@@ -47,6 +48,7 @@ class State:
         tests: how many tests of fit there are.
         flagged: how many of them say that the reports are not what the study claims.
         solves: how long estimates took.
+        differing: how many estimates of closed windows differed from those before, since the process started.
         memory: the memory that the run uses on this machine.
     """
 
@@ -60,6 +62,7 @@ class State:
     tests: int
     flagged: int
     solves: Solves | None
+    differing: int | None
     memory: Memory
 
 
@@ -100,6 +103,7 @@ class Watched:
             tests=tests,
             flagged=flagged,
             solves=solved_here.get((self.job.output, self.job.run), Solves()) if self.here else None,
+            differing=differing_here[self.job.output, self.job.run] if self.here else None,
             memory=memory(),
         )
 

@@ -252,7 +252,5 @@ def _print_panes(job: StreamJob, printed: dict[str, float]) -> None:
             name = FileSystems.split(entry.path)[1].removesuffix(".jsonl")
             with open_raw(job.path(STATISTICS, f"{name}.avro")) as stream:
                 snapshots = list(read_snapshots(stream))
-            PANES.info(
-                pane_line(snapshots, estimates), extra={"fields": pane_fields(snapshots, len(estimates))}
-            )
+            PANES.info(pane_line(snapshots, estimates), extra={"fields": pane_fields(snapshots, estimates)})
             printed[entry.path] = written

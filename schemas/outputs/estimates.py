@@ -16,6 +16,7 @@ from ldpbeam.estimators import Estimate
 from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import (
+    AnyLookRecord,
     CumulativeShares,
     Ends,
     EstimateRecord,
@@ -46,7 +47,7 @@ _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - 
 _OF_INTERVALS = [
     field.name
     for field in fields(Intervals)
-    if field.default is None and field.name not in {"cdf", "largest", "strict"}
+    if field.default is None and field.name not in {"cdf", "largest", "strict", "any_look"}
 ]
 
 
@@ -197,6 +198,12 @@ def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -
             CumulativeShares(strict.at.tolist(), *strict.cdf.T.tolist()),
             _of_quantiles(strict.quantiles, summary),
             ManyEnds(*strict.ranges.T.tolist()) if len(strict.ranges) else None,
+        )
+    if (any_look := given.any_look) is not None:
+        parts["any_look"] = AnyLookRecord(
+            any_look.reports,
+            None if any_look.mean is None else Ends(*any_look.mean),
+            None if any_look.distribution is None else ManyEnds(*any_look.distribution.T.tolist()),
         )
     for name in ("methods", "flags"):
         parts[name] = {called(part): text for part, text in getattr(given, name).items()}

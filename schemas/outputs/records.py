@@ -114,6 +114,15 @@ class StrictRecord:
 
 
 @dataclass(frozen=True, config=_CHECKED)
+class AnyLookRecord:
+    """Intervals that hold at every look, narrowest near this many ``reports``."""
+
+    reports: Count
+    mean: Ends | None = None
+    frequencies: ManyEnds | None = None
+
+
+@dataclass(frozen=True, config=_CHECKED)
 class IntervalsRecord:
     """The intervals of an estimate, by the names of its fields; None where a field has none."""
 
@@ -128,8 +137,30 @@ class IntervalsRecord:
     key_means: ManyEnds | None = None
     cdf: CumulativeShares | None = None
     strict: StrictRecord | None = None
+    any_look: AnyLookRecord | None = None
     methods: dict[str, str] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=_CHECKED)
+class AlarmRecord:
+    """Whether a window differs from those before it, and what the next window's answer to that needs.
+
+    Attributes:
+        differs: whether it does.
+        number: the number that is the farthest from what was expected, as ``mean``.
+        expected: its median in the same window of earlier weeks.
+        windows: how many windows were judged before.
+        spread: the mean square of distances from what was expected, where 1 is that of noise alone.
+        sums: four cumulative sums of each number.
+    """
+
+    differs: bool
+    number: str
+    expected: float
+    windows: Count
+    spread: float
+    sums: Numbers
 
 
 class EstimateKey(NamedTuple):
@@ -206,6 +237,7 @@ class EstimateRecord:
     joined: bool = False
     window_name: str | None = None
     partial: float | None = None
+    alarm: AlarmRecord | None = None
     run: str = ""
 
     @property

@@ -522,6 +522,13 @@ class IntervalsModel(Model):
         description="whether quantiles and ranges of numbers also have intervals that hold whatever the "
         "density is; left out: if a run knows before it solves that it has at most 200 estimates of numbers",
     )
+    any_look: int | None = Field(
+        None,
+        ge=1,
+        le=10**12,
+        description="near this many reports, the intervals that hold at every look are narrowest; it must "
+        "not be chosen from the reports; left out: 30 times windows.early_reports, or 10,000",
+    )
 
 
 class LedgerModel(Model):

@@ -16,11 +16,15 @@ from support.estimate_records import paid, price, results
 
 import ldpbeam as ldp
 from ldpbeam.answers.between import between_groups, between_windows
-from ldpbeam.answers.difference import Difference, compared
+from ldpbeam.answers.difference import Difference, compared, ends_of
+from ldpbeam.answers.named_numbers import numbers_of
+from ldpbeam.intervals.any_look import widening
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import AnyLookRecord, Ends, EstimateRecord, IntervalsRecord, ManyEnds
 
 TEN, ELEVEN, TWELVE = (f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12))
+#: How much wider each of two intervals is that are to hold together.
+OF_TWO = norm.ppf(0.9875) / norm.ppf(0.975)
 REMEMBERING = """\
 study: s
 attributes:
@@ -61,9 +65,9 @@ def test_the_ends_are_those_of_zou_and_donner() -> None:
     assert (cash.first, cash.second, cash.key.window, cash.other_key.window) == (
         0.1, 0.3, (1_795_168_800_000, 1_795_172_400_000), (1_795_172_400_000, 1_795_176_000_000)
     )  # fmt: skip
-    # Cash is 0.1 in [0.05, 0.2] and then 0.3 in [0.2, 0.5].
-    assert cash.low == pytest.approx(0.2 - math.hypot(0.3 - 0.2, 0.2 - 0.1))
-    assert cash.high == pytest.approx(0.2 + math.hypot(0.5 - 0.3, 0.1 - 0.05))
+    # Cash is 0.1 in [0.05, 0.2] and then 0.3 in [0.2, 0.5], and both shares are to hold.
+    assert cash.low == pytest.approx(0.2 - OF_TWO * math.hypot(0.3 - 0.2, 0.2 - 0.1))
+    assert cash.high == pytest.approx(0.2 + OF_TWO * math.hypot(0.5 - 0.3, 0.1 - 0.05))
     # The median is 3 in [2, 5] twice.
     assert found["quantile 0.5"].low == pytest.approx(-math.hypot(1, 2))
     assert found["quantile 0.5"].high == pytest.approx(math.hypot(2, 1))
@@ -75,7 +79,7 @@ def test_remembered_noise_leaves_sums_and_adds_the_errors_of_other_numbers() -> 
     fresh, lasting = hours(FRESH, *two_hours()), hours(LASTING, *two_hours())
     for number in ("mean", "share of cash", "share of card > 5"):
         assert lasting[number] == fresh[number]
-    assert lasting["quantile 0.5"].low == -3.0
+    assert lasting["quantile 0.5"].low == pytest.approx(-3.0)
     assert lasting["quantile 0.5"].error == pytest.approx(2 * 2 / norm.ppf(0.975))
     # A study that cannot be read may have such clients.
     assert hours(None, *two_hours()) == lasting
@@ -90,8 +94,8 @@ def test_an_estimate_outside_of_its_interval_is_moved_to_its_end() -> None:
     one, two = of(TEN, paid(frequencies=(-0.1, 1.1))), of(ELEVEN, paid())
     cash = hours(FRESH, one, two)["share of cash"]
     assert (cash.low, cash.high) == (
-        pytest.approx(0.1 - 0.05 - math.hypot(0.05, 0.15)),
-        pytest.approx(0.1 - 0.05 + math.hypot(0.1, 0.0)),
+        pytest.approx(0.1 - 0.05 - OF_TWO * math.hypot(0.05, 0.15)),
+        pytest.approx(0.1 - 0.05 + OF_TWO * math.hypot(0.1, 0.0)),
     )
 
 
@@ -168,7 +172,9 @@ def test_overlapping_windows_share_reports() -> None:
     ]
     found = between_windows([*two_hours()[:2], *late], FRESH, TEN, "2026-11-20T10:30:00Z")
     assert "the windows overlap" in found.sentences[1]
-    assert {own.number: own.low for own in found.comparison.differences}["quantile 0.5"] == -3.0
+    assert {own.number: own.low for own in found.comparison.differences}["quantile 0.5"] == pytest.approx(
+        -3.0
+    )
 
 
 @pytest.mark.parametrize(("one", "two"), [(0.02, 0.02), (0.02, 0.4), (0.0, 0.05), (0.5, 0.55)])
@@ -176,17 +182,57 @@ def test_differences_of_bounded_intervals_hold_the_truth(one: float, two: float)
     """20,000 pairs of shares with standard errors 0.03 and 0.05: at least 95%, less 3.5 standard errors."""
     rng, runs, errors = np.random.default_rng(1), 20_000, (0.03, 0.05)
     told = [truth + error * rng.normal(size=runs) for truth, error in zip((one, two), errors, strict=True)]
-    records = []
-    for hour, shares, error in zip((TEN, ELEVEN), told, errors, strict=True):
+    sides = []
+    for shares, error in zip(told, errors, strict=True):
         ends = within_one(shares, np.full(runs, error), 0.95)
-        records.append(of(hour, paid(
+        (part,) = numbers_of(paid(
             categories=tuple(map(str, range(runs))), frequencies=np.clip(shares, 0, 1).tolist(),
             intervals=IntervalsRecord(0.95, frequencies=ManyEnds(ends[:, 0].tolist(), ends[:, 1].tolist())),
-        )))  # fmt: skip
-    found = between_windows(records, FRESH, TEN, ELEVEN).comparison.differences
-    low, high = np.array([(own.low, own.high) for own in found]).T
+        ))  # fmt: skip
+        sides.append(part)
+    low, high = ends_of(sides[0], sides[1], np.hypot)
     held = np.mean((low <= two - one) & (two - one <= high))
     assert held > 0.95 - 3.5 * math.sqrt(0.95 * 0.05 / runs)
+
+
+def at_any_look(mean: float, room: float, **changed: Any) -> EstimateRecord:
+    """A mean with its interval at one look of half the room that it has at any."""
+    one, every = (Ends(mean - half, mean + half) for half in (room / 2, room))
+    intervals = IntervalsRecord(0.95, mean=one, any_look=AnyLookRecord(10_000, mean=every))
+    given: dict[str, Any] = {"reports": 10_000, "quantiles": None, "ranges": None, "intervals": intervals}
+    return price(mean=mean, **{**given, **changed})
+
+
+def test_a_difference_is_told_at_any_look_if_noise_is_fresh() -> None:
+    """Rooms of 3 and 4 are one of 5, as standard errors are."""
+    for apart, verdict in ((2.4, "not certain"), (4.9, "higher"), (5.1, "higher, at any look")):
+        records = of(TEN, at_any_look(0.0, 3.0)), of(ELEVEN, at_any_look(apart, 4.0))
+        (mean,) = hours(FRESH, *records).values()
+        assert (mean.verdict, mean.any_look) == (verdict, pytest.approx((apart - 5.0, apart + 5.0)))
+        for study in (LASTING, None):
+            (refused,) = hours(study, *records).values()
+            assert (refused.any_look, refused.verdict) == (None, verdict.partition(",")[0])
+
+
+def test_groups_are_arms_whose_differences_hold_together() -> None:
+    records = [
+        at_any_look(mean, 1.0, group=group) for group, mean in zip("abc", (0.0, 1.0, 9.0), strict=True)
+    ]
+    found = between_groups(records, FRESH)
+    told = {(own.key.group, own.other_key.group): own for own in found.comparison.differences}
+    assert list(told) == [("a", "b"), ("a", "c"), ("b", "c")]
+    z = norm.ppf(1 - 0.05 / 2 / 3)
+    assert found.comparison.z == {"means": pytest.approx(z)}
+    room = math.hypot(0.5, 0.5) * z / norm.ppf(0.975)
+    first = told["a", "b"]
+    assert (first.low, first.high) == (pytest.approx(1.0 - room), pytest.approx(1.0 + room))
+    assert first.any_look is not None
+    wider = float(widening(1 - 0.05 / 3, 10_000, 10_000) / widening(0.95, 10_000, 10_000))
+    assert first.any_look[1] - 1.0 == pytest.approx(wider * math.hypot(1.0, 1.0))
+    assert told["b", "c"].verdict == "higher, at any look"
+    # Of two of them alone, each says more.
+    (alone,) = between_groups(records, FRESH, "a", "b").comparison.differences
+    assert alone.high is not None and first.high is not None and alone.high < first.high
 
 
 def test_the_command_compares_parts_of_one_folder(folders: dict[str, Path], command: Any) -> None:
@@ -199,7 +245,9 @@ def test_the_command_compares_parts_of_one_folder(folders: dict[str, Path], comm
     assert "for the people who reported" in ran.err and found["about"][0] in ran.err
     said = command("diff", folders["batch"], "--windows", f"{TEN}/{ELEVEN}", ELEVEN)
     assert said.code == ran.code
-    assert "numbers changed" in said.out and "95% interval" in said.out and "share in " not in said.out
+    header = said.out.splitlines()[0]
+    assert f"{TEN}/{ELEVEN}" in header and header.rstrip().endswith("verdict")
+    assert "means: " in said.out and "share in " not in said.out
 
 
 def test_windows_of_several_lengths_are_told_apart(copied: Callable[[str], Path], command: Any) -> None:

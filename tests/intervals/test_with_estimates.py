@@ -35,10 +35,10 @@ PAIRS = KeyValuePairs(np.arange(501), RNG.integers(0, 3, 500), RNG.random(500))
 CASES = [
     (
         *(Numeric(0.0, 1.0), "square_wave", "ems"),
-        {"mean", "variance", "quantiles", "ranges", "cdf", "distribution"},
+        {"mean", "variance", "quantiles", "ranges", "cdf", "distribution", "any_look"},
     ),
-    (Numeric(0.0, 1.0), "hybrid", "ivw", {"mean"}),
-    (Categories(("a", "b", "c")), "grr", "norm_sub", {"distribution", "largest"}),
+    (Numeric(0.0, 1.0), "hybrid", "ivw", {"mean", "any_look"}),
+    (Categories(("a", "b", "c")), "grr", "norm_sub", {"distribution", "largest", "any_look"}),
     (
         KeyValues(("a", "b", "c"), Numeric(0.0, 1.0)),
         "pckv_ue",

@@ -55,6 +55,7 @@ KNOWN = State(
     tests=30,
     flagged=2,
     solves=Solves(3, 4.5, 2.25),
+    differing=5,
     memory=Memory(1000, 2000),
 )
 
@@ -105,6 +106,7 @@ def test_every_number_has_a_metric_in_base_units() -> None:
     assert scraped["ldpbeam_solve_seconds_count", ()] == 3
     assert scraped["ldpbeam_solve_seconds_sum", ()] == 4.5
     assert scraped["ldpbeam_longest_solve_seconds", ()] == 2.25
+    assert scraped["ldpbeam_differing_estimates_total", ()] == 5
     assert scraped["ldpbeam_fit_tests", ()] == 30
     assert scraped["ldpbeam_fit_flagged_tests", ()] == 2
     assert scraped["ldpbeam_resident_memory_bytes", (("process", "command"),)] == 1000
@@ -112,10 +114,11 @@ def test_every_number_has_a_metric_in_base_units() -> None:
 
 
 def test_what_is_not_known_has_no_metric() -> None:
-    unknown = dict.fromkeys(("watermark", "lag", "open_windows", "waiting_windows", "solves"))
+    unknown = dict.fromkeys(("watermark", "lag", "open_windows", "waiting_windows", "solves", "differing"))
     names = {name for name, _ in samples(exposition(State(**{**vars(KNOWN), **unknown})).decode())}
     left = {name for name, _ in samples(exposition(KNOWN).decode())} - names
     assert left == {
+        "ldpbeam_differing_estimates_total",
         "ldpbeam_lag_seconds",
         "ldpbeam_lag_messages",
         "ldpbeam_watermark_timestamp_seconds",

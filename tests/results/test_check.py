@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ldpbeam.errors import UserError
 from ldpbeam.results import check, diff
 from ldpbeam.results.check import checked
 from ldpbeam.results.show import csv_of, harmless
-from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord, RangeShare
+from ldpbeam.schemas.outputs.records import AnyLookRecord, Ends, IntervalsRecord, ManyEnds, RangeShare
 
 
 def hour(start: int) -> dict[str, str]:
@@ -67,6 +68,36 @@ def test_without_an_interval_or_with_a_flag_nothing_is_certain() -> None:
     flagged = price(intervals=IntervalsRecord(0.95, mean=Ends(4.0, 6.0), flags={"mean": "not smooth"}))
     (row,) = checked(results(flagged), ["mean > 1"])
     assert (row.verdict, row.flag) == ("possibly", "not smooth")
+
+
+def test_what_is_certain_at_any_look_is_told_from_what_is_at_one() -> None:
+    ends, wide = Ends(4.0, 6.0), AnyLookRecord(10_000, mean=Ends(3.0, 7.0))
+    intervals = IntervalsRecord(0.95, mean=ends, any_look=wide)
+    rows = checked(results(price(intervals=intervals)), ["mean > 2.9", "mean > 3", "mean > 4", "mean < 7.1"])
+    at_any_look = "certainly, at any look"
+    assert [row.verdict for row in rows] == [at_any_look, "certainly", "possibly", at_any_look]
+    flagged = price(intervals=replace(intervals, flags={"mean": "not smooth"}))
+    assert checked(results(flagged), ["mean > 1"])[0].verdict == "possibly"
+    shares = ManyEnds((0.01, 0.7), (0.3, 0.99))
+    of_shares = replace(paid().intervals, any_look=AnyLookRecord(10_000, frequencies=shares))
+    (row,) = checked(results(paid(intervals=of_shares)), ["share of card > 5 > 65%"])
+    assert row.verdict == at_any_look
+
+
+def test_an_exit_code_for_any_look_is_not_that_of_one(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    any_look = AnyLookRecord(10_000, mean=Ends(3.0, 7.0))
+    found = results(price(intervals=IntervalsRecord(0.95, mean=Ends(4.0, 6.0), any_look=any_look)))
+    monkeypatch.setattr(check, "read_results", lambda folder: found)
+    codes = [
+        command("check", "out", condition, "--any-look").code for condition in ("mean > 3.5", "mean > 2")
+    ]
+    assert codes == [0, 1]
+    said = command("check", "out", "mean > 2")
+    assert "1 of 1 number certainly beyond the threshold (1 at any look), 0 possibly" in said.out
+    (number,) = json.loads(command("check", "out", "mean > 2", "--json").out)["numbers"]
+    assert (number["verdict"], number["at_any_look"]) == ("certainly", True)
 
 
 def test_each_range_has_a_name_of_its_own_with_the_numbers_of_the_study() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,10 @@ def test_each_number_is_compared_with_the_errors_of_both() -> None:
     assert errors["price", "mean"] == pytest.approx(math.hypot(1.0, 0.7) / WIDE)
     assert errors["paid", "share of cash"] == pytest.approx(math.hypot(0.1, 0.1) / WIDE)
     assert errors["price", "quantile 0.5"] is None
-    # Bonferroni's z is of the numbers that have an error.
-    assert found.z == pytest.approx(norm.ppf(1 - 0.01 / 2 / 3))
+    # Bonferroni's z is of the numbers of a family that have an error.
+    assert found.z == pytest.approx(
+        {"means": WIDE, "quantiles": WIDE, "ranges": WIDE, "shares": norm.ppf(1 - 0.05 / 2 / 2)}
+    )
     known = compared(results(price(standard_error=0.3)), results(price(standard_error=0.4)))
     assert errors_of(known)["price", "mean"] == pytest.approx(0.5)
 
@@ -64,11 +67,15 @@ def test_intervals_that_hold_at_once_have_the_errors_of_each_share() -> None:
 def test_a_difference_is_beyond_the_error_from_z_standard_errors_on(
     by: float, beyond: bool, sign: int
 ) -> None:
-    z = norm.ppf(1 - 0.01 / 2 / 3)
-    second = price(mean=5.0 + sign * by * z * 0.5, standard_error=0.4)
-    found = compared(results(price(standard_error=0.3)), results(second))
-    assert [own.number for own in found.differences if own.beyond] == ["mean"] * beyond
+    one, two = (price(intervals=None, standard_error=error, quantiles=None) for error in (0.3, 0.4))
+    moved = replace(two, mean=5.0 + sign * by * WIDE * 0.5)
+    found = compared(results(one), results(moved))
+    verdict = {-1: "lower", 1: "higher"}[sign] if beyond else "not certain"
+    assert [own.verdict for own in found.differences] == [verdict, "no error is known"]
     assert found.differs == beyond
+    # Of two means, each is judged as one of two.
+    both = [[record, replace(record, attribute="cost")] for record in (one, moved)]
+    assert not compared(results(*both[0]), results(*both[1])).differs
 
 
 def test_estimates_that_only_one_has_and_other_names() -> None:
@@ -110,7 +117,10 @@ def test_the_command_says_what_differs(folders: dict[str, Path], tmp_path: Path,
     shutil.copytree(folders["batch"], second)
     lines = [json.loads(line) for line in (second / "estimates.jsonl").read_text().splitlines()]
     first, *others = lines
-    moved = [line | ({"mean": line["mean"] + 1e6} if "mean" in line else {}) for line in others]
+    moved = [
+        line | ({"mean": 1e6, "intervals": {"level": 0.95}} if "mean" in line else {}) for line in others
+    ]
+    assert any("standard_error" in line for line in moved)
     (second / "estimates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in moved))
     about = json.loads((second / "run.json").read_text())
     (second / "run.json").write_text(json.dumps(about | {"study_fingerprint": "0" * 32}))
@@ -119,6 +129,7 @@ def test_the_command_says_what_differs(folders: dict[str, Path], tmp_path: Path,
     assert (ran.code, found["differs"], len(found["only_first"])) == (1, True, 1)
     beyond = {own["number"] for own in found["numbers"] if own["beyond"]}
     assert beyond == {"mean"}
+    assert {own["verdict"] for own in found["numbers"] if own["beyond"]} == {"higher"}
     said = command("diff", folders["batch"], second)
     assert said.code == 1
     assert f"1 estimate only in {folders['batch']}: {first['attribute']} {first['name']}" in said.out

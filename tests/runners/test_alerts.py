@@ -79,7 +79,7 @@ ILL = {
 def test_every_rule_is_of_metrics_that_a_stream_has() -> None:
     counts: dict[str, Any] = {"in": 0, **dict.fromkeys(("used", "duplicates", "late"), 0)}
     counts |= {"out_of_range": 0, "dead_letters": 0, "damaged_files": 0, "dead_letters_by_reason": {}}
-    state = State("r", "s", counts, 0, Lag(0, 0), 0, 0, 0, 0, Solves(), Memory(0, 0))
+    state = State("r", "s", counts, 0, Lag(0, 0), 0, 0, 0, 0, Solves(), 0, Memory(0, 0))
     names = {sample.name for metric in metrics_of(state) for sample in metric.samples}
     for rule in RULES.values():
         assert set(re.findall(r"\bldpbeam_\w+", rule["expr"])) <= names

@@ -130,6 +130,30 @@ def test_whatever_changes_a_channel_changes_the_attributes_fingerprint(
     assert changed.fingerprint != parse_study(commute_text).fingerprint
 
 
+@pytest.mark.parametrize(
+    ("windows", "intervals", "narrowest"),
+    [
+        ("", "", 10_000),
+        ("windows: {size: 1h}\n", "", 10_000),
+        ("windows: {size: 1h, early_reports: 500}\n", "", 15_000),
+        ("windows: {size: 1h, early_reports: 500}\n", "intervals: {any_look: 200}\n", 200),
+    ],
+)
+def test_intervals_for_every_look_are_narrowest_where_early_panes_let_it_be_expected(
+    windows: str, intervals: str, narrowest: int
+) -> None:
+    study = parse_study(f"""\
+study: s
+attributes:
+  x:
+    domain: {{numeric: [0, 1]}}
+    services: {{a: {{mechanism: piecewise, epsilon: 1}}}}
+    estimates: {{mean: {{estimator: ivw}}}}
+{windows}{intervals}""")
+    wanted = study.described("x").estimates["mean"].intervals
+    assert wanted is not None and wanted.any_look == narrowest
+
+
 def test_a_comment_changes_no_fingerprint_and_an_estimates_name_only_the_studys(commute_text: str) -> None:
     plain = parse_study(commute_text)
     commented = parse_study("# another comment\n" + commute_text)

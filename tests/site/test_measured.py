@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -84,6 +85,8 @@ def test_a_part_takes_the_place_of_the_one_with_its_heading(tmp_path: Path) -> N
 def test_the_page_on_coverage_is_made_of_the_sums_that_are_kept(tmp_path: Path) -> None:
     if any(not (coverage.shapes.DATA / name).exists() for name in coverage.FILES.values()):
         pytest.skip("needs tables of incomes and diamonds, which are not in the project")
-    show(coverage.page(read(coverage.RESULTS), read(coverage.RESULTS_OF_STRICT)), tmp_path / "coverage.md")
+    # Other programs write the last parts of the page.
+    shutil.copy(DOCS / "coverage.md", tmp_path)
+    renew(coverage.page(read(coverage.RESULTS), read(coverage.RESULTS_OF_STRICT)), tmp_path / "coverage.md")
     for name in ("coverage.md", "measured/coverage.csv", "measured/coverage_strict.csv"):
         assert (tmp_path / name).read_text("utf-8") == (DOCS / name).read_text("utf-8")

@@ -43,6 +43,11 @@ def estimates_name(study: str, attribute: str, window: Bounds | None, run: str =
     return f"{snapshot_name(study, attribute, window, run).removesuffix('.avro')}.jsonl"
 
 
+def estimates_from(study: str, attribute: str, start: int) -> str:
+    """The pattern of the files of estimates of an attribute's windows that start at a time, of all runs."""
+    return f"{study}-{attribute}-{_compact(start)}-*.jsonl"
+
+
 def span_name(start: int, stop: int) -> str:
     """Two times in epoch milliseconds, as file names spell them: 20261120T100000Z-20261120T110000Z."""
     return f"{_compact(start)}-{_compact(stop)}"

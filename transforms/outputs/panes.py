@@ -130,7 +130,7 @@ class WritePaneEstimates(beam.DoFn):
             unsolved += ": its places have no names"
         PANES.info(
             pane_line(pane.snapshots, records) + unsolved,
-            extra={"fields": pane_fields(pane.snapshots, len(records))},
+            extra={"fields": pane_fields(pane.snapshots, records)},
         )
         yield from records
 
@@ -150,13 +150,15 @@ def pane_line(snapshots: Sequence[Snapshot], estimates: Sequence[EstimateRecord]
         if record.group is None and record.mean is not None
     ]
     of_means = f": {', '.join(means)}" if means else ""
+    differ = [record.alarm.number for record in estimates if record.alarm and record.alarm.differs]
+    of_means += f"; differs from those before: {', '.join(dict.fromkeys(differ))}" if differ else ""
     mark = " (incomplete)" if first.pane_timing != EARLY and not first.complete else ""
     return shown(
         f"{first.attribute} {start} to {end} {pane}{mark}: {counted(reports, 'report')}{of_users}{of_means}"
     )
 
 
-def pane_fields(snapshots: Sequence[Snapshot], estimates: int) -> dict[str, object]:
+def pane_fields(snapshots: Sequence[Snapshot], estimates: Sequence[EstimateRecord]) -> dict[str, object]:
     """What a log that programs read says of a pane; nothing of it is a text that a client wrote."""
     first = snapshots[0]
     assert first.window is not None
@@ -170,7 +172,8 @@ def pane_fields(snapshots: Sequence[Snapshot], estimates: int) -> dict[str, obje
         "pane_index": first.pane_index,
         "complete": first.complete,
         "reports": sum(snapshot.statistic.reports for snapshot in snapshots),
-        "estimates": estimates,
+        "estimates": len(estimates),
+        "differing": sum(record.alarm is not None and record.alarm.differs for record in estimates),
     }
 
 

@@ -1,0 +1,169 @@
+"""Whether a window differs from those before it: the same hour or weekday of earlier weeks, and all since.
+
+A number of a window is compared with the median of the same window in up to eight earlier weeks, so a season
+of hours and weekdays is no difference. The distance, in standard errors of both, is added up over windows in
+cumulative sums (Page, Biometrika 41, 1954): one for small changes that last, and one for large ones. A window
+differs while a sum is above its limit. The limits are such that of a hundred series of hours whose people
+stay alike, at most one has any such window in a year (``docs/coverage.md#alarms``).
+
+The sums stand in the record of each window, so a process that starts again reads them there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldpbeam.answers.named_numbers import numbers_of
+from ldpbeam.domains import Floats
+from ldpbeam.schemas.outputs.records import AlarmRecord, EstimateRecord
+
+HOUR = 3_600_000
+DAY, WEEK = 24 * HOUR, 7 * 24 * HOUR
+#: A window is compared with so many earlier weeks, and with no fewer.
+WEEKS, FEWEST = 8, 3
+#: What is subtracted from a distance before it is added to a sum, and the limits of the sums.
+SLACK, LIMITS = np.array([0.5, 2.0]), np.array([13.5, 3.2])
+#: People vary by more than the noise of reports: distances are divided by how far they were, in the mean
+#: over so many windows. A distance counts up to FAR, so that a change does not hide itself, and the expected
+#: square of normal ones is then EXPECTED. Until SETTLED windows were seen, none differs.
+REMEMBERED, SETTLED, FAR, EXPECTED = 1_000, 30, 3.0, 0.99501
+#: The window before is looked for among so many.
+BACK = 24
+#: Records with more shares are not judged, because each has sums of its own.
+MOST = 32
+#: The estimate with the same attribute, name and group whose window starts at a time; None if there is none.
+Before = Callable[[EstimateRecord, int], EstimateRecord | None]
+
+
+def judged(record: EstimateRecord, before: Before) -> EstimateRecord:
+    """The estimate of a closed window with its alarm; without one if too few weeks are known.
+
+    Args:
+        record: the estimate.
+        before: earlier estimates that are judged.
+    """
+    told = _numbers(record)
+    if told is None or record.window is None or record.pane_timing == "early":
+        return record
+    names, values, errors = told
+    start, end = record.window
+    size = end - start if end - start < DAY - HOUR else DAY * round((end - start) / DAY)
+    season = math.lcm(size, WEEK)
+    past = [_numbers(_near(record, before, start - k * season, size)) for k in range(1, WEEKS + 1)]
+    alike = [(value, error) for known in past if known and known[0] == names for value, error in [known[1:]]]
+    if len(alike) < FEWEST:
+        return record
+    expected = np.median([value for value, _ in alike], axis=0)
+    # The median of n normal numbers has at most pi/2 times the variance of their mean.
+    of_median = math.pi / 2 / len(alike) * np.mean([error**2 for _, error in alike], axis=0)
+    distances = (values - expected) / np.sqrt(errors**2 + of_median)
+    last = next(
+        (
+            known.alarm
+            for k in range(1, BACK + 1)
+            if (known := _near(record, before, start - k * size, size)) is not None and known.alarm
+        ),
+        None,
+    )
+    if last is None or len(last.sums) != 4 * len(names):
+        last = AlarmRecord(False, "", 0.0, 0, 1.0, (0.0,) * (4 * len(names)))
+    return replace(record, alarm=_alarm(names, distances, expected, last))
+
+
+def _alarm(names: Sequence[str], distances: Floats, expected: Floats, last: AlarmRecord) -> AlarmRecord:
+    sums = np.asarray(last.sums).reshape(len(names), 2, 2)
+    limits = LIMITS + math.log(len(names)) / (2.0 * SLACK)
+    settled = last.windows >= SETTLED
+    if settled:
+        sums = added(sums, distances / scale_of(last.spread, last.windows), limits)
+    above = (sums / limits).max(axis=(1, 2))
+    worst = int(above.argmax())
+    return AlarmRecord(
+        bool(above[worst] > 1.0),
+        names[worst],
+        float(expected[worst]),
+        last.windows + 1,
+        float(spread_after(last.spread, last.windows, distances)),
+        tuple(sums.ravel().tolist()),
+    )
+
+
+def added(sums: Floats, distances: Floats, limits: Floats) -> Floats:
+    """The sums after one more window; they stop at twice their limits, so that a change can end.
+
+    Args:
+        sums: shape (..., 2, 2): upwards and downwards, for small and for large changes.
+        distances: of the window from those before, in standard errors, shape (...).
+        limits: shape (2,).
+    """
+    both = np.stack((distances, -distances), axis=-1)[..., None]
+    return np.asarray(np.clip(sums + both - SLACK, 0.0, 2.0 * limits))
+
+
+def scale_of(spread: ArrayLike, windows: int) -> Floats:
+    """What distances are divided by: 1 for noise alone, and else with room for the error of the spread."""
+    room = 1.0 + math.sqrt(2.0 / min(windows, REMEMBERED))
+    return np.sqrt(np.maximum(1.0, np.asarray(spread) * room))
+
+
+def spread_after(spread: ArrayLike, windows: int, distances: Floats) -> Floats:
+    """The mean square of distances, shape (..., numbers), after one more window; 1 is noise alone."""
+    square = (np.minimum(np.abs(distances), FAR) ** 2).mean(axis=-1) / EXPECTED
+    return np.asarray(spread + (square - np.asarray(spread)) / min(windows + 1, REMEMBERED))
+
+
+def in_order(
+    records: Iterable[EstimateRecord], *, slides: bool, earlier: Before | None = None
+) -> list[EstimateRecord]:
+    """Estimates with their alarms, in the order in which they are given.
+
+    Args:
+        records: the estimates of a run.
+        slides: whether windows overlap; these have noise in common, and are not judged.
+        earlier: further estimates, of earlier runs.
+    """
+    given = list(records)
+    if slides:
+        return given
+    known: dict[tuple[object, ...], EstimateRecord] = {}
+
+    def before(record: EstimateRecord, start: int) -> EstimateRecord | None:
+        return known.get(_place(record, start)) or (earlier and earlier(record, start))
+
+    order = sorted(range(len(given)), key=lambda index: given[index].window or (0, 0))
+    for index in order:
+        record = judged(given[index], before)
+        given[index] = record
+        if record.window is not None:
+            known[_place(record, record.window[0])] = record
+    return given
+
+
+def _place(record: EstimateRecord, start: int) -> tuple[object, ...]:
+    return record.attribute, record.name, record.group, record.other_groups > 0, record.joined, start
+
+
+def _near(record: EstimateRecord, before: Before, start: int, size: int) -> EstimateRecord | None:
+    """The closed window from a time on; local days and weeks start up to an hour earlier or later."""
+    for shift in (0, HOUR, -HOUR) if size >= DAY else (0,):
+        known = before(record, start + shift)
+        if known is not None and known.pane_timing != "early":
+            return known
+    return None
+
+
+def _numbers(record: EstimateRecord | None) -> tuple[tuple[str, ...], Floats, Floats] | None:
+    """The names, values and standard errors of the numbers that are judged; None if there are none."""
+    parts = (
+        [] if record is None else [part for part in numbers_of(record) if part.family in ("means", "shares")]
+    )
+    names = tuple(name for part in parts for name in part.names)
+    errors = np.concatenate([part.errors for part in parts]) if parts else np.zeros(0)
+    if not 0 < len(names) <= MOST or not (np.isfinite(errors) & (errors > 0.0)).all():
+        return None
+    return names, np.concatenate([part.values for part in parts]), errors
