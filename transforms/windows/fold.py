@@ -191,12 +191,13 @@ def _by_window(
         windows_of: gives the windows that hold an event time.
         batches: reports in any order.
     """
-    steps = [batch.column("event_time").to_numpy() // step for batch in batches]
-    distinct = np.unique(np.concatenate([np.unique(of_batch) for of_batch in steps]))
-    windows = sorted({window for one in distinct.tolist() for window in windows_of(one * step)})
-    if len(distinct) == 1:
-        yield from ((window, batches) for window in windows)
+    times = [batch.column("event_time").to_numpy() for batch in batches]
+    ends = {int(end) // step for each in times if len(each) for end in (each.min(), each.max())}
+    if len(ends) == 1:
+        yield from ((window, batches) for window in sorted(windows_of(ends.pop() * step)))
         return
+    distinct = np.unique(np.concatenate([np.unique(of_batch // step) for of_batch in times]))
+    windows = sorted({window for one in distinct.tolist() for window in windows_of(one * step)})
     ordered = [_by_step(batch, step) for batch in concatenated(batches)]
     for window in windows:
         inside = []
