@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import psutil
 
-from benchmarks.contenders import STUDY, run_ldpbeam, write_inputs
+from benchmarks.contenders import STUDY, Input, run_ldpbeam, write_inputs
 from benchmarks.pages import renew
 from ldpbeam.command_line.main import main as ldpbeam
 from ldpbeam.runners.flink.cluster import Cluster
@@ -72,18 +72,19 @@ class Job(NamedTuple):
 
 def page(users: int, rounds: int) -> Iterator[str]:
     """The page, once all is measured."""
-    reports = 3 * users
+    given = Input(users, kind="avro")
+    reports = given.reports
     local: list[float] = []
     jobs: dict[int, list[Job]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_inputs(folder / "in", users)
+        write_inputs(folder / "in", given)
         (folder / "study.yaml").write_text(STUDY)
         with Cluster(folder / "cluster", fetch(lambda line: None)) as cluster:
-            run_ldpbeam(folder / "in")  # imports
+            run_ldpbeam(folder / "in", given)  # imports
             for number in range(rounds):
                 began = time.monotonic()
-                run_ldpbeam(folder / "in")
+                run_ldpbeam(folder / "in", given)
                 local.append(time.monotonic() - began)
                 for parallelism, ended in jobs.items():
                     ended.append(run(cluster, folder, f"flink-{parallelism}-{number}", parallelism))

@@ -1,21 +1,26 @@
-"""The speed of a whole run, from fixed-width Avro to the joint statistic, beside peers.
+"""The speed of a whole run, from files to the statistic, beside peers.
 
-    python -m benchmarks.throughput [--users 1000000] [--sample 50000] [--large] [--write docs/speed.md]
+    python -m benchmarks.throughput [--users 1000000] [--only TEXT] [--rounds 5] [--write docs/speed.md]
 
-The peers do the same work. A per-record pipeline has one element a record: it validates, stamps, windows and
-groups by user (CoGroupByKey), over a sample of the same reports, as it is slow. "No windows" is this pipeline
-without validation and windows. A bare script reads blocks and joins by sorting, without Beam. Every contender
-runs in a process of its own, and its times start after the imports. A ratio is the median of five pairs,
-whose runs follow each other. Every contender must count the same cells as its peer.
+Every contender runs in a process of its own, over the same reports of people at three services, of whom one
+in a hundred reports twice. It runs over a hundredth of them, too, and times are those of all reports less
+those of the hundredth, so that starts cancel. A ratio is the median of the rounds, in each of which the runs
+follow each other. ldpbeam checks every report, keeps the first of a user and service, and says what became of
+the others. DuckDB reads the same files. Its plain query checks the range of payloads and joins, and counts a
+report that a user repeats again. Its equal query keeps the first report as ldpbeam does, and counts what it
+dropped; it must count the same cells. Neither checks ids, times and text, nor writes what it refused. The
+loop over fastavro's blocks checks nothing, and holds all reports in memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import logging
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -25,23 +30,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import duckdb
+import psutil
 from apache_beam.utils.interactive_utils import is_in_ipython
 
 from benchmarks import columns
-from benchmarks.contenders import CONTENDERS, write_inputs
+from benchmarks.contenders import ALONE, CONTENDERS, EQUAL, Input, sql, write_inputs
 from benchmarks.pages import cells_of, renew
 from benchmarks.scale.computing.batch_run import batch_run
 from benchmarks.scale.measured import Measured, measured_in
 from benchmarks.scale.measuring.meter import forget_peak, resident
 
-ROUNDS = 5
 SPEED = Path(__file__).parents[1] / "docs" / "speed.md"
+#: Times of so many times fewer reports are subtracted.
+FEWER = 100
+BEFORE = "55e6fb8"
 PAGE = """\
 # Speed
 
 `make benchmarks` writes this page, but for the sections on streams, which name their commands. {about}
 
-What falls short stands first. "Before" is commit `e305054`.
+What falls short stands first. "Before" is commit `{before}`.
 
 | what | beside | before | to reach | reached |
 | --- | --- | --- | --- | --- |
@@ -50,12 +59,17 @@ What falls short stands first. "Before" is commit `e305054`.
 Rows of many windows, Flink and streams are from the sections below.
 
 ## A whole run, beside peers
-Medians of {rounds} runs, and the most memory of any. Processor seconds include the worker processes, and a \
-peak is of the largest process.
+Medians of {rounds} rounds, with DuckDB {duckdb}. Seconds are those of all reports less those of a \
+hundredth; memory is the most that all processes of a run hold, what they share counted in each.
 
-| contender | reports | seconds | processor seconds | reports a second | peak MB | cells |
-| --- | --- | --- | --- | --- | --- | --- |
+| contender | reports | seconds | processor seconds | MB | cells |
+| --- | --- | --- | --- | --- | --- |
 {runs}
+
+The equal query, with the folder `reports`:
+```sql
+{sql}
+```
 
 ## What a report costs from bytes to a histogram
 Processor time beside that of a bare loop over the same {reports:,} reports in the same process, as \
@@ -65,6 +79,10 @@ Processor time beside that of a bare loop over the same {reports:,} reports in t
 """
 #: The reports of that section.
 REPORTS = 200_000
+_PLAIN, _EQUAL, _LOOP = "DuckDB, plain query", "DuckDB, equal query", "loop over fastavro's blocks"
+#: They count a report that a user repeats again, so their cells differ.
+REPEATING = frozenset({_PLAIN, "DuckDB, plain query, two threads"})
+_TWO, _THREADS = "ldpbeam, two workers", "DuckDB, plain query, two threads"
 
 
 class Run(NamedTuple):
@@ -87,7 +105,42 @@ class Row(NamedTuple):
     met: bool
 
 
-def contend(name: str, folder: Path) -> None:
+class Wanted(NamedTuple):
+    """How many times the time of a peer a contender may take, and how many times its memory."""
+
+    name: str
+    peer: str
+    before: str
+    times: float
+    memory: float | None = None
+
+
+class Contest(NamedTuple):
+    """Contenders over the same reports."""
+
+    what: str
+    given: Input
+    wanted: tuple[Wanted, ...]
+
+
+def contests(users: int) -> Iterator[Contest]:
+    """All comparisons of the page."""
+    plain, two = Wanted("ldpbeam", _PLAIN, "2.31", 1.5, 1.0), Wanted(_TWO, _THREADS, "2.19", 1.5)
+    equal, loop = Wanted("ldpbeam", _EQUAL, "1.22", 1.15), Wanted("ldpbeam", _LOOP, "0.62", 0.7)
+    uuids = plain._replace(before="2.97", memory=None), equal._replace(before="1.67")
+    mails = plain._replace(before="2.93", memory=None), equal._replace(before="1.84")
+    yield Contest("Parquet, ids of 16 bytes", Input(users), (plain, equal, two))
+    yield Contest("Parquet, UUIDs as text", Input(users, "uuid"), uuids)
+    yield Contest("Parquet, ids like e-mail addresses", Input(users, "e-mail"), mails)
+    yield Contest("Avro, ids of 16 bytes", Input(users, kind="avro"), (loop,))
+    yield Contest("Avro, UUIDs as text", Input(users, "uuid", "avro"), (loop._replace(before="1.01"),))
+    many = plain._replace(before="", memory=1.5)
+    yield Contest("Parquet, ids of 16 bytes", Input(10 * users), (many, two._replace(before="")))
+    alone = Wanted("ldpbeam", "DuckDB, one service", "", 1.0)
+    yield Contest("Parquet, one service, not joined", Input(30 * users, study=ALONE), (alone,))
+
+
+def contend(name: str, folder: Path, given: Input) -> None:
     """Run one contender in this process; print what was measured as JSON."""
     # Imports are not what is measured. Beam asks for IPython when it makes a pipeline; the garbage collector
     # leaves out what is imported, as in every command.
@@ -97,78 +150,91 @@ def contend(name: str, folder: Path) -> None:
     # The peak that a process begins with is that of its parent, which has made the reports.
     forget_peak()
     started, used = time.perf_counter(), time.process_time()
-    cells = CONTENDERS[name](folder)
+    cells = CONTENDERS[name](folder, given)
     seconds, processor = time.perf_counter() - started, time.process_time() - used
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor += workers.ru_utime + workers.ru_stime
-    peak = max(resident(peak=True), 1024 * workers.ru_maxrss) / 2**20
-    print(json.dumps([seconds, processor, peak, cells]))
+    print(json.dumps([seconds, processor, resident(peak=True) / 2**20, cells]))
 
 
-def run(name: str, folder: Path) -> Run:
+def run(name: str, folder: Path, given: Input) -> Run:
     """A run of a contender in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.throughput", "--contend", name, "--folder", str(folder)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=columns.COMPILED)
-    return Run(*json.loads(done.stdout.splitlines()[-1]))
+    command = [sys.executable, "-m", "benchmarks.throughput", "--contend", name]
+    command += ["--folder", str(folder), "--given", json.dumps(given)]
+    process = psutil.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=columns.COMPILED
+    )
+    peak = 0
+    while process.poll() is None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            workers = process.children(recursive=True)
+            if workers:
+                peak = max(peak, sum(each.memory_info().rss for each in (process, *workers)))
+        time.sleep(0.05)
+    said = process.stdout.read()
+    if process.returncode:
+        raise SystemExit(f"exit code {process.returncode}: {' '.join(command)}")
+    one = Run(*json.loads(said.splitlines()[-1]))
+    return one._replace(peak_mb=max(one.peak_mb, peak / 2**20))
 
 
 class Comparison:
-    """Contenders over the same reports, run in turn."""
+    """Contenders over the same reports, run in turn, each over a hundredth of them, too."""
 
-    def __init__(self, names: tuple[str, ...], users: int, folder: Path, rounds: int) -> None:
-        write_inputs(folder, users)
-        self.reports = 3 * users
+    def __init__(self, contest: Contest, folder: Path, rounds: int) -> None:
+        self.contest, given = contest, contest.given
+        few = given._replace(users=given.users // FEWER)
+        for name, part in (("all", given), ("few", few)):
+            write_inputs(folder / name, part)
+        names = dict.fromkeys(name for wanted in contest.wanted for name in (wanted.name, wanted.peer))
         self.runs: dict[str, list[Run]] = {name: [] for name in names}
         for _ in range(rounds):
             for name, runs in self.runs.items():
-                runs.append(run(name, folder))
-        if len({one.cells for runs in self.runs.values() for one in runs}) != 1:
-            raise SystemExit(f"{', '.join(names)}: their cells differ")
+                start, whole = run(name, folder / "few", few), run(name, folder / "all", given)
+                times = whole.seconds - start.seconds, whole.processor - start.processor
+                runs.append(Run(*times, whole.peak_mb, whole.cells))
+        shutil.rmtree(folder)
+        equal = {runs[0].cells for name, runs in self.runs.items() if name not in REPEATING}
+        if len(equal) != 1:
+            raise SystemExit(f"{contest.what}: the cells of {', '.join(self.runs)} differ")
 
-    def times(self, name: str, peer: str, what: str = "seconds") -> float:
-        """How many times the seconds of its peer a contender takes, by the clock or of processors."""
-        pairs = zip(self.runs[name], self.runs[peer], strict=True)
+    def times(self, wanted: Wanted, what: str) -> float:
+        """How many times that of its peer something of a contender is."""
+        pairs = zip(self.runs[wanted.name], self.runs[wanted.peer], strict=True)
         return float(statistics.median(getattr(own, what) / getattr(other, what) for own, other in pairs))
 
-    def peak(self, name: str) -> float:
-        """The most MB of a contender."""
-        return max(one.peak_mb for one in self.runs[name])
+    def rows(self) -> Iterator[Row]:
+        """The rows of what was wanted."""
+        about = f"{self.contest.given.reports:,} reports, {self.contest.what}"
+        for wanted in self.contest.wanted:
+            name = "" if wanted.name == "ldpbeam" else f"; {wanted.name}"
+            processor, seconds = (self.times(wanted, what) for what in ("processor", "seconds"))
+            reached = f"{processor:.2f} times of processors; {seconds:.2f} by the clock"
+            before = wanted.before and f"{wanted.before} times"
+            yield Row(
+                about + name,
+                wanted.peer,
+                before,
+                f"{wanted.times:g} times",
+                reached,
+                processor <= wanted.times,
+            )
+            if wanted.memory:
+                memory = self.times(wanted, "peak_mb")
+                reached = f"{memory:.2f} times: {self.median(wanted.name, 'peak_mb'):,.0f} MB"
+                most = f"{wanted.memory:g} times"
+                yield Row(f"memory, {about}{name}", wanted.peer, "", most, reached, memory <= wanted.memory)
 
     def median(self, name: str, what: str) -> float:
-        """The median of the seconds of a contender."""
+        """The median of something of a contender."""
         return float(statistics.median(getattr(one, what) for one in self.runs[name]))
 
     def lines(self) -> Iterator[str]:
         """A line of a table for each contender."""
         for name, runs in self.runs.items():
-            seconds, processor = self.median(name, "seconds"), self.median(name, "processor")
-            numbers = f"{self.reports:,} | {seconds:.2f} | {processor:.2f} | {self.reports / seconds:,.0f}"
-            yield f"| {name} | {numbers} | {self.peak(name):,.0f} | {runs[0].cells} |"
-
-
-def whole_jobs(whole: Comparison, before: str, wanted: float, name: str) -> Row:
-    """A row of the time of a whole run beside the bare script."""
-    times, processor = (whole.times(name, "bare script", what) for what in ("seconds", "processor"))
-    reached = f"{times:.2f} times; of processors {processor:.2f}"
-    what = f"whole run, {whole.reports:,} reports of 3 services, {name}"
-    return Row(what, "bare script", before, f"at most {wanted:g} times", reached, times <= wanted)
-
-
-def per_record(sample: Comparison, whole: Comparison, name: str, before: str, wanted: int) -> Row:
-    """A row of a per-record pipeline: its time for the same reports, and its rate beside that for many."""
-    times = sample.times(name, "ldpbeam")
-    rate = sample.median(name, "seconds") / sample.reports * whole.reports
-    rate /= whole.median("ldpbeam", "seconds")
-    reached = f"{times:.1f} times; by rate at {whole.reports:,} reports {rate:.0f} times"
-    what = f"{name}, the same {sample.reports:,} reports, start included"
-    return Row(what, "ldpbeam", before, f"{wanted} times", reached, times >= wanted)
-
-
-def memory(whole: Comparison, before: str) -> Row:
-    """A row of the most memory of a run."""
-    peak = whole.peak("ldpbeam")
-    what = f"memory, {whole.reports:,} reports of 3 services"
-    return Row(what, "", before, "below 1,200 MB", f"{peak:,.0f} MB", peak < 1200)
+            seconds, processor, memory = (self.median(name, what) for what in Run._fields[:3])
+            numbers = f"{self.contest.given.reports:,} | {seconds:.2f} | {processor:.2f} | {memory:,.0f}"
+            yield f"| {self.contest.what}: {name} | {numbers} | {runs[0].cells} |"
 
 
 def many_windows(measured: Measured) -> Row:
@@ -176,7 +242,7 @@ def many_windows(measured: Measured) -> Row:
     one, hours = (batch_run(measured, 1e9, windows=windows).core_hours for windows in (1, 24))
     what = "24 windows in each file, 10^9 users a day (computed)"
     reached = f"{hours / one:.2f} times: {hours:.2f} core-hours"
-    return Row(what, "one window", "14.7 times", "within 2 times", reached, hours <= 2 * one)
+    return Row(what, "one window", "14.7 times", "2 times", reached, hours <= 2 * one)
 
 
 def flink(parallelism: int, before: str) -> Row:
@@ -195,36 +261,27 @@ def stream(measured: Measured) -> Row:
     return Row(what, "rate of the decoder", "not known", "0.5 times", reached, times >= 0.5)
 
 
-def page(users: int, sample: int, large: int, folder: Path) -> Iterator[str]:
+def page(users: int, only: str, rounds: int, folder: Path) -> Iterator[str]:
     """The page, after everything is measured."""
-    peers = "per record", "per record, no windows"
     measured = measured_in(SPEED.read_text(encoding="utf-8"))
-    whole = Comparison(("ldpbeam", "bare script"), users, folder / "whole", ROUNDS)
-    few = Comparison(("ldpbeam", *peers), sample, folder / "sample", ROUNDS)
-    rows = [
-        whole_jobs(whole, "1.27 to 1.87 times", 1.1, "ldpbeam"),
-        memory(whole, "875 MB"),
-        per_record(few, whole, peers[0], "27 times", 40),
-        per_record(few, whole, peers[1], "5.5 times", 8),
-        many_windows(measured),
-        flink(1, "0.51 times"),
-        flink(2, "0.47 times"),
-        stream(measured),
-    ]
-    comparisons = [whole, few]
-    if large:
-        names = "ldpbeam", "ldpbeam, two workers", "bare script"
-        many = Comparison(names, large, folder / "large", ROUNDS)
-        rows += [whole_jobs(many, "", 0.7, name) for name in names[:2]]
-        rows.append(memory(many, "5,416 MB"))
-        comparisons.append(many)
+    rows = [many_windows(measured), flink(1, "0.51 times"), flink(2, "0.47 times"), stream(measured)]
+    lines: list[str] = []
+    for number, contest in enumerate(contests(users)):
+        if only in f"{contest.given.reports:,} reports, {contest.what}":
+            comparison = Comparison(contest, folder / str(number), rounds)
+            rows += comparison.rows()
+            lines += comparison.lines()
+            print(*lines[-len(comparison.runs) :], *comparison.rows(), sep="\n", file=sys.stderr, flush=True)
     rows.sort(key=lambda row: row.met)
     yield PAGE.format(
         about=" ".join((__doc__ or "").split("\n\n")[2].split()),
-        rounds=ROUNDS,
+        before=BEFORE,
+        rounds=rounds,
+        duckdb=duckdb.__version__,
         reports=REPORTS,
+        sql=sql(EQUAL, Path("reports"), Input(1).attribute),
         rows="\n".join(f"| {' | '.join(row[:-1])} |" for row in rows),
-        runs="\n".join(line for comparison in comparisons for line in comparison.lines()),
+        runs="\n".join(lines),
         columns="\n".join(columns.page(REPORTS)),
     ).rstrip()
 
@@ -233,18 +290,18 @@ def main() -> None:
     """Measure, or be measured."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--users", type=int, default=1_000_000)
-    parser.add_argument("--sample", type=int, default=50_000)
-    parser.add_argument("--large", action="store_true", help="10,000,000 users too")
+    parser.add_argument("--only", default="", help="the comparisons with this text in their names")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", type=Path, help="write the page here too")
     parser.add_argument("--contend", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--given", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contend:
-        contend(options.contend, options.folder)
+        contend(options.contend, options.folder, Input(*options.given))
         return
     with tempfile.TemporaryDirectory() as folder:
-        large = 10_000_000 if options.large else 0
-        renew(page(options.users, options.sample, large, Path(folder)), options.write)
+        renew(page(options.users, options.only, options.rounds, Path(folder)), options.write)
 
 
 if __name__ == "__main__":

@@ -282,7 +282,14 @@ def _moments(
     for answer in answers:
         answered[answer.rows] |= np.int64(1 << answer.version)
     by_mask = {}
-    for mask, count in zip(*np.unique(answered, return_counts=True), strict=True):
+    if len(attribute.versions) <= 16:
+        # Where numbers are small, counting takes a tenth of the time.
+        counts = np.bincount(answered)
+        masks = np.flatnonzero(counts)
+        counts = counts[masks]
+    else:
+        masks, counts = np.unique(answered, return_counts=True)
+    for mask, count in zip(masks, counts, strict=True):
         chosen = answered == mask
         payloads = {
             answer.version: answer.payloads[chosen[answer.rows]]

@@ -172,10 +172,23 @@ def binary_of_width(data: np.ndarray) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), rows, buffers)
 
 
+def without_offsets(keys: pa.Array) -> pa.Array:
+    """Keys, binary and not null, as binary of 16 bytes over the same memory if each has 16; else as they are.
+
+    Arrow takes rows of these in a fourth of the time, and each needs 4 bytes less.
+    """
+    _, offsets, data = keys.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    if not len(keys) or not (np.diff(starts) == 16).all():
+        return keys
+    return pa.Array.from_buffers(pa.binary(16), len(keys), [None, data.slice(int(starts[0]), 16 * len(keys))])
+
+
 def from_hexadecimal(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bytes from hexadecimal characters, shape (n, 2 width), and which rows have only digits, shape (n,)."""
     nibbles = _NIBBLES[digits]
-    return (nibbles[:, 0::2] << 4) | (nibbles[:, 1::2] & 15), (nibbles < 16).all(axis=1)
+    legible = np.ones(len(digits), np.bool_) if nibbles.max(initial=0) < 16 else (nibbles < 16).all(axis=1)
+    return (nibbles[:, 0::2] << 4) | (nibbles[:, 1::2] & 15), legible
 
 
 def parts_of(data: bytes, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
@@ -194,7 +207,7 @@ def _user_keys(array: pa.Array) -> pa.Array:
     kind = array.type
     if pa.types.is_fixed_size_binary(kind):
         if kind.byte_width == 16:
-            return pc.cast(array, pa.binary())
+            return pc.cast(array, pa.binary()) if array.null_count else binary_of_width(fixed_bytes(array))
         array = _unpadded(array)
     elif not pa.types.is_binary(kind):
         array = as_text(array)
@@ -222,7 +235,7 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
             continue
         data = fixed_bytes(pc.cast(keys.take(pa.array(rows)), pa.binary(len(form))))
         digit = form == ord("x")
-        decoded, legible = from_hexadecimal(data[:, digit])
+        decoded, legible = from_hexadecimal(data.take(np.flatnonzero(digit), axis=1))
         others, upper = form[~digit], np.frombuffer(form.tobytes().upper(), np.uint8)[~digit]
         fits = legible & ((data[:, ~digit] == others) | (data[:, ~digit] == upper)).all(axis=1)
         raw[rows[fits]], uuids[rows[fits]] = decoded[fits], True
@@ -252,6 +265,10 @@ def _event_times(array: pa.Array, zone: str | None) -> pa.Array:
     times = _floored(_widest(array))
     if pa.types.is_floating(kind) and kind.bit_width < 64:
         return pc.if_else(pc.is_finite(times), pa.scalar(COARSE, pa.int64()), None)
+    if times.type == pa.int64() and all(
+        abs(end or 0) <= -COARSE for end in pc.min_max(times).as_py().values()
+    ):
+        return times
     fits = pc.less_equal(pc.abs(pc.cast(times, pa.float64(), safe=False)), float(-COARSE))
     return pc.cast(pc.if_else(fits, times, None), pa.int64())
 

@@ -186,7 +186,7 @@ MISTAKES = [
     ("{categories: 9}", "{categories: 9, values: [0, 1]}", "domain of attribute size",
      "values: [low, high] goes with keys or coordinates, and they need it"),
     ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk], coordinates: 3, values: [0, 5]}",
-     "domain of attribute basket", "give one of numeric: [low, high], categories: [...], keys: [...] or"),
+     "domain of attribute basket", "give one of numeric: [low, high], categories: [...], candidates: FILE, keys: [...] or"),
     ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk, tea, milk], values: [0, 5]}",
      "domain of attribute basket", "milk"),
     ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk, tea], values: [5, 0]}",

@@ -5,6 +5,7 @@ Pure functions over batches.
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from ldpbeam.transforms.joining.kept import (
     payloads_of,
     per_service,
 )
+from ldpbeam.transforms.joining.same_ids import numbers_of
 from ldpbeam.transforms.reports.batches import version_index
 
 
@@ -77,7 +79,7 @@ def join(
         The rows, one element per group, and how many reports are kept, of those that are counted here.
     """
     reports = gathered(attribute, batches)
-    users, _ = codes_of(reports.users)
+    users = numbers_of(reports.users)
     of_window = (
         users if windows is None else pairs_of(users, codes_of(pa.array(windows.numbers(reports.times)))[0])
     )
@@ -112,14 +114,15 @@ def _user_reports(
     users: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> UserReports:
+    """The reports in some rows, ascending, which are those of a group."""
     numbers = ranks_of(users[rows], len(users))
+    # Reports are ordered by channel.
+    bounds = np.searchsorted(reports.versions[rows], np.arange(len(attribute.versions) + 1))
     answers = []
-    for version in sorted(reports.payloads):
-        of_version = reports.versions[rows] == version
-        rows_of_version = rows[of_version]
-        if len(rows_of_version):
-            payloads = reports.payloads[version][reports.places[rows_of_version]]
-            answers.append(Answers(version, numbers[of_version], payloads))
+    for version, (start, end) in enumerate(itertools.pairwise(bounds.tolist())):
+        if start < end:
+            payloads = reports.payloads[version][reports.places[rows[start:end]]]
+            answers.append(Answers(version, numbers[start:end], payloads))
     return UserReports(attribute.name, group, int(numbers.max(initial=-1)) + 1, tuple(answers))
 
 
@@ -130,7 +133,9 @@ def ranks_of(codes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
         return np.unique(codes, return_inverse=True)[1].astype(np.int64)
     present = np.zeros(most, dtype=np.bool_)
     present[codes] = True
-    return (np.cumsum(present) - 1)[codes]
+    present = present[: int(codes.max(initial=-1)) + 1]
+    # Where there are no groups, all users are present.
+    return codes if present.all() else (np.cumsum(present) - 1)[codes]
 
 
 def without_join(
@@ -166,6 +171,8 @@ def at_most_groups(
         names: the distinct groups, text, with a null for reports without one.
         most: how many groups stay as they are.
     """
+    if len(names) <= most:
+        return codes, names
     reports = np.bincount(codes[counted], minlength=len(names))
     named = np.flatnonzero((reports > 0) & names.is_valid().to_numpy(zero_copy_only=False))
     if len(named) <= most:

@@ -21,6 +21,7 @@ from ldpbeam.schemas.reports.casts import binary_of_width
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.reports.payloads import payloads_in
 from ldpbeam.study import Study
+from ldpbeam.transforms.joining.same_ids import numbers_of
 from ldpbeam.transforms.reports.batches import is_null, mixed, version_index
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES
 
@@ -117,13 +118,17 @@ def payloads_of(attribute: Attribute, batch: pa.RecordBatch) -> NDArray[Any]:
 
 
 def column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataType) -> pa.Array:
-    """Concatenate a column of batches, with nulls for batches that do not have it."""
-    return pa.concat_arrays(
-        [
-            batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
-            for batch in batches
-        ]
-    )
+    """Concatenate a column of batches, with nulls for batches that do not have it.
+
+    It is of the given kind, unless the batches agree on another.
+    """
+    columns = [
+        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
+        for batch in batches
+    ]
+    if len({column.type for column in columns}) > 1:
+        columns = [pc.cast(column, kind) for column in columns]
+    return pa.concat_arrays(columns)
 
 
 def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
@@ -226,7 +231,11 @@ def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
         return batch
     size = max(_SAMPLE, rows // _ONE_OF)
     some = batch.take(pa.array(np.random.default_rng().integers(0, rows, size)))
-    if _codes_of_alike([some], alike).max() > size // 2:
+    columns = (numbers_of(column_or_nulls([some], name, pa.binary())) for name in alike.columns)
+    if (
+        any(numbers.max() > size // 2 for numbers in columns)
+        or _codes_of_alike([some], alike).max() > size // 2
+    ):
         return batch
     parts = [_can_be_kept(batch.slice(start, _AT_ONCE), alike) for start in range(0, rows, _AT_ONCE)]
     few = _can_be_kept(pa.concat_batches(parts), alike)
@@ -369,7 +378,7 @@ def _hashes(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
 
 def _codes_of_alike(batches: Sequence[pa.RecordBatch], alike: Alike) -> NDArray[np.int64]:
     """A number for each report, shape (n,), equal for reports that are alike."""
-    codes = [codes_of(column_or_nulls(batches, name, pa.binary()))[0] for name in alike.columns]
+    codes = [numbers_of(column_or_nulls(batches, name, pa.binary())) for name in alike.columns]
     if alike.steps is not None:
         steps = [alike.steps.numbers(batch.column("event_time").to_numpy()) for batch in batches]
         codes.append(codes_of(pa.array(np.concatenate(steps)))[0])

@@ -20,7 +20,6 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import (
     Alike,
     at_most,
-    codes_of,
     concatenated,
     filtered,
     gathered,
@@ -30,6 +29,7 @@ from ldpbeam.transforms.joining.kept import (
     per_service,
     users_alike,
 )
+from ldpbeam.transforms.joining.same_ids import numbers_of
 from ldpbeam.transforms.reports.batches import version_index
 
 #: Of the reports of a user with the same id one is kept.
@@ -85,6 +85,6 @@ def without_duplicate_ids(
     if not identified:
         return plain, 0
     reports = gathered(attribute, identified)
-    codes = [codes_of(column)[0] for column in (reports.users, reports.report_ids, reports.deliveries)]
+    codes = [numbers_of(column) for column in (reports.users, reports.report_ids, reports.deliveries)]
     chosen = kept(reports, per_service(attribute, reports, functools.reduce(pairs_of, codes)))
     return [*concatenated(filtered(identified, chosen)), *plain], int(len(chosen) - chosen.sum())

@@ -19,7 +19,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.over_time.received import Received
 from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.reports import event_times, fields, stamps
-from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width
+from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width, without_offsets
 from ldpbeam.schemas.reports.columns import DELIVERY, STAMP_KEYS, Columns
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
@@ -201,7 +201,8 @@ class Validation:
         reasons = np.zeros(batch.num_rows, dtype=np.int8)
 
         def refuse(rows: NDArray[np.bool_], reason: str) -> None:
-            reasons[rows & (reasons == 0)] = CODE[reason]
+            if rows.any():
+                reasons[rows & (reasons == 0)] = CODE[reason]
 
         if "user_id" in batch.schema.names:
             without = is_null(batch.column("user_id"))
@@ -292,6 +293,7 @@ class Validation:
             columns["user"] = users = column("user_id")
             if self.key is not None:
                 columns["user"] = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
+            columns["user"] = without_offsets(columns["user"])
         columns["event_time"] = pc.fill_null(column("event_time"), 0)
         columns["payload"] = payload_column(payloads)
         for name in ("report_id", DELIVERY):

@@ -211,13 +211,16 @@ def _by_window(
         windows_of: gives the windows that hold an event time.
         batches: reports in any order.
     """
-    numbers = [steps.numbers(batch.column("event_time").to_numpy()) for batch in batches]
-    distinct = np.unique(np.concatenate([np.unique(of_batch) for of_batch in numbers]))
+    times = [batch.column("event_time").to_numpy() for batch in batches]
+    extremes = {int(end) for each in times if len(each) for end in (each.min(), each.max())}
+    numbers = np.unique(steps.numbers(np.array(sorted(extremes), np.int64)))
+    if len(numbers) == 1:
+        start = int(steps.starts(numbers)[0])
+        yield from ((window, batches) for window in sorted(windows_of(start)))
+        return
+    distinct = np.unique(np.concatenate([np.unique(steps.numbers(of_batch)) for of_batch in times]))
     starts = steps.starts(distinct).tolist()
     windows = sorted({window for start in starts for window in windows_of(start)})
-    if len(distinct) == 1:
-        yield from ((window, batches) for window in windows)
-        return
     ordered = [_by_step(batch, steps) for batch in concatenated(batches)]
     for window in windows:
         inside = []

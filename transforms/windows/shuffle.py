@@ -12,7 +12,6 @@ read, so pieces of a bundle that failed are never counted.
 from __future__ import annotations
 
 import itertools
-import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -108,14 +107,14 @@ class Spill(beam.DoFn):
     def process(self, element: tuple[PieceKey, pa.RecordBatch]) -> Iterable[tuple[PieceKey, Place]]:
         """Write one piece."""
         key, piece = element
-        encoded = self.coder.encode(piece)
         with _naming(self.folder):
             if self.file is None:
                 self.number, self.offset = secrets.randbits(62), 0
                 self.file = _path(self.folder, self.number).open("xb", buffering=_BUFFER_BYTES)
-            self.file.write(encoded)
-        yield key, Place(self.number, self.offset, len(encoded))
-        self.offset += len(encoded)
+            self.coder.write(piece, self.file)
+            length = self.file.tell() - self.offset
+        yield key, Place(self.number, self.offset, length)
+        self.offset += length
 
     def finish_bundle(self) -> None:
         """Write what is left in the buffer."""
@@ -153,9 +152,10 @@ def read_pieces(folder: str, places: Iterable[Place]) -> Iterator[pa.RecordBatch
     """The pieces at some places, file by file from its start to its end."""
     coder = BatchCoder()
     for number, in_file in itertools.groupby(sorted(places), key=lambda place: place.file):
-        with _naming(folder), _path(folder, number).open("rb", buffering=0) as file:
+        with _naming(folder), pa.memory_map(str(_path(folder, number))) as file:
             for place in in_file:
-                yield coder.decode(os.pread(file.fileno(), place.length, place.offset))
+                file.seek(place.offset)
+                yield coder.decode(file.read_buffer(place.length))
 
 
 def _path(folder: str, number: int) -> Path:

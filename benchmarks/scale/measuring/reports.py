@@ -41,7 +41,7 @@ def channel_batches(study: Study, reports: int, rows: int, ids: bool = False) ->
     for version, part in enumerate(sent(study, users)):
         order = rng.permutation(users)
         columns = {
-            "user": part.users.take(order).cast(pa.binary()),
+            "user": part.users.take(order).cast(pa.binary(16)),
             "event_time": pa.array(part.times[order]),
             "payload": pa.array(part.payloads[order]),
         }

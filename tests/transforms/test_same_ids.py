@@ -1,0 +1,69 @@
+"""Ids are told apart byte by byte, whatever their hashes are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldpbeam.transforms.joining.kept import column_or_nulls
+from ldpbeam.transforms.joining.same_ids import MOST_BYTES, numbers_of
+from ldpbeam.transforms.reports.batches import mixed
+
+MULTIPLIER, BITS = 0x9E3779B97F4A7C15, 2**64
+
+
+def told_apart(ids: list[bytes | None], kind: pa.DataType) -> None:
+    """See that ids have equal numbers, from 0 on, exactly if they are equal, in a slice of an array, too."""
+    for first in (0, len(ids) // 2):
+        numbers = numbers_of(pa.array(ids, kind)[first:]).tolist()
+        pairs = set(zip(ids[first:], numbers, strict=True))
+        assert len(pairs) == len(set(ids[first:])) == len(set(numbers))
+        assert sorted(set(numbers)) == list(range(len(pairs)))
+
+
+def after(word: int) -> int:
+    """The hash of a key of 16 bytes after its first word."""
+    step = (16 * MULTIPLIER ^ word) * MULTIPLIER % BITS
+    return step ^ step >> 29
+
+
+def collide(word: int) -> bytes:
+    """An id whose hash is that of 16 zero bytes, with another first word."""
+    words = (word, after(word) ^ after(0))
+    return b"".join(each.to_bytes(8, "little") for each in words)
+
+
+@given(st.lists(st.binary(max_size=9) | st.none()))
+def test_ids_have_equal_numbers_exactly_if_they_are_equal(ids: list[bytes | None]) -> None:
+    told_apart(ids, pa.binary())
+
+
+@pytest.mark.parametrize("distinct", [1, 40_000])
+@pytest.mark.parametrize("kind", [pa.binary(), pa.binary(16)])
+def test_many_ids_are_told_apart(distinct: int, kind: pa.DataType) -> None:
+    rng = np.random.default_rng(0)
+    some = [rng.bytes(16) for _ in range(distinct)]
+    told_apart([some[place] for place in rng.integers(0, distinct, 150_000).tolist()], kind)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.binary(16)])
+def test_different_ids_with_one_hash_are_told_apart(kind: pa.DataType) -> None:
+    ids = [bytes(16), *map(collide, range(1, 50))]
+    assert len({int(number) for number in mixed(pa.array(ids, kind))}) == 1
+    told_apart([*ids, *reversed(ids), b"another person.."], kind)
+
+
+def test_ids_that_end_in_zeros_or_are_long_are_told_apart() -> None:
+    told_apart([b"a", b"a\0", b"a" + bytes(7), b"", b"\0", b"a"], pa.binary())
+    told_apart([b"a" * MOST_BYTES, b"a" * (MOST_BYTES + 1), b"a", b"a" * (MOST_BYTES + 1)], pa.binary())
+
+
+def test_ids_of_one_width_and_of_any_become_one_column() -> None:
+    batches = [
+        pa.RecordBatch.from_pydict({"user": pa.array([b"sixteen bytes id"], kind)})
+        for kind in (pa.binary(16), pa.binary())
+    ]
+    assert numbers_of(column_or_nulls(batches, "user", pa.binary())).tolist() == [0, 0]
