@@ -125,10 +125,10 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
         by_key.setdefault(key, []).extend(parts)
     by_window_key: dict[WindowKey, Accumulator] = {}
     for key, batches in by_key.items():
-        attribute = study.attribute(key.attribute)
-        alike = fold.alike(attribute)
-        compared = in_parts(batches, alike) if fold.compares(attribute) else iter([(batches, 0)])
-        for part, left_out in compared:
+        alike = fold.alike(key.attribute)
+        compared = fold.compares(study.attribute(key.attribute))
+        divided = in_parts(batches, alike) if compared else iter([(batches, 0)])
+        for part, left_out in divided:
             tally.counts += alike.counts(left_out)
             for own_fold in folds:
                 for window, folded in own_fold.fold(key, part):

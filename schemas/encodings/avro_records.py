@@ -322,12 +322,15 @@ def _as_declared(name: str, values: list[Any], kind: Any) -> list[Any]:
     if (kind.get("type") if isinstance(kind, dict) else kind) == "float" and name != "payload":
         return [np.float32(value) if isinstance(value, float) else value for value in values]
     if logical == "decimal" and isinstance(scale := kind.get("scale", 0), int):
-        return [
-            Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _DECIMALS)
-            if isinstance(value, bytes) and len(value) <= _MOST_DECIMAL_BYTES
-            else value
-            for value in values
-        ]
+        # Bytes that stand for many reports are equal ones.
+        distinct = {
+            value for value in values if isinstance(value, bytes) and len(value) <= _MOST_DECIMAL_BYTES
+        }
+        decimals = {
+            value: Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _DECIMALS)
+            for value in distinct
+        }
+        return [decimals.get(value, value) if isinstance(value, bytes) else value for value in values]
     local = _LOCAL_UNITS.get(logical) if name == "event_time" else None
     if local is not None:
         return [np.datetime64(time, local) if isinstance(time, int) else time for time in values]

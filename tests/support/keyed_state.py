@@ -143,6 +143,11 @@ def _is_given(default: Any) -> bool:
     return isinstance(default, type(beam.DoFn.KeyParam))
 
 
+def _plain(emitted: Any) -> Any:
+    """What the end of a bundle emits, as the rest of the bundle emits it."""
+    return beam.pvalue.TaggedOutput(emitted.tag, emitted.value.value) if hasattr(emitted, "tag") else emitted
+
+
 def main_and_counts(given: Iterable[Any]) -> tuple[list[Any], Counter[str]]:
     """What a function gave, its counts added up."""
     main, counts = [], Counter[str]()
@@ -218,10 +223,10 @@ class StreamByHand:
                     continue
                 mark = {WATERMARK: str(step.watermark).encode()} if marked else {}
                 given += split.process(batch.replace_schema_metadata({**batch.schema.metadata, **mark}))
-            pieces, counts = main_and_counts(given)
+            pieces, counts = main_and_counts([*given, *map(_plain, split.finish_bundle())])
             # Longer windows count nothing: their reports are counted in the windows inside.
             self.streamed.counts.update(counts if place < 2 else {})
-            taken += [(place, piece.value) for piece in (*pieces, *split.finish_bundle())]
+            taken += [(place, piece.value) for piece in pieces]
         self.order.shuffle(taken)
         for place, (key, piece) in taken:
             function = self.branches[place][1]

@@ -15,8 +15,10 @@ from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept, in_parts
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.counts import of_window, with_origin
 from ldpbeam.transforms.windows import unbounded
 from ldpbeam.transforms.windows.piece_keys import PieceKey
+from ldpbeam.transforms.windows.split import Split
 from ldpbeam.transforms.windows.unbounded import FoldStream
 
 STUDY = parse_study(
@@ -180,3 +182,24 @@ def test_a_stream_leaves_the_reports_of_many_users_in_its_state(monkeypatch: pyt
     batches = [batch(rng, 1_000, users=10**9, times=STEP) for _ in range(20)]
     _, counts, most = streamed(batches)
     assert (most, counts) == (20_000, {"used": 20_000})
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_stream_hands_on_no_reports_that_no_fold_keeps(traced: bool) -> None:
+    rng = np.random.default_rng(1)
+    batches = [batch(rng, 10_000, users=3, times=STEP, ids=1) for _ in range(4)]
+    expected, counts, _ = streamed(batches)
+    split = Split(FoldStream(STREAM, 1).cut.pieces, traced=traced)
+    split.start_bundle()
+    assert not [one for each in batches for one in split.process(each)]
+    pieces, left_out = [], {}
+    for one in split.finish_bundle():
+        if hasattr(one, "tag"):
+            left_out = dict([one.value.value])
+        else:
+            pieces.append(one.value[1])
+    assert sum(piece.num_rows for piece in pieces) < 3 * MOST_TIED
+    gains, of_pieces, _ = streamed(pieces)
+    origin = of_window((0, STEP)) if traced else ""
+    assert gains == expected
+    assert left_out == {with_origin("duplicates", origin): counts["duplicates"] - of_pieces["duplicates"]}

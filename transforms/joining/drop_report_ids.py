@@ -53,7 +53,7 @@ class DropDuplicateIds(beam.PTransform):
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
         column = "report_id" if alike.most is None else "user"
-        by_id = Pieces(None, self.shards, column=column, alike=alike)
+        by_id = Pieces(None, self.shards, column=column, alike=lambda _: alike)
         grouped, counts = (parted[_IDENTIFIED],) | "GroupReportIds" >> GroupPieces(by_id, self.spill)
         first = grouped | "FirstOfReportIds" >> beam.FlatMap(_first_of_report_ids, self.study).with_outputs(
             COUNTS, main="first"

@@ -15,7 +15,7 @@ from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.state.records import Checksum, Offsets
 
 #: A batch ends when it has this many decoded bytes: compressed input may decode to a thousand times its size.
-DECODED_BYTES = 128 * 2**20
+DECODED_BYTES = 16 * 2**20
 
 
 def elapsed() -> int:

@@ -226,7 +226,11 @@ class Reader(UnboundedReader):
         return MIN_TIMESTAMP if reached is None or self.shared.reads_again else timestamp(reached)
 
     def get_checkpoint_mark(self) -> CheckpointMark:
-        """A mark that commits all that this reader has taken."""
+        """A mark that commits all that this reader has taken.
+
+        Each copy of the reading stage keeps its last reader, which must not keep a batch.
+        """
+        self._taken = None
         return Mark(self.name, self._number, self.shared.positions)
 
     def commit(self, number: int) -> None:

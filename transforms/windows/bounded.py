@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.kept import users_alike
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.cut import Pieces
@@ -50,7 +49,7 @@ class FoldBatch(beam.PTransform):
             statistics.append(folded.statistics)
             counts.append(folded[COUNTS])
         if compared:
-            cut = Pieces(None, self.shards, alike=users_alike(self.study))
+            cut = Pieces(None, self.shards, alike=fold.alike)
             by_user, of_cuts = compared | "GroupPartitions" >> GroupPieces(cut, self.spill)
             folded = by_user | "JoinUsers" >> _folding(fold)
             statistics.append(folded.statistics)

@@ -122,7 +122,8 @@ class Pieces:
         column: the column whose shard is in the key: ``user`` or ``report_id``. Of reports without users
             those that can be duplicates have one shard.
         span: windows that do not lie inside the span are left out.
-        alike: of which reports one is kept, so that pieces are cut without most others; None if all are kept.
+        alike: of which reports of an attribute one is kept, so that pieces are cut without most others; None
+            if all are kept.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Pieces:
         *,
         column: str = "user",
         span: Span = EVERYTHING,
-        alike: Alike | None = None,
+        alike: Callable[[str], Alike] | None = None,
     ) -> None:
         self.alike = alike
         self.windows = windows

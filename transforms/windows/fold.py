@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
-from ldpbeam.transforms.joining.kept import Alike, at_most, concatenated, users_alike
+from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, concatenated, users_alike
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, by_report_id, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import attribute_name
-from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES, IN_WINDOWS, USED
+from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES, IN_WINDOWS, USED, of_window
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
 from ldpbeam.transforms.windows.piece_keys import PieceKey
@@ -73,9 +73,9 @@ class Fold:
         """Whether reports of an attribute are compared, so that the fold needs all of them in a window."""
         return attribute.group_users or self.report_ids
 
-    def alike(self, attribute: Attribute) -> Alike:
+    def alike(self, attribute: str) -> Alike:
         """Of which reports of an attribute one is kept, or some, whatever the window."""
-        return users_alike(self.study) if attribute.has_users else IDENTIFIED
+        return users_alike(self.study) if self.study.attribute(attribute).has_users else IDENTIFIED
 
     def apart(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """(the reports of a channel that are compared with others, those that are folded as they come)."""
@@ -131,7 +131,7 @@ class Fold:
         here = counted(self.study.windows, batches, window, self.span)
         few = here
         if self.report_ids:
-            batches = at_most(batches, self.alike(attribute), attribute)
+            batches = at_most(batches, self.alike(attribute.name), attribute)
             few = counted(self.study.windows, batches, window, self.span)
             batches, _ = without_duplicate_ids(attribute, batches)
         if attribute.group_users:
@@ -179,6 +179,25 @@ def counted(
     """How many of the reports of a window are counted in it, and not in a later window."""
     until = counted_until(windows, window, span)
     return sum(int((batch.column("event_time").to_numpy() < until).sum()) for batch in batches)
+
+
+def without_repeats(
+    windows: Windows | None,
+    key: PieceKey,
+    batches: Sequence[pa.RecordBatch],
+    alike: Alike,
+    *,
+    traced: bool = False,
+) -> tuple[list[pa.RecordBatch], list[tuple[str, int, str]]]:
+    """(the reports of one window, or of all, without those that no fold keeps; counts of the others).
+
+    If the counts are traced, they have the window as their origin.
+    """
+    few = [can_be_kept(batch, alike) for batch in batches]
+    window = None if windows is None or key.run is None else windows_in(windows, key.run)[0]
+    left_out = counted(windows, batches, window) - counted(windows, few, window)
+    origin = of_window(window) if traced else ""
+    return few, [(name, reports, origin) for name, reports in alike.counts(left_out)]
 
 
 def _by_window(

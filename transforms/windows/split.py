@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.kept import Alike, can_be_kept, in_parts
+from ldpbeam.transforms.joining.kept import in_parts
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.batches import Arrival, arrival_of, out_of_range
 from ldpbeam.transforms.reports.counts import (
@@ -29,7 +29,7 @@ from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
 from ldpbeam.transforms.windows.cut import Pieces
-from ldpbeam.transforms.windows.fold import Fold, Folded
+from ldpbeam.transforms.windows.fold import Fold, Folded, without_repeats
 from ldpbeam.transforms.windows.groups import by_window
 from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.windows import Bounds, Span
@@ -45,19 +45,21 @@ class Cut(beam.PTransform):
 
     Attributes:
         pieces: how batches are cut.
-        clock: as :class:`Split` takes it.
+        clock, traced: as :class:`Split` takes them.
     """
 
     pieces: Pieces
     clock: bool = False
+    traced: bool = False
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
     ) -> tuple[beam.PCollection[tuple[PieceKey, pa.RecordBatch]], beam.PCollection[tuple[str, int]]]:
         """Cut the batches of each bundle; give the pieces, and counts."""
-        split = reports | "Split" >> beam.ParDo(Split(self.pieces, self.clock)).with_output_types(
-            tuple[PieceKey, pa.RecordBatch]
-        ).with_outputs(COUNTS, main="pieces")
+        function = beam.ParDo(Split(self.pieces, self.clock, self.traced))
+        split = reports | "Split" >> function.with_output_types(tuple[PieceKey, pa.RecordBatch]).with_outputs(
+            COUNTS, main="pieces"
+        )
         return split.pieces, split[COUNTS]
 
 
@@ -69,16 +71,16 @@ class Split(beam.DoFn):
         pieces: how batches are cut.
         clock: whether reports dated a day or more ahead of the clock, longer before it than the study's
             ``max_age``, or too far from other reports, are out of range; then the study has windows.
+        traced: whether counts of reports that no fold keeps have their windows as origins.
     """
 
     pieces: Pieces
     clock: bool = False
-    left_out: int = field(default=0, init=False)
+    traced: bool = False
 
     def start_bundle(self) -> None:
         """Forget what a bundle that failed has gathered."""
         list(self.pieces.taken())
-        self.left_out = 0
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
@@ -102,31 +104,34 @@ class Split(beam.DoFn):
         if origin and not counted:
             yield count(ENTERED, entered, origin)
         if self.pieces.reports >= GATHERED_REPORTS:
-            for at, key, piece in self._taken():
-                yield window.TimestampedValue((key, piece), at)
+            for at, piece, counts in self._taken():
+                yield window.TimestampedValue(piece, at)
+                yield from (count(*left_out) for left_out in counts)
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the pieces that are left, and how many reports no fold can keep."""
-        for at, key, piece in self._taken():
-            yield WindowedValue((key, piece), at, [window.GlobalWindow()])
-        for name, reports in (self.pieces.alike or Alike()).counts(self.left_out):
-            counted = count(name, reports)
-            everywhere = WindowedValue(counted.value, timestamp(0), [window.GlobalWindow()])
-            yield beam.pvalue.TaggedOutput(counted.tag, everywhere)
+        """Emit the pieces that are left, and how many reports no fold keeps."""
+        everywhere = [window.GlobalWindow()]
+        for at, piece, counts in self._taken():
+            yield WindowedValue(piece, at, everywhere)
+            for counted in (count(*left_out) for left_out in counts):
+                yield beam.pvalue.TaggedOutput(counted.tag, WindowedValue(counted.value, at, everywhere))
 
-    def _taken(self) -> Iterator[tuple[Timestamp, PieceKey, pa.RecordBatch]]:
-        watermark = self.pieces.watermark
-        for key, parts in self.pieces.taken():
+    def _taken(
+        self,
+    ) -> Iterator[tuple[Timestamp, tuple[PieceKey, pa.RecordBatch], list[tuple[str, int, str]]]]:
+        """(timestamp, (key, piece), counts of its reports that no fold keeps) of all that is gathered."""
+        pieces, watermark = self.pieces, self.pieces.watermark
+        for key, parts in pieces.taken():
             piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-            if self.pieces.alike is not None:
-                self.left_out += piece.num_rows
-                piece = can_be_kept(piece, self.pieces.alike)
-                self.left_out -= piece.num_rows
+            counts: list[tuple[str, int, str]] = []
+            if pieces.alike is not None:
+                alike = pieces.alike(key.attribute)
+                (piece,), counts = without_repeats(pieces.windows, key, [piece], alike, traced=self.traced)
             # The timestamp holds the watermark, so that no window of the piece expires before the piece is
             # processed: it is the earliest event time, or the watermark at which no report of the piece was
             # late, if that is later. Without windows event times are not checked.
             earliest = 0 if self.pieces.windows is None else int(piece.column("event_time").to_numpy().min())
-            yield timestamp(max(earliest, watermark)), key, piece
+            yield timestamp(max(earliest, watermark)), (key, piece), counts
 
 
 @dataclass(eq=False)
@@ -174,7 +179,7 @@ class FoldPieces(beam.DoFn):
     def process(self, element: tuple[PieceKey, pa.RecordBatch | Iterable[pa.RecordBatch]]) -> Iterable[Any]:
         """Emit the statistics of each window of the key's run, and counts."""
         key, pieces = element
-        alike = self.fold.alike(self.fold.study.attribute(key.attribute))
+        alike = self.fold.alike(key.attribute)
         started = time.monotonic()
         parts: Iterable[tuple[list[pa.RecordBatch], int]] = [([pieces], 0)]
         if not isinstance(pieces, pa.RecordBatch):

@@ -23,14 +23,14 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.kept import can_be_kept, concatenated
+from ldpbeam.transforms.joining.kept import concatenated
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, of_window
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
-from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
+from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted, without_repeats
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, outputs, parted
@@ -54,13 +54,14 @@ class FoldStream(beam.PTransform):
         super().__init__()
         windows = study.windows
         self.fold = Fold(study, report_ids=study.duplicates == "drop")
-        self.cut = Cut(Pieces(windows, shards, each_window), clock=True)
+        self.cut = Cut(Pieces(windows, shards, each_window, alike=self.fold.alike), clock=True, traced=traced)
         self.function = FoldWindow(self.fold, shards, stop, traced=traced)
         self.cut_alone = Cut(Pieces(windows, 1, together), clock=True)
         self.alone = FoldPieces(Fold(study), traced=traced)
         self.longer = None
         if study.windows_joined > 1:
-            self.cut_longer = Cut(Pieces(windows, shards, each_longer), clock=True)
+            longer = Pieces(windows, shards, each_longer, alike=self.fold.alike)
+            self.cut_longer = Cut(longer, clock=True)
             self.longer = FoldWindow(JoinedFold(study), shards, stop, early=False)
 
     def expand(
@@ -169,7 +170,7 @@ class FoldWindow(beam.DoFn):
         size, looked = self.held.get(key, (0, 0))
         self.held[key] = size + batch.num_rows, looked
         if size + batch.num_rows >= max(HELD_REPORTS, 2 * looked):
-            yield from self._without_repeats(key, window, reports)
+            yield from self._without_repeats(key, reports)
         if self.early is not None or not before.waiting:
             progress.write(now)
         if self.early is not None and now.waiting >= self.early:
@@ -235,11 +236,10 @@ class FoldWindow(beam.DoFn):
                 emitted.write(folded.statistics)
                 progress.write(_Progress(0, 0, *folded[1:]))
 
-    def _without_repeats(self, key: PieceKey, window: Bounds, reports: Any) -> Iterator[Any]:
+    def _without_repeats(self, key: PieceKey, reports: Any) -> Iterator[Any]:
         """Make the state smaller, if many of its reports can never be kept, and count these."""
-        held = list(concatenated(reports.read()))
-        alike = self.fold.alike(self.fold.study.attribute(key.attribute))
-        few = [can_be_kept(batch, alike) for batch in held]
+        held, alike = list(concatenated(reports.read())), self.fold.alike(key.attribute)
+        few, counts = without_repeats(self.windows, key, held, alike, traced=self.traced)
         size = sum(batch.num_rows for batch in few)
         self.held[key] = size, size
         if all(one is other for one, other in zip(few, held, strict=True)):
@@ -247,9 +247,7 @@ class FoldWindow(beam.DoFn):
         reports.clear()
         for batch in few:
             reports.add(batch)
-        before, after = (counted(self.windows, batches, window) for batches in (held, few))
-        for name, left_out in alike.counts(before - after):
-            yield count(name, left_out, of_window(window) if self.traced else "")
+        yield from (count(*left_out) for left_out in counts)
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:
         origin = of_window(window) if self.traced else ""

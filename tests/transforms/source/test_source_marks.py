@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -147,3 +148,15 @@ def test_a_reader_that_has_ended_is_forgotten_when_all_is_safe(ending: str, driv
         assert reader._readers
     driven.commit()
     assert reader._readers == {}
+
+
+def test_a_reader_keeps_no_batch_that_its_mark_covers(drive: Drive) -> None:
+    # Each of the engine's copies of the reading stage keeps a reader, and each batch may have megabytes.
+    driven = drive()
+    driven.come(-5)
+    (batch,) = driven.reader.get_current().batch.batches
+    kept = weakref.ref(batch)
+    del batch
+    assert kept() is not None
+    driven.mark()
+    assert kept() is None
