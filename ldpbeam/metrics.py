@@ -64,9 +64,7 @@ def quantiles(
     cumulative, where = _cumulative(distribution), np.asarray(edges, dtype=float)
     targets = np.asarray(levels, dtype=float) * np.maximum(cumulative[..., -1:], 0.0)
     reached = np.maximum.accumulate(cumulative, axis=-1)
-    short = np.stack(
-        [(reached < target[..., None]).sum(axis=-1) for target in np.moveaxis(targets, -1, 0)], axis=-1
-    )
+    short = np.count_nonzero(reached[..., None, :] < targets[..., None], axis=-1)
     bucket = np.clip(short - 1, 0, len(where) - 2)
     before = np.take_along_axis(cumulative, bucket, -1)
     held = np.take_along_axis(cumulative, bucket + 1, -1) - before
