@@ -49,25 +49,26 @@ def mean_absolute_error(estimate: ArrayLike, truth: ArrayLike) -> float:
 def quantiles(
     distribution: ArrayLike, edges: ArrayLike, levels: Sequence[float], step: float | None = None
 ) -> Floats:
-    """Quantiles of a distribution that is uniform inside each bucket, shape (levels,).
+    """Quantiles of distributions that are uniform inside each bucket, shape (..., levels).
 
     With a step, a quantile is the first value that the wanted share of people have, or less.
 
     Args:
-        distribution: bucket masses, shape (buckets,). Masses may be negative, as unbiased ones can be; a
+        distribution: bucket masses, shape (..., buckets). Masses may be negative, as unbiased ones can be; a
             quantile is then the first point at which the masses below it add up to the level.
         edges: the buckets' edges, shape (buckets + 1,).
         levels: probabilities in (0, 1).
         step: the step of the values; buckets then begin and end half-way between values. None if people may
             have any value.
     """
-    cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
-    where = np.asarray(edges, dtype=float)
-    targets = np.asarray(levels, dtype=float) * max(cumulative[-1], 0.0)
-    reached = np.maximum.accumulate(cumulative)
-    bucket = np.clip(np.searchsorted(reached, targets, side="left") - 1, 0, len(where) - 2)
-    held = np.diff(cumulative)[bucket]
-    inside = np.where(held > 0, (targets - cumulative[bucket]) / np.where(held > 0, held, 1.0), 0.0)
+    cumulative, where = _cumulative(distribution), np.asarray(edges, dtype=float)
+    targets = np.asarray(levels, dtype=float) * np.maximum(cumulative[..., -1:], 0.0)
+    reached = np.maximum.accumulate(cumulative, axis=-1)
+    short = np.count_nonzero(reached[..., None, :] < targets[..., None], axis=-1)
+    bucket = np.clip(short - 1, 0, len(where) - 2)
+    before = np.take_along_axis(cumulative, bucket, -1)
+    held = np.take_along_axis(cumulative, bucket + 1, -1) - before
+    inside = np.where(held > 0, (targets - before) / np.where(held > 0, held, 1.0), 0.0)
     places = np.asarray(where[bucket] + np.clip(inside, 0.0, 1.0) * np.diff(where)[bucket])
     return places if step is None else value_below(places, where[0], step)
 
@@ -86,19 +87,27 @@ def value_below(places: Floats, start: float, step: float) -> Floats:
 
 def range_share(
     distribution: ArrayLike, edges: ArrayLike, low: float, high: float, step: float | None = None
-) -> float:
-    """The share of a distribution, uniform inside each bucket, that lies in a range.
+) -> Floats:
+    """The shares of distributions, uniform inside each bucket, that lie in a range: (..., buckets) to (...).
 
     Of people with just these values, those at ``low`` count and those at ``high`` do not, unless it is the
     end of the domain: value buckets hold their lower ends, too. With a step, all values from ``low`` to
     ``high`` count, both of them included.
     """
-    cumulative = np.concatenate(([0.0], np.cumsum(np.asarray(distribution, dtype=float))))
-    where = np.asarray(edges, dtype=float)
+    cumulative, where = _cumulative(distribution), np.asarray(edges, dtype=float)
     if step is not None:
         low, high = map(float, around_values(low, high, where[0], step))
-    below, above = np.interp([low, high], where, cumulative)
-    return float(above - below)
+    ends = np.clip([low, high], where[0], where[-1])
+    bucket = np.clip(np.searchsorted(where, ends, "right") - 1, 0, len(where) - 2)
+    before, widths = cumulative[..., bucket], np.diff(where)[bucket]
+    up_to = (cumulative[..., bucket + 1] - before) / widths * (ends - where[bucket]) + before
+    return np.asarray(up_to[..., 1] - up_to[..., 0])
+
+
+def _cumulative(distribution: ArrayLike) -> Floats:
+    """The masses below each edge, shape (..., buckets) to (..., buckets + 1)."""
+    masses = np.asarray(distribution, dtype=float)
+    return np.concatenate((np.zeros((*masses.shape[:-1], 1)), np.cumsum(masses, axis=-1)), axis=-1)
 
 
 def around_values(low: ArrayLike, high: ArrayLike, start: float, step: float) -> tuple[Floats, Floats]:

@@ -152,3 +152,20 @@ def test_a_bucket_of_several_values_is_even_over_them() -> None:
     edges = [-0.5, 2.5, 5.5]
     assert range_share([0.6, 0.4], edges, 1.0, 3.0, 1.0) == pytest.approx(0.4 + 0.4 / 3)
     assert quantiles([0.6, 0.4], edges, (0.1, 0.21, 0.6, 0.61), 1.0).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_many_distributions_have_the_quantiles_and_shares_that_each_has() -> None:
+    shares = np.random.default_rng(2).normal(0.05, 0.1, (30, 20))
+    edges, levels = np.linspace(-1.0, 3.0, 21), (0.1, 0.5, 0.9)
+    each = [quantiles(one, edges, levels) for one in shares]
+    np.testing.assert_array_equal(quantiles(shares, edges, levels), each)
+    assert quantiles(shares, edges, ()).shape == (30, 0)
+    # Where masses are negative a quantile is the first place that has reached its level.
+    below = np.concatenate((np.zeros((30, 1)), np.cumsum(shares, axis=1)), axis=1)
+    for masses, places in zip(below, each, strict=True):
+        for level, place in zip(levels, places, strict=True):
+            wanted = level * max(masses[-1], 0.0)
+            assert np.interp(place, edges, masses) >= wanted - 1e-12
+            assert (masses[edges < place - 1e-12] < wanted).all()
+    inside = [np.diff(np.interp([-0.9, 3.0], edges, masses))[0] for masses in below]
+    np.testing.assert_allclose(range_share(shares, edges, -0.9, 3.0), inside, atol=1e-14)

@@ -19,7 +19,7 @@ from benchmarks.pages import Table, renew
 from benchmarks.solvers.sections import measured
 
 #: The sections, in the order of the page: modules of this package.
-SECTIONS = ["products", "fixed_points", "intervals", "processes", "olh", "services", "large"]
+SECTIONS = ["products", "fixed_points", "intervals", "windows", "processes", "olh", "services", "large"]
 INTRODUCTION = """\
 # Benchmarks
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -41,30 +42,35 @@ class Curves:
         """The distributions of coefficients of shape (coefficients, n); the shape is (blocks, n)."""
         heights = self.matrix @ coefficients
         logs = heights if self.scale == "log" else log_softplus(heights)
-        return normalised(logs + np.log(self.reference)[:, None])
+        return normalised(logs + self._base)
 
-    def derivatives(self, coefficients: Floats) -> tuple[Floats, Floats]:
-        """The first and second derivatives of the log density by the curve's height, shape (blocks,) each.
+    @cached_property
+    def _base(self) -> Floats:
+        return np.log(self.reference)[:, None]
 
-        The log density is meant up to a constant.
+    def derivatives(self, coefficients: Floats) -> tuple[Floats, Floats | float]:
+        """(the log density's slopes by coefficient, its second derivatives by height plus the first squared).
+
+        The shapes are (blocks, coefficients) and (blocks,). The log density is meant up to a constant.
 
         Args:
             coefficients: shape (coefficients,).
         """
         if self.scale == "log":
-            return np.ones(len(self.matrix)), np.zeros(len(self.matrix))
+            return self.matrix, 1.0
         heights = self.matrix @ coefficients
         # softplus'/softplus, which goes to 1/SOFTNESS where both go to zero.
         slope_of_softplus = -np.logaddexp(0.0, -(1.0 + heights) / SOFTNESS)
         first: Floats = np.exp(slope_of_softplus - log_softplus(heights))
         second: Floats = first * (-np.expm1(slope_of_softplus) / SOFTNESS - first)
-        return first, second
+        return first[:, None] * self.matrix, first**2 + second
 
 
 def normalised(logs: Floats) -> Floats:
     """The distributions in proportion to the exponentials of their logarithms, shape (blocks, n)."""
-    powers = np.exp(logs - logs.max(axis=0))
-    return np.asarray(powers / powers.sum(axis=0))
+    powers: Floats = np.exp(logs - logs.max(axis=0))
+    powers /= powers.sum(axis=0)
+    return powers
 
 
 def log_softplus(heights: Floats) -> Floats:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from ldpbeam.density.averaging import Fit, noted
 from ldpbeam.density.curves import log_softplus, normalised
@@ -31,43 +31,66 @@ MOST_CUTS = 12
 
 @dataclass
 class _Places:
-    """Places of draws relative to the modes of their priors.
+    """Places of draws relative to the modes of their priors, shape (any, draws) each.
 
     Attributes:
-        heights: the curves' heights, shape (blocks, draws).
-        coefficients: of each prior that has draws, shape (coefficients, its draws).
+        heights: the curves' heights, by block.
+        coefficients: those of each draw's prior, with zeros where another prior has more.
+        rooted: the roots of the modes times the coefficients: in units of the normal approximations.
     """
 
     heights: Floats
-    coefficients: list[Floats]
+    coefficients: Floats
+    rooted: Floats
+
+    def along(self, other: _Places, cos: Floats, sin: Floats) -> _Places:
+        """The places on the ellipses of these and others."""
+        return _Places(
+            self.heights * cos + other.heights * sin,
+            self.coefficients * cos + other.coefficients * sin,
+            self.rooted * cos + other.rooted * sin,
+        )
 
 
 class _Chains:
-    """Chains of draws, each under one prior."""
+    """Chains of draws, each under one prior; those of one prior are neighbours."""
 
     def __init__(
         self, likelihood: Likelihood, fits: Sequence[Fit], kinds: Integers, rng: np.random.Generator
     ) -> None:
         self.likelihood, self.rng, self.count = likelihood, rng, len(kinds)
-        self.groups = [(fits[kind], np.flatnonzero(kinds == kind)) for kind in np.unique(kinds)]
+        used, starts = np.unique(kinds, return_index=True)
+        stops = [*starts[1:].tolist(), self.count]
+        self.groups = [
+            (fits[kind], slice(start, stop))
+            for kind, start, stop in zip(used.tolist(), starts.tolist(), stops, strict=True)
+        ]
         shape = (len(likelihood.sizes), self.count)
         self.modes, self.bases = np.empty(shape), np.empty(shape)
         self.plain = np.zeros(self.count, dtype=bool)
+        most = max(len(fit.mode.coefficients) for fit, _ in self.groups)
+        self.centres = np.zeros((most, self.count))
         for fit, columns in self.groups:
-            self.modes[:, columns] = (fit.curves.matrix @ fit.mode.coefficients)[:, None]
+            z = fit.mode.coefficients
+            self.modes[:, columns] = (fit.curves.matrix @ z)[:, None]
             self.bases[:, columns] = np.log(fit.curves.reference)[:, None]
             self.plain[columns] = fit.curves.scale == "plain"
+            self.centres[: len(z), columns] = z[:, None]
 
     def normal(self) -> _Places:
         """Draws from the normal approximations."""
-        heights, coefficients = np.empty_like(self.modes), []
+        heights = np.empty_like(self.modes)
+        coefficients, rooted = np.zeros_like(self.centres), np.zeros_like(self.centres)
         for fit, columns in self.groups:
-            noise = self.rng.standard_normal((len(fit.mode.coefficients), len(columns)))
-            coefficients.append(solve_triangular(fit.mode.root, noise))
-            heights[:, columns] = fit.curves.matrix @ coefficients[-1]
-        return _Places(heights, coefficients)
+            size = len(fit.mode.coefficients)
+            noise = self.rng.standard_normal((size, columns.stop - columns.start))
+            # Without the checks of SciPy's function, which take longer than so few rows.
+            drawn = dtrtrs(fit.mode.root, noise)[0]
+            heights[:, columns] = fit.curves.matrix @ drawn
+            coefficients[:size, columns], rooted[:size, columns] = drawn, noise
+        return _Places(heights, coefficients, rooted)
 
-    def shares(self, heights: Floats, chosen: Integers) -> Floats:
+    def shares(self, heights: Floats, chosen: Integers | slice = slice(None)) -> Floats:
         """The distributions of some chains at heights relative to their modes, shape (blocks, chosen)."""
         logs = self.modes[:, chosen] + heights
         plain = self.plain[chosen]
@@ -81,31 +104,29 @@ class _Chains:
         Up to a constant, it is the product of the result, shape (5, draws), with (cos, sin, cos^2, sin^2,
         2 cos sin).
         """
-        parts = np.empty((5, self.count))
-        for (fit, columns), a, b in zip(self.groups, one.coefficients, other.coefficients, strict=True):
-            mode, first, second = fit.mode.coefficients, fit.mode.root @ a, fit.mode.root @ b
-            parts[0, columns], parts[1, columns] = -mode @ a, -mode @ b
-            for row, (x, y, u, v) in enumerate(
-                ((a, a, first, first), (b, b, second, second), (a, b, first, second)), 2
-            ):
-                parts[row, columns] = 0.5 * ((u * v).sum(axis=0) - (x * y).sum(axis=0))
-        return parts
+        a, b, u, v = one.coefficients, other.coefficients, one.rooted, other.rooted
+        return np.stack(
+            [
+                -(self.centres * a).sum(axis=0),
+                -(self.centres * b).sum(axis=0),
+                0.5 * (u * u - a * a).sum(axis=0),
+                0.5 * (v * v - b * b).sum(axis=0),
+                0.5 * (u * v - a * b).sum(axis=0),
+            ]
+        )
 
     def chosen_again(self, places: _Places) -> tuple[_Places, Floats]:
         """Places chosen by the posterior's ratio to its approximation, and the log of that ratio."""
-        every = np.arange(self.count)
-        logs = self.likelihood.values(self.shares(places.heights, every)) + _along(
-            self.excess(places, places), 1.0, 0.0
-        )
-        heights, coefficients = places.heights.copy(), []
-        for (_, columns), before in zip(self.groups, places.coefficients, strict=True):
+        logs = self.likelihood.values(self.shares(places.heights))
+        logs += _along(self.excess(places, places), 1.0, 0.0)
+        kept = np.empty(self.count, dtype=np.int64)
+        for _, columns in self.groups:
             weights = np.cumsum(np.exp(logs[columns] - logs[columns].max()))
-            steps = (np.arange(len(columns)) + 0.5) / len(columns)
-            kept = np.searchsorted(weights / weights[-1], steps).clip(0, len(columns) - 1)
-            heights[:, columns] = places.heights[:, columns[kept]]
-            coefficients.append(before[:, kept])
-            logs[columns] = logs[columns[kept]]
-        return _Places(heights, coefficients), logs
+            steps = (np.arange(len(weights)) + 0.5) / len(weights)
+            chosen = np.searchsorted(weights / weights[-1], steps).clip(0, len(weights) - 1)
+            kept[columns] = columns.start + chosen
+        again = (part[:, kept] for part in (places.heights, places.coefficients, places.rooted))
+        return _Places(*again), logs[kept]
 
     def step(self, places: _Places, logs: Floats) -> tuple[_Places, Floats]:
         """One step of elliptical slice sampling of every chain."""
@@ -118,7 +139,8 @@ class _Chains:
         left = np.arange(self.count)
         for _ in range(MOST_CUTS):
             c, s = np.cos(angle[left]), np.sin(angle[left])
-            heights = places.heights[:, left] * c + other.heights[:, left] * s
+            heights = places.heights[:, left] * c
+            heights += other.heights[:, left] * s
             values = self.likelihood.values(self.shares(heights, left)) + _along(parts[:, left], c, s)
             above = values > level[left]
             done = left[above]
@@ -130,11 +152,7 @@ class _Chains:
             low[left] = np.where(below, angle[left], low[left])
             high[left] = np.where(below, high[left], angle[left])
             angle[left] = low[left] + self.rng.random(len(left)) * (high[left] - low[left])
-        moved = [
-            a * cos[columns] + b * sin[columns]
-            for (_, columns), a, b in zip(self.groups, places.coefficients, other.coefficients, strict=True)
-        ]
-        return _Places(places.heights * cos + other.heights * sin, moved), reached
+        return places.along(other, cos, sin), reached
 
 
 def _along(parts: Floats, cos: Floats | float, sin: Floats | float) -> Floats:
@@ -167,7 +185,7 @@ def draws(
     state = chains.chosen_again(chains.normal())
     for _ in range(STEPS):
         state = chains.step(*state)
-    return chains.shares(state[0].heights, np.arange(many))
+    return chains.shares(state[0].heights)
 
 
 def of_people(
@@ -203,6 +221,6 @@ def of_people(
 def freedom(fits: Sequence[Fit]) -> float:
     """How many coefficients the reports determine, in the mean over priors."""
     counted = noted(fits)
-    inverses = [solve_triangular(fit.mode.root, np.eye(len(fit.mode.root))) for fit in counted]
+    inverses = [dtrtrs(fit.mode.root, np.eye(len(fit.mode.root)))[0] for fit in counted]
     determined = [len(inverse) - float((inverse**2).sum()) for inverse in inverses]
     return float(np.average(determined, weights=[fit.weight for fit in counted]))

@@ -51,7 +51,9 @@ class Exact:
 
     def values(self, shares: Floats) -> Floats:
         """The log-likelihoods of distributions, shape (blocks, n) to (n,)."""
-        return self._counts @ np.log(np.maximum(self._matrix @ shares, LEAST))
+        probabilities = self._matrix @ shares
+        np.maximum(probabilities, LEAST, out=probabilities)
+        return self._counts @ np.log(probabilities, out=probabilities)
 
     def slopes(self, shares: Floats) -> Floats:
         """The slopes by share at distributions, shape (blocks, n) to (blocks, n)."""
@@ -61,7 +63,8 @@ class Exact:
     def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """The slopes by share, and the information along some directions."""
         probabilities = np.maximum(self._matrix @ shares, LEAST)
-        ahead = (self._matrix @ moves) * (self._roots / probabilities)[:, None]
+        ahead = self._matrix @ moves
+        ahead *= (self._roots / probabilities)[:, None]
         return (self._counts / probabilities) @ self._matrix, ahead.T @ ahead
 
 

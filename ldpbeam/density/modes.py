@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -40,7 +40,7 @@ class Mode:
     steps: int
     converged: bool
 
-    @property
+    @cached_property
     def log_evidence(self) -> float:
         """The log marginal likelihood, by Laplace's method: of normal coefficients it is exact."""
         return self.log_density - float(np.log(np.diag(self.root)).sum())
@@ -71,38 +71,41 @@ class Derivatives:
 
 def derivatives(likelihood: Likelihood, curves: Curves, coefficients: Floats, shares: Floats) -> Derivatives:
     """The derivatives at coefficients, shape (m,), and their shares, shape (blocks,)."""
-    first, second = curves.derivatives(coefficients)
-    slopes = first[:, None] * curves.matrix
+    slopes, bends = curves.derivatives(coefficients)
     mean = shares @ slopes
-    moves = shares[:, None] * (slopes - mean)
+    moves = slopes - mean
+    moves *= shares[:, None]
     rises, curvature = likelihood.expanded(shares, moves)
-    curvature[np.diag_indices(len(coefficients))] += 1.0
+    np.einsum("mm->m", curvature)[:] += 1.0
     climb = rises @ moves
     excess = shares * (rises - rises @ shares)
-    bent = (curves.matrix * (excess * (first**2 + second))[:, None]).T @ curves.matrix
+    bent = (curves.matrix * (excess * bends)[:, None]).T @ curves.matrix
     crossed = np.outer(climb, mean)
     bent -= crossed + crossed.T
     return Derivatives(climb - coefficients, curvature, bent)
 
 
-def _root(matrix: Floats) -> Floats:
-    """The upper triangle U with U'U equal to a matrix.
+def _root(matrix: Floats) -> Floats | None:
+    """The upper triangle U with U'U equal to a matrix; None if that is not positive definite or not finite.
 
     LAPACK is called directly: around a matrix of 30 rows, SciPy's checks take longer than its work.
-
-    Raises:
-        np.linalg.LinAlgError: if the matrix is not positive definite or not finite.
     """
     root, failed = dpotrf(matrix)
-    if failed or not np.isfinite(root.trace()):
+    return None if failed or not np.isfinite(root.trace()) else np.asarray(root)
+
+
+def _root_of_curvature(expansion: Derivatives) -> Floats:
+    root = _root(expansion.curvature)
+    if root is None:
         raise np.linalg.LinAlgError("a matrix of a density's curvature is not positive definite")
-    return np.asarray(root)
+    return root
 
 
-def _step(expansion: Derivatives, root: Floats) -> Floats:
+def _step(expansion: Derivatives) -> Floats:
     """Newton's step; that of Fisher's scoring, which needs more of them, where the density is not concave."""
-    with contextlib.suppress(np.linalg.LinAlgError):
-        root = _root(expansion.curvature - expansion.bent)
+    root = _root(expansion.curvature - expansion.bent)
+    if root is None:
+        root = _root_of_curvature(expansion)
     return np.asarray(dpotrs(root, expansion.gradient)[0])
 
 
@@ -118,8 +121,7 @@ def mode_of(likelihood: Likelihood, curves: Curves, start: Floats) -> Mode:
     converged, steps = False, 0
     while True:
         expansion = derivatives(likelihood, curves, z, shares)
-        root = _root(expansion.curvature)
-        step = _step(expansion, root)
+        step = _step(expansion)
         promised = float(expansion.gradient @ step)
         converged = promised < LEAST_GAIN
         if converged or steps == MOST_STEPS:
@@ -134,4 +136,4 @@ def mode_of(likelihood: Likelihood, curves: Curves, start: Floats) -> Mode:
             break
         z, log_density, shares = z + length * step, float(log_densities[0]), columns[:, 0]
         steps += 1
-    return Mode(z, shares, log_density, root, steps, converged)
+    return Mode(z, shares, log_density, _root_of_curvature(expansion), steps, converged)

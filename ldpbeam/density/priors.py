@@ -123,12 +123,11 @@ class Prior:
             raise ValueError(f"a reference has a share above 0 for each of {len(widths)} blocks")
         points[list(self.spikes)] = False
         base = np.where(points, OUTSIDE * base, base)
-        polynomials, terms, powers, inside = _terms(
-            self.order, tuple(widths.tolist()), self.support if self.ends else None
+        polynomials, terms, tallest, powers, inside = _terms(
+            self.order, widths.tobytes(), self.support if self.ends else None
         )
-        terms = self.deviation * terms
         # All further ones are smaller.
-        terms = terms[:, : int((np.abs(terms).max(axis=0, initial=0.0) > SMALLEST).sum())]
+        terms = self.deviation * terms[:, : np.count_nonzero(self.deviation * tallest > SMALLEST)]
         spikes = SPIKE * spiked(np.array(self.spikes, dtype=np.int64), len(widths))
         heaps = [(own.columns(len(widths)), own) for own in self.heaps]
         matrix = np.hstack(
@@ -151,13 +150,14 @@ def spiked(places: Integers, blocks: int) -> Floats:
 
 @functools.lru_cache(maxsize=128)
 def _terms(
-    order: int, sizes: tuple[float, ...], support: tuple[float, float] | None
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """(polynomials, eigenvectors over the roots of their eigenvalues, powers, parts inside of the support).
+    order: int, widths: bytes, support: tuple[float, float] | None
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """(polynomials, eigenvectors over the roots of their eigenvalues, their largest heights, powers, parts).
 
-    The first three are at blocks' midpoints, shape (blocks, any); the parts have the shape (blocks,). There
-    are no powers without a support.
+    The heights have the shape (eigenvectors,), and the parts of blocks inside of the support (blocks,). The
+    others are at blocks' midpoints, shape (blocks, any). There are no powers without a support.
     """
+    sizes = np.frombuffer(widths)
     edges = np.concatenate(([0.0], np.cumsum(sizes))) / math.fsum(sizes)
     middles = (edges[1:] + edges[:-1]) / 2.0
     if support is None:
@@ -168,18 +168,18 @@ def _terms(
         logs = np.log(np.maximum(np.column_stack((middles - low, high - middles)), near))
         powers = logs - logs.mean(axis=0)
         places = np.arcsin(np.sqrt(np.clip((middles - low) / (high - low), 0.0, 1.0))) * 2.0 / math.pi
-        overlap, widths = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), np.diff(edges)
-        parts = np.divide(overlap, widths, out=np.ones(len(sizes)), where=widths > 0.0)
+        overlap, parts = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), np.diff(edges)
+        parts = np.divide(overlap, parts, out=np.ones(len(sizes)), where=parts > 0.0)
         inside = np.maximum(parts, OUTSIDE)
     polynomials: Floats = legendre.legvander(2.0 * places - 1.0, order - 1)[:, 1:].astype(np.float64)
     points = min(len(sizes), MOST_POINTS)
     if points <= order:
-        return polynomials, np.zeros((len(sizes), 0)), powers, inside
+        return polynomials, np.zeros((len(sizes), 0)), np.zeros(0), powers, inside
     terms = _eigenvectors(order, points)
     if support is not None or points < len(sizes):
         midpoints = (np.arange(points) + 0.5) / points
         terms = np.stack([np.interp(places, midpoints, column) for column in terms.T], axis=1)
-    return polynomials, terms, powers, inside
+    return polynomials, terms, np.abs(terms).max(axis=0), powers, inside
 
 
 @functools.lru_cache(maxsize=16)

@@ -6,6 +6,7 @@ is the smallest gap that shows, and so large the share of the smallest spike.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
@@ -49,17 +50,18 @@ def expected_intervals(
     return strict_intervals(Question(attribute, statistic, services), wanted, expected=True)[0]
 
 
-def finest_detail(attribute: Attribute, reports: Mapping[int, int], level: float) -> float | None:
+@functools.lru_cache(maxsize=1024)
+def finest_detail(attribute: Attribute, reports: tuple[tuple[int, int], ...], level: float) -> float | None:
     """The finest detail that reports show, as a part of the range; None if that is not known.
 
     Strict intervals know the median of people who are spread evenly within so much.
 
     Args:
         attribute: an attribute of numbers.
-        reports: how many reports each channel has, by its index in ``attribute.versions``.
+        reports: the index of each channel in ``attribute.versions``, and how many reports it has.
         level: the level of the intervals.
     """
-    expected = expected_intervals(attribute, reports, WantedIntervals(level, quantiles=(0.5,)))
+    expected = expected_intervals(attribute, dict(reports), WantedIntervals(level, quantiles=(0.5,)))
     if expected is None:
         return None
     return float(np.diff(expected.quantiles[0])[0]) / cast(Numeric, attribute.domain).width

@@ -122,9 +122,8 @@ def people_of(question: Question, level: float) -> People | None:
     ):
         flags.append(UNEXPLAINED)
     elif determined < FEW_FEATURES:
-        detail = finest_detail(
-            attribute, {index: question.reports_of(index) for index in question.versions}, level
-        )
+        reports = tuple((index, question.reports_of(index)) for index in question.versions)
+        detail = finest_detail(attribute, reports, level)
         # That many features are half waves of this width.
         detail = 1.0 / FEW_FEATURES if detail is None else detail
         if _narrowest(parts) > min(detail, NARROW):
@@ -216,8 +215,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     edges, step = domain.edges(shares.shape[1]), domain.step
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
-        drawn = np.array([metrics.quantiles(draw, unit, wanted.quantiles) for draw in shares])
-        quantiles = ends(drawn, level)
+        quantiles = ends(metrics.quantiles(shares, unit, wanted.quantiles), level)
         if step is None:
             quantiles = whole_buckets(quantiles, shares.mean(axis=0))
         places = edges[0] + quantiles * (edges[-1] - edges[0])
@@ -226,8 +224,8 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         ranges = np.array(wanted.ranges)
         if step is not None:
             ranges = np.column_stack(metrics.around_values(ranges[:, 0], ranges[:, 1], edges[0], step))
-        inside = [[metrics.range_share(draw, edges, *of) for of in ranges] for draw in shares]
-        intervals["ranges"] = np.clip(ends(np.array(inside), level), 0.0, 1.0)
+        inside = np.column_stack([metrics.range_share(shares, edges, *of) for of in ranges])
+        intervals["ranges"] = np.clip(ends(inside, level), 0.0, 1.0)
     intervals |= of_sums.ends
     methods = dict.fromkeys(intervals, SMOOTH) | of_sums.methods
     variance = variance_interval(question, people.centre, level) if of_sums.ends else None

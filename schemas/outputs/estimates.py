@@ -145,7 +145,9 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
         parts["quantiles"] = dict(zip(map(repr, summary.quantiles), quantiles, strict=True))
     if summary.ranges:
         parts["ranges"] = tuple(
-            RangeShare(low, high, metrics.range_share(answer.distribution, edges, low, high, domain.step))
+            RangeShare(
+                low, high, float(metrics.range_share(answer.distribution, edges, low, high, domain.step))
+            )
             for low, high in summary.ranges
         )
     return parts

@@ -316,7 +316,7 @@ def test_what_a_design_shows_is_what_people_who_are_spread_evenly_give() -> None
         apart = np.abs(np.diff(getattr(expected, name)) - widths.mean(axis=0))
         assert (apart <= 4.0 * widths.std(axis=0, ddof=1) / np.sqrt(len(even)) + 1e-9).all()
     # Reports of whole bins say nothing of single values.
-    assert finest_detail(asked(("discrete_square_wave", 2.0)), {0: 20_000}, 0.95) is None
+    assert finest_detail(asked(("discrete_square_wave", 2.0)), ((0, 20_000),), 0.95) is None
 
 
 def test_a_run_of_few_estimates_has_them_and_one_of_many_says_that_they_are_left_out() -> None:

@@ -68,20 +68,23 @@ class HashTable:
 
     def matrices(self) -> Iterator[csr_array]:
         """The matrix from a run's cells to categories, for each run."""
+        ones = np.ones(max(cells.size for cells in self.runs))
         if sum(cells.size for cells in self.runs) > KEPT_CELLS:
-            yield from map(self._matrix, self.runs)
+            # Each matrix takes the place of the one before: new pages would take longer than its numbers.
+            indexes = np.empty(len(ones), dtype=np.int32)
+            yield from (self._matrix(cells, ones, indexes) for cells in self.runs)
             return
         if self._kept is None:
-            self._kept = list(map(self._matrix, self.runs))
+            self._kept = [self._matrix(cells, ones, np.empty(cells.size, np.int32)) for cells in self.runs]
         yield from self._kept
 
-    def _matrix(self, cells: NDArray[Any]) -> csr_array:
+    def _matrix(self, cells: NDArray[Any], ones: Floats, indexes: NDArray[np.int32]) -> csr_array:
         groups = cells.shape[1]
-        indexes = cells.astype(np.int32)
-        indexes += np.arange(groups, dtype=np.int32) * self.per_group
+        first = np.arange(groups, dtype=np.int32) * self.per_group
+        np.add(cells, first, out=indexes[: cells.size].reshape(cells.shape))
         ends = np.arange(0, cells.size + 1, groups, dtype=np.int32)
         shape = (self.size, groups * self.per_group)
-        return csr_array((np.ones(cells.size), indexes.ravel(), ends), shape=shape)
+        return csr_array((ones[: cells.size], indexes[: cells.size], ends), shape=shape)
 
     def _gathered(self, matrix: csr_array, weights: Floats) -> Floats:
         """The sum of the weights of the categories with each hash, shape (seeds of the run, g)."""
