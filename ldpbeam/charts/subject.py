@@ -129,16 +129,19 @@ class Subject:
 
 
 def state_of(record: EstimateRecord) -> str:
-    """Whether a window is ``complete``, ``early`` or ``incomplete``."""
+    """Whether a window is ``complete``, ``early``, ``incomplete`` or ``partial``."""
     if record.pane_timing == "early":
         return "early"
-    return "complete" if record.complete else "incomplete"
+    if not record.complete:
+        return "incomplete"
+    return "complete" if record.partial is None else "partial"
 
 
 #: What a reader must know about a window that is not complete.
 STATES = {
     "early": "early: the window had not closed",
     "incomplete": "incomplete: reports of this window may be missing",
+    "partial": "partial: it has less than half of the usual reports, and may hold a part of its time",
     "flagged": "flagged: a warning above names it",
 }
 
