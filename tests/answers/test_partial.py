@@ -1,4 +1,4 @@
-"""Windows that may hold a part of their time: marked where all windows are read, and not the extreme."""
+"""Windows that may hold a part of their time: marked where all windows are read, and no change."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import pyarrow.parquet as pq
 
 import ldpbeam as ldp
 from ldpbeam.answers.partial import with_partial
-from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.subject import Subject, state_of
+from ldpbeam.results.page.answer import answer_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import milliseconds, rfc3339
-from ldpbeam.words import window
 
 DAY = 86_400_000
 STUDY = """\
@@ -60,7 +59,7 @@ def test_groups_of_a_window_count_together_and_joined_windows_apart() -> None:
     assert [one.partial for one in with_partial([*single, *longer])] == [None] * 18
 
 
-def test_a_window_with_two_of_its_days_is_marked_and_not_the_extreme(
+def test_a_window_with_two_of_its_days_is_marked_and_no_change(
     run_estimate: Any, command: Any, tmp_path: Path
 ) -> None:
     """A year of data from 30 December 2025 on: the first window of 28 days has two of them."""
@@ -81,13 +80,13 @@ def test_a_window_with_two_of_its_days_is_marked_and_not_the_extreme(
     assert [line.get("partial") for line in shown] == [40 / 560, *[None] * 12]
     records = with_partial(list(ldp.estimate(ldp.Study.from_yaml(STUDY), pa.table(table))))
     assert [state_of(one) for one in records] == ["partial", *["complete"] * 12]
-    first = window(run.estimates[0]["window_start"], run.estimates[0]["window_end"])
-    assert not any(first in sentence for sentence in said(records))
-    # It is the extreme of windows that are not marked.
-    assert any(first in sentence for sentence in said([replace(one, partial=None) for one in records]))
+    # All drank tea in its two days, which is no change.
+    assert changes(records[:2]) == []
+    assert len(changes([replace(one, partial=None) for one in records[:2]])) == 1
 
 
-def said(records: list[EstimateRecord]) -> list[str]:
-    """The sentences on how estimates change."""
-    sentences = [text for figure in figures_of(Subject("drink", records)) for text in figure.summary]
-    return [sentence for sentence in sentences if "in the last window" in sentence]
+def changes(records: list[EstimateRecord]) -> list[str]:
+    """What a page says of changes since the window before."""
+    answer = answer_of(Subject("drink", records), None)
+    assert answer is not None
+    return list(answer.sentences)

@@ -22,13 +22,19 @@ AIRPORTS = {
 }
 
 
-def record(group: str, shares: tuple[float, ...], reports: int, hour: int | None = None) -> EstimateRecord:
+def record(
+    group: str | None,
+    shares: tuple[float, ...],
+    reports: int,
+    hour: int | None = None,
+    names: tuple[str, ...] = CARRIERS,
+) -> EstimateRecord:
     window = {} if hour is None else {
         "window_start": f"2026-11-20T{hour:02}:00:00Z", "window_end": f"2026-11-20T{hour + 1:02}:00:00Z",
     }  # fmt: skip
     return EstimateRecord(
         study="flights", attribute="carrier", name="shares", estimator="em", reports=reports, converged=True,
-        n_iterations=1, services=("app",), group=group, categories=CARRIERS, frequencies=shares, **window,
+        n_iterations=1, services=("app",), group=group, categories=names, frequencies=shares, **window,
     )  # fmt: skip
 
 
@@ -121,3 +127,23 @@ def test_each_panels_most_frequent_name_goes_first(
 ) -> None:
     named = [{str(place): share for place, share in enumerate(own)} for own in panels]
     assert most_frequent(named, most) == [str(place) for place in expected]
+
+
+def test_panels_of_other_names_draw_each_by_its_own() -> None:
+    snow = record(None, (0.6, 0.4), 10, 8, ("snow", "others"))
+    cup = record(None, (0.3, 0.5, 0.2), 10, 9, ("snow", "cup", "others"))
+    subject = Subject("saw", [snow, cup])
+    both = frequencies(subject, {})
+    assert both is not None
+    shown = [panel.data["main"] for panel in both.panels]
+    assert [dict(zip(data["label"], data["value"], strict=True)) for data in shown] == [
+        {"snow": 0.6, "others": 0.4},
+        {"snow": 0.3, "cup": 0.5, "others": 0.2},
+    ]
+    over_time = shares_over_time(subject)
+    assert over_time is not None
+    assert {key.label for key in over_time.keys} == {"snow", "cup", "others"}
+    (data,) = (panel.data["points"] for panel in over_time.panels)
+    assert sorted(zip(data["estimate"], data["value"], strict=True)) == [
+        *(("cup", 0.5), ("others", 0.2), ("others", 0.4), ("snow", 0.3), ("snow", 0.6)),
+    ]
