@@ -169,13 +169,15 @@ def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_wha
     (path,) = (tmp_path / "fit").iterdir()
     (found,) = read_record(Fit, path.read_bytes()).tests
     assert day.window is not None and found.flagged and sentence in caplog.text
-    assert found.limit == replace(spending, period=4 * HOUR).limit(day.window, 0)
-    assert "remember noise that the study takes for fresh" in misfit(found)
+    assert found.limit == replace(spending, windows=Cells(4 * HOUR)).limit(day.window, 0)
+    assert "remember noise that the study takes for fresh" in misfit(found).sentence
 
 
 def test_the_page_says_that_clients_remember_nothing() -> None:
     entry = FitEntry("x", None, False, None, None, "remembered_noise", ("app",), 900, 1e-9, True)
-    assert misfit(entry).startswith("x: the reports of 900 users to app in several windows agree less")
+    warned = misfit(entry)
+    assert warned.attribute == "x"
+    assert warned.sentence.startswith("The reports of 900 users to app in several windows agree less")
 
 
 def test_explain_says_what_is_tested_of_joined_windows() -> None:
