@@ -177,7 +177,7 @@ def test_the_page_says_that_clients_remember_nothing() -> None:
     entry = FitEntry("x", None, False, None, None, "remembered_noise", ("app",), 900, 1e-9, True)
     warned = misfit(entry)
     assert warned.attribute == "x"
-    assert warned.sentence.startswith("The reports of 900 users to app in several windows agree less")
+    assert warned.sentence.startswith("the reports of 900 users to app in several windows agree less")
 
 
 def test_explain_says_what_is_tested_of_joined_windows() -> None:
