@@ -15,7 +15,7 @@ from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.figures import Table, table_of
 from ldpbeam.charts.names import values_of
 from ldpbeam.charts.panels import most_frequent
-from ldpbeam.charts.subject import Subject, Subset
+from ldpbeam.charts.subject import Subject, Subset, span_name
 from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.html import Chapter, Content
 from ldpbeam.results.page.parts import parts_of
@@ -50,7 +50,7 @@ def content_of(
     chapters = []
     by_name = {name: [record for record in records if record.attribute == name] for name in names}
     for index, (name, records_of_name) in enumerate(by_name.items()):
-        subject = Subject(name, records_of_name)
+        subject = Subject(name, records_of_name, results.clock)
         estimates, subsets = _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names)))
         charted = most_charted is None or index < most_charted
         people_of_name = people.get(attribute_of(name)) if charted else None
@@ -99,7 +99,7 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> str:
     spent = [part.epsilon for run in results.runs for entry in run.ledger for part in entry.spent]
     parts = [
         f"{words.counted(used, 'report')} from {_KINDS[results.kind]}",
-        words.window(min(windows), windows[max(windows)] or "") if windows else "",
+        span_name(min(windows), windows[max(windows)] or "", results.clock) if windows else "",
         words.counted(len(windows), "window") if windows else "",
         words.counted(len(groups) + others, "group") if groups else "",
         f"at most epsilon {max(spent):g} of a user{' per window' if windows else ''}" if spent else "",

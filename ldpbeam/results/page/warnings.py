@@ -10,7 +10,8 @@ from ldpbeam import words
 from ldpbeam.answers import misfits as words_of_fit
 from ldpbeam.answers.results import Results, WindowResult
 from ldpbeam.answers.tables import damage_line
-from ldpbeam.charts.subject import Subset
+from ldpbeam.cells import Clock
+from ldpbeam.charts.subject import Subset, span_name
 from ldpbeam.intervals.flags import PAGE
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.windows import Bounds
@@ -95,14 +96,14 @@ def _of_unused(results: Results) -> Iterator[Warned]:
 def _of_fit(results: Results) -> Iterator[Warned]:
     flagged = [test for run in results.runs if run.fit for test in run.fit.tests if test.flagged]
     for test in flagged[:MOST_NAMED]:
-        yield misfit(test)
+        yield misfit(test, results.clock)
     if len(flagged) > MOST_NAMED:
         yield Warned(f"{words.counted(len(flagged) - MOST_NAMED, 'more test')} of fit are flagged.")
 
 
-def misfit(test: FitEntry) -> Warned:
+def misfit(test: FitEntry, clock: Clock | None = None) -> Warned:
     """A flagged test in words."""
-    subset = Subset(test.window_start, test.window_end, test.group, int(test.other_groups))
+    subset = Subset.of_test(test, clock)
     sentence = f"{words_of_fit.misfit(test.test, test.services, test.reports)}."
     return Warned(sentence, test.attribute, subsets=[subset] if str(subset) else [])
 
@@ -162,7 +163,7 @@ def _of_ledger(results: Results) -> Iterator[str]:
         yield f"{words.counted(over, 'user')} spent more epsilon in a window than the study's cap."
     for period in results.periods:
         if period.users_over_cap:
-            span = words.window(period.period_start, period.period_end)
+            span = span_name(period.period_start, period.period_end, results.clock)
             yield (
                 f"{words.counted(period.users_over_cap, 'user')} spent more than epsilon {period.cap:g} in "
                 f"all in the period {span}."
