@@ -118,10 +118,12 @@ def _row(
     ends: tuple[float, float] | None,
     *parts: str,
 ) -> dict[str, Any]:
-    """A window of a line, which is ``flagged`` if it is complete and intervals of one of the parts are."""
+    """A window of a line; a complete one may be ``unusual``, or ``flagged`` as one of the parts is."""
     flags = record.intervals.flags if record.intervals is not None else {}
     state = state_of(record)
-    if state == "complete" and any(part in flags for part in parts):
+    if state == "complete" and record.alarm is not None and record.alarm.differs:
+        state = "unusual"
+    elif state == "complete" and any(part in flags for part in parts):
         state = "flagged"
     low, high = ends or (None, None)
     start = record.window_start
@@ -224,7 +226,8 @@ def _chart(
         alt.Chart(alt.NamedData(name)) for name in ("bands", "cut", "points", "complete", "open", "truth")
     )
     shapes = alt.Scale(
-        domain=list(STATES.values()), range=["triangle-up", "square", "triangle-down", "diamond"]
+        domain=list(STATES.values()),
+        range=["triangle-up", "square", "triangle-down", "diamond", "triangle-right"],
     )
     layers = [
         bands.mark_area(opacity=0.16, clip=True).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),

@@ -163,6 +163,7 @@ STATES = {
     "incomplete": "incomplete: reports of this window may be missing",
     "partial": "partial: it has less than half of the usual reports, and may hold a part of its time",
     "flagged": "flagged: a warning above names it",
+    "unusual": "unusual: it differs from the windows before",
 }
 
 

@@ -69,6 +69,7 @@ def warnings_of(results: Results) -> list[Warned]:
     """The warnings, the gravest first."""
     return [
         *_of_unused(results),
+        *_of_alarms(results.estimates),
         *_of_fit(results),
         *map(Warned, _of_reports(results)),
         *map(Warned, _of_windows(results)),
@@ -91,6 +92,28 @@ def _of_unused(results: Results) -> Iterator[Warned]:
             "before you read on.",
             loud=True,
         )
+
+
+def _of_alarms(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
+    """The windows of each attribute that differ from those before them, the latest first."""
+    for attribute in dict.fromkeys(record.attribute for record in records):
+        subsets = {Subset.of(record) for record in records if record.attribute == attribute}
+        alarms = {
+            Subset.of(record): record.alarm
+            for record in sorted(records, key=lambda record: record.window_start or "", reverse=True)
+            if record.attribute == attribute and record.alarm is not None and record.alarm.differs
+        }
+        if alarms:
+            last = next(iter(alarms.values()))
+            expected = (words.percent if last.number.startswith("share") else words.number)(last.expected)
+            yield Warned(
+                "unlike the same hours and weekdays of earlier weeks, which let expect "
+                f"{expected}{' in the latest' if len(alarms) > 1 else ''}.",
+                attribute,
+                list(dict.fromkeys(f"the {alarm.number}" for alarm in alarms.values())),
+                list(alarms),
+                len(subsets),
+            )
 
 
 def _of_fit(results: Results) -> Iterator[Warned]:
