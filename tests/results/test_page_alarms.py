@@ -13,7 +13,7 @@ from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.html import page
 from ldpbeam.results.page.warnings import warnings_of
-from ldpbeam.schemas.outputs.records import AlarmRecord, EstimateRecord
+from ldpbeam.schemas.outputs.records import AlarmRecord, AnyLookRecord, Ends, EstimateRecord
 
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]
 
@@ -67,6 +67,19 @@ def test_an_alarm_is_a_mark_over_time_and_its_window_is_still_the_latest_number(
     answer = answer_of(Subject("price", records), None)
     assert answer is not None and answer.headline.startswith("Mean price: 6")
     assert not answer.rows[0].flagged
+
+
+def test_the_table_of_numbers_has_what_holds_at_any_look() -> None:
+    intervals = price().intervals
+    assert intervals is not None
+    lasting = replace(intervals, any_look=AnyLookRecord(10_000, mean=Ends(3.0, 7.0)))
+    for record, cell in (
+        (price(intervals=lasting), "5.0 (4.0 to 6.0; at any look 3.0 to 7.0)"),
+        (price(), "5.0 (4.0 to 6.0)"),
+    ):
+        (chapter,) = content_of(results(record), ["A sentence."], {}).chapters
+        (row,) = chapter.estimates.rows
+        assert row[chapter.estimates.columns.index("mean")] == cell
 
 
 def test_each_state_of_a_window_has_a_shape_of_its_own() -> None:
