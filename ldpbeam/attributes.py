@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldpbeam.channels import Channel, stacked
-from ldpbeam.domains import Candidates, Categories, Domain, Floats, Integers, Vector, number_of_values
+from ldpbeam.domains import (
+    Candidates,
+    Categories,
+    Domain,
+    Floats,
+    Integers,
+    domain_of_numbers,
+    number_of_values,
+)
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.mechanisms.at_values import by_bucket, channel_at_values, check_at_values
 from ldpbeam.over_time.memoised import Lifetime
@@ -131,8 +139,7 @@ class Attribute:
         """The length of an estimated distribution: the number of categories, or of buckets of numbers."""
         if isinstance(self.domain, Categories):
             return self.domain.size
-        domain = self.domain
-        values = number_of_values(domain.values if isinstance(domain, Vector) else domain)
+        values = number_of_values(domain_of_numbers(self.domain))
         return (self.stepped_buckets or values) if values else self.buckets
 
     def with_value_buckets(self, buckets: int) -> Attribute:

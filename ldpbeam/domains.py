@@ -414,6 +414,11 @@ class KeyValuePairs:
 Domain = Numeric | Categories | KeyValues | Vector
 
 
+def domain_of_numbers(domain: Domain) -> Domain:
+    """The domain of each coordinate of a vector; another domain as it is."""
+    return domain.values if isinstance(domain, Vector) else domain
+
+
 def number_of_values(domain: Domain) -> int:
     """How many values a domain of numbers with a step has; 0 for any other domain."""
     return domain.count if isinstance(domain, Numeric) else 0

@@ -22,6 +22,7 @@ from ldpbeam.domains import (
     KeyValues,
     Numeric,
     Vector,
+    domain_of_numbers,
 )
 from ldpbeam.schemas.reports.casts import cast_column
 
@@ -57,7 +58,7 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
 
 def scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
     """The values as mechanisms take them: numbers scaled to [0, 1], all others as they are."""
-    numbers = domain.values if isinstance(domain, Vector) else domain
+    numbers = domain_of_numbers(domain)
     if isinstance(numbers, Numeric) and not isinstance(values, KeyValuePairs):
         return numbers.to_unit(values)
     return values
