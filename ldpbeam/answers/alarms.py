@@ -130,22 +130,23 @@ def in_order(
     given = list(records)
     if slides:
         return given
-    known: dict[tuple[object, ...], EstimateRecord] = {}
+    known: dict[tuple[tuple[object, ...], int], EstimateRecord] = {}
 
     def before(record: EstimateRecord, start: int) -> EstimateRecord | None:
-        return known.get(_place(record, start)) or (earlier and earlier(record, start))
+        return known.get((series_of(record), start)) or (earlier and earlier(record, start))
 
     order = sorted(range(len(given)), key=lambda index: given[index].window or (0, 0))
     for index in order:
         record = judged(given[index], before)
         given[index] = record
         if record.window is not None:
-            known[_place(record, record.window[0])] = record
+            known[series_of(record), record.window[0]] = record
     return given
 
 
-def _place(record: EstimateRecord, start: int) -> tuple[object, ...]:
-    return record.attribute, record.name, record.group, record.other_groups > 0, record.joined, start
+def series_of(record: EstimateRecord) -> tuple[object, ...]:
+    """What the estimates have in common that are compared with each other, one for each window."""
+    return record.attribute, record.name, record.group, record.other_groups > 0, record.joined
 
 
 def _near(record: EstimateRecord, before: Before, start: int, size: int) -> EstimateRecord | None:

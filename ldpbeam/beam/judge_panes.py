@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import apache_beam as beam
 
-from ldpbeam.answers.alarms import in_order
+from ldpbeam.answers.alarms import in_order, series_of
 from ldpbeam.answers.named_numbers import by_key
 from ldpbeam.folders.output import ESTIMATES, names_in
 from ldpbeam.folders.read import read_estimates
@@ -41,17 +41,13 @@ class JudgePane(beam.DoFn):
 
     def process(self, pane: Solved) -> Iterator[Solved]:
         """Judge the estimates of a pane."""
-        read: dict[tuple[str, int], list[EstimateRecord]] = {}
+        read: dict[tuple[str, int], dict[tuple[object, ...], EstimateRecord]] = {}
 
         def earlier(record: EstimateRecord, start: int) -> EstimateRecord | None:
             window = record.attribute, start
             if window not in read:
-                read[window] = list(self._written(*window))
-            for known in read[window]:
-                same = (known.name, known.group, known.other_groups > 0, known.joined)
-                if same == (record.name, record.group, record.other_groups > 0, record.joined):
-                    return known
-            return None
+                read[window] = {series_of(known): known for known in self._written(*window)}
+            return read[window].get(series_of(record))
 
         assert self.study.windows is not None
         estimates = in_order(pane.estimates, slides=self.study.windows.slides, earlier=earlier)

@@ -33,8 +33,9 @@ def chart(estimates: Sequence[EstimateRecord]) -> alt.VConcatChart:
         ValueError: if no estimate has anything to show.
     """
     rows: list[list[dict[str, Any]]] = []
-    for name in dict.fromkeys(record.attribute for record in estimates):
-        subject = Subject(name, [record for record in with_partial(estimates) if record.attribute == name])
+    marked = with_partial(estimates)
+    for name in dict.fromkeys(record.attribute for record in marked):
+        subject = Subject(name, [record for record in marked if record.attribute == name])
         for figure in figures_of(subject):
             panels = [panel for panel in figure.panels if panel.data]
             width = _WIDTH if len(panels) == 1 else _WIDTH_OF_PANELS

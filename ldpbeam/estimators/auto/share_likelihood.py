@@ -183,13 +183,12 @@ def _part(question: Question, index: int, members: Integers) -> Part:
     mechanism: CategoricalMechanism = question.mechanism(index)
     shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], question.reports_of(index))
     reports = independent_reports(question, index, shares)
+    named = by_name(question, shares)
     if mechanism.support_probabilities is None:
-        return Normal(
-            _means(by_name(question, shares), members)[:, None], mechanism.frequency_variance / reports
-        )
+        return Normal(_means(named, members)[:, None], mechanism.frequency_variance / reports)
     p, q = mechanism.support_probabilities
     worth = reports / mechanism.collisions
-    supports = np.clip(worth * (q + (p - q) * by_name(question, shares)), 0.0, worth)
+    supports = np.clip(worth * (q + (p - q) * named), 0.0, worth)
     # Supports enter linearly, so the likelihood of a group is the average one of its categories.
     return Supports(_means(supports, members)[:, None], worth, p, q)
 
