@@ -19,18 +19,17 @@ from typing import NamedTuple
 from ldpbeam.errors import DONE, WRONG
 from ldpbeam.printing import document
 from ldpbeam.runners import dataflow, flink, prism
-from ldpbeam.runners.engines import only_for_flink
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.names import DIRECT, FLINK, PRISM
-from ldpbeam.runners.request import engine_request
+from ldpbeam.runners.request import engine_request, only_for_flink
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
 from ldpbeam.temporary import temporary_folder, temporary_root
 
 
 def doctor_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam doctor`` and return its exit code: DONE, or WRONG if something needed is missing."""
-    only_for_flink(engine_request(options), "flink_master", "pool")
+    only_for_flink(engine_request(options), "flink_master")
     checks = list(checks_of(options.runner, options.flink_master, options.pool, options.prism_location))
     lacking = any(check.needed and check.found is None for check in checks)
     document({"ready": not lacking, "checks": [check._asdict() for check in checks]})

@@ -81,18 +81,6 @@ class _Options(PipelineOptions):
         return view
 
 
-def only_for_flink(asked: EngineRequest, *names: str) -> None:
-    """Check that options of Flink alone are not given to another engine.
-
-    Raises:
-        UserError: for the first option that is.
-    """
-    for name in names:
-        if getattr(asked, name) is not None and asked.runner != FLINK:
-            dashed = name.replace("_", "-")
-            raise UserError(f"--{dashed}: it is for --runner flink, and this is {asked.runner}")
-
-
 #: Readers for each subtask: Flink assigns readers by hash, so with fewer, a subtask might have none.
 READERS_OF_A_SUBTASK = 4
 _OPTIONS_OF = {
@@ -116,7 +104,6 @@ def engine_of(
     Raises:
         UserError: if the engine does not exist, cannot be reached, or lacks an option.
     """
-    only_for_flink(asked, "workers", "pool", "savepoint")
     # Workers of another environment, such as containers, may not have this machine's files.
     spill = None if any(option.startswith("--environment_type") for option in given) else str(folder)
     try:

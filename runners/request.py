@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldpbeam.command_line.arguments import filled
-from ldpbeam.runners.names import DATAFLOW, DIRECT, PRISM
+from ldpbeam.errors import UserError
+from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, PRISM
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,26 @@ class EngineRequest:
 
 
 def engine_request(options: argparse.Namespace) -> EngineRequest:
-    """What the options say of the engine, and of the inputs and the output that its workers must reach."""
+    """What the options say of the engine, and of the inputs and the output that its workers must reach.
+
+    Raises:
+        UserError: if an option is for another engine.
+    """
     paths = [("--input", path) for path in getattr(options, "input", None) or ()]
     if getattr(options, "output", None):
         paths.append(("--output", options.output))
-    return filled(EngineRequest, options, paths=tuple(paths))
+    asked = filled(EngineRequest, options, paths=tuple(paths))
+    only_for_flink(asked, "workers", "pool", "savepoint")
+    return asked
+
+
+def only_for_flink(asked: EngineRequest, *names: str) -> None:
+    """Check that options of Flink alone are not given to another engine.
+
+    Raises:
+        UserError: for the first option that is.
+    """
+    for name in names:
+        if getattr(asked, name) is not None and asked.runner != FLINK:
+            dashed = name.replace("_", "-")
+            raise UserError(f"--{dashed}: it is for --runner flink, and this is {asked.runner}")

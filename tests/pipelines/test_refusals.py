@@ -113,6 +113,8 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--estimate-on moon", "argument --estimate-on: invalid choice: 'moon'"),
         ("--max-bad-fraction 2", "--max-bad-fraction 2.0: from 0 to 1"),
         ("--max-bad-fraction nan", "--max-bad-fraction nan: from 0 to 1"),
+        ("--workers pool", "--workers: it is for --runner flink, and this is direct"),
+        ("--pool localhost:1", "--pool: it is for --runner flink, and this is direct"),
         ("--parallelism few", "--parallelism few: a whole number"),
         ("--from 2026-11-20T10:00:00", "--from 2026-11-20T10:00:00: write a time with its zone"),
         ("--attribute y", "--attribute y: the study has no such attribute; there are: x"),
