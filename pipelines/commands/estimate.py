@@ -131,17 +131,30 @@ def _adding_up(request: Request, folder: Path) -> Callable[[], None] | None:
     Raises:
         UserError: if the engine cannot run it.
     """
-    job = request.job
     if request.engine.runner == DIRECT and not request.beam_arguments:
-        tally = tally_alone(job)
-        if tally is not None:
-            return partial(write_tally, job, tally)
+        return partial(_add_up_here, request, folder)
+    return _adding_up_with_beam(request, folder)
+
+
+def _add_up_here(request: Request, folder: Path) -> None:
+    """Add up small files without an engine, and others with the one of this process."""
+    tally = tally_alone(request.job)
+    if tally is not None:
+        write_tally(request.job, tally)
+        return
+    run = _adding_up_with_beam(request, folder)
+    assert run is not None
+    run()
+
+
+def _adding_up_with_beam(request: Request, folder: Path) -> Callable[[], None] | None:
+    """:func:`_adding_up` on the engine that is asked for."""
     # Beam takes longer to import than a small run takes.
     from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
     from ldpbeam.runners.engines import engine_of, is_dry_run, template_of
 
     engine = engine_of(request.engine, folder, given=request.beam_arguments)
-    pipeline = assemble(job, engine, request.beam_arguments)
+    pipeline = assemble(request.job, engine, request.beam_arguments)
     run = partial(run_pipeline, pipeline, progress_console(), engine.here)
     if template_of(pipeline):
         raise UserError(

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from rich.console import Console
 from support.output_folders import contents
+from support.studies import SMALL
 
 from benchmarks.frozen import STUDY, reports
 from ldpbeam.folders.output import LEDGER_PARTS
 from ldpbeam.inputs.files import find_input
+from ldpbeam.pipelines.commands import estimate as estimate_command
 from ldpbeam.pipelines.graphs import alone
 from ldpbeam.pipelines.graphs.alone import tally_alone, write_tally
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
+from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.runners.engines import Engine
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.dead_letters import Disclosure
@@ -117,3 +121,17 @@ def test_more_than_memory_is_to_hold_needs_an_engine(
     assert tally_alone(job) is not None
     monkeypatch.setattr(alone, bound, 1_000)
     assert tally_alone(job) is None
+
+
+def test_a_folder_where_another_run_writes_is_refused_before_anything_is_read(
+    command: Any, write_lines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "study.yaml").write_text(SMALL)
+    reports = write_lines(tmp_path / "in.jsonl", [{"user_id": "u", "attribute": "x", "service": "a"}])
+    read: list[object] = []
+    monkeypatch.setattr(estimate_command, "tally_alone", read.append)
+    with locked(str(tmp_path / "out"), alone=True):
+        given = ("--study", tmp_path / "study.yaml", "--input", reports, "--output", tmp_path / "out")
+        ran = command("estimate", *given)
+    assert (ran.code, read) == (2, [])
+    assert "another run is writing there now" in ran.err
