@@ -50,15 +50,15 @@ def at_equal_places(study: Study, given: Given) -> Given:
     moved = []
     for path, snapshot in given:
         inner = {names[window] for window in snapshot.inner_windows}
-        own = Candidates.together([names[window] for window in snapshot.inner_windows])
-        if len(inner) > 1 and (own != together or snapshot.table != own.fingerprint):
+        own_names = Candidates.together([names[window] for window in snapshot.inner_windows])
+        if len(inner) > 1 and (own_names != together or snapshot.table != own_names.fingerprint):
             raise UserError(
                 f"{path}: a roll-up by the names that its windows had then; names that differ now, or in "
                 "other windows, need the statistics of these windows: give them instead"
             )
         statistic = snapshot.statistic
-        if own != together:
-            statistic = _moved(path, attribute, statistic, own.moved_to(together))
+        if own_names != together:
+            statistic = _moved(path, attribute, statistic, own_names.moved_to(together))
         moved.append((path, replace(snapshot, statistic=statistic, table=together.fingerprint)))
     return moved
 

@@ -169,8 +169,8 @@ def _refuse(path: str, texts: pa.Array, wrong: pa.Array, why: str) -> None:
     """
     row = pc.index(wrong, True).as_py()
     if row >= 0:
-        found = cut_short(repr(texts[row].as_py()[:100]))
-        raise UserError(f"{path}: row {row + 1:,}: {why}, found {found}")
+        given = cut_short(repr(texts[row].as_py()[:100]))
+        raise UserError(f"{path}: row {row + 1:,}: {why}, found {given}")
 
 
 def _check_once(table: CandidateTable, keys: Integers, what: str) -> None:

@@ -29,8 +29,8 @@ def numbers_of(ids: pa.Array) -> NDArray[np.int64]:
         return np.zeros(len(ids), dtype=np.int64)
     numbers = None if ids.null_count or _longest(ids) > MOST_BYTES else _by_sorting(ids)
     if numbers is None:
-        found = ids.dictionary_encode(null_encoding="encode").indices.to_numpy()
-        numbers = found.astype(np.int64)
+        distinct = ids.dictionary_encode(null_encoding="encode")
+        numbers = distinct.indices.to_numpy().astype(np.int64)
     return numbers
 
 
