@@ -8,14 +8,12 @@ own at night. Means are drawn as normal, and judged by the functions that judge 
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.pages import renew
+from benchmarks.pages import renew_from
 from ldpbeam.answers.alarms import FEWEST, LIMITS, SETTLED, WEEKS, added, scale_of, spread_after
 from ldpbeam.domains import Integers
 
@@ -70,14 +68,5 @@ def page(series: int) -> Iterator[str]:
     yield ""
 
 
-def main() -> None:
-    """Print the part of the page, and write it where asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--series", type=int, default=2_000)
-    parser.add_argument("--write", type=Path, help="docs/coverage.md")
-    given = parser.parse_args()
-    renew(page(given.series), given.write)
-
-
 if __name__ == "__main__":
-    main()
+    renew_from(page, __doc__)

@@ -8,15 +8,13 @@ normal, with the exact moments of the mechanism given each of 16 values; of cate
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.pages import Table, renew
+from benchmarks.pages import Table, renew_from
 from ldpbeam.domains import Categories, Floats, Numeric
 from ldpbeam.estimators.scores import scores
 from ldpbeam.intervals.any_look import widening
@@ -172,7 +170,7 @@ def page(series: int) -> Iterator[str | Table]:
             fixed = _excluded(error, Z * once)
             for narrowest in (30 * pace, 10_000):
                 widths = [side.deviation * widening(LEVEL, side.reports, narrowest) for side in sides]
-                width = np.sqrt(sum(own**2 for own in widths))
+                width = np.sqrt(sum(of_side**2 for of_side in widths))
                 ratio = (width / (Z * once)).reshape(-1, LOOKS).mean(axis=0)[9:100].max()
                 arms = f"{pace:,}" + (f" and {times * pace:,}" if times else "")
                 lines.append(
@@ -197,14 +195,5 @@ def _excluded(error: Floats, width: Floats) -> float:
     return float((np.abs(error) > width).any(axis=-1).mean(axis=-1).max())
 
 
-def main() -> None:
-    """Print the part of the page, and write it where asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--series", type=int, default=2_000)
-    parser.add_argument("--write", type=Path, help="docs/coverage.md")
-    given = parser.parse_args()
-    renew(page(given.series), given.write)
-
-
 if __name__ == "__main__":
-    main()
+    renew_from(page, __doc__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import re
@@ -110,6 +111,15 @@ def renew(lines: Iterable[str | Table], path: Path | None) -> None:
         path.write_text(
             "\n".join(part.rstrip("\n") + "\n" for part in parts.values() if part), encoding="utf-8"
         )
+
+
+def renew_from(page: Callable[[int], Iterable[str | Table]], description: str | None) -> None:
+    """Print a part of a page, of as many series as the command line says, and write it where it says."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--series", type=int, default=2_000)
+    parser.add_argument("--write", type=Path, help="docs/coverage.md")
+    given = parser.parse_args()
+    renew(page(given.series), given.write)
 
 
 def _shown(lines: Iterable[str | Table], path: Path | None) -> str:

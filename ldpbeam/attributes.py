@@ -25,6 +25,11 @@ MOST_JOINT_CELLS = 2**22
 MOST_CHANNELS = 62
 
 
+def domain_of_numbers(domain: Domain) -> Domain:
+    """The domain of each coordinate of a vector; another domain as it is."""
+    return domain.values if isinstance(domain, Vector) else domain
+
+
 @dataclass(frozen=True)
 class ServiceVersion:
     """One channel of an attribute: a service, or one of its versions if its epsilon has changed.
@@ -131,8 +136,7 @@ class Attribute:
         """The length of an estimated distribution: the number of categories, or of buckets of numbers."""
         if isinstance(self.domain, Categories):
             return self.domain.size
-        domain = self.domain
-        values = number_of_values(domain.values if isinstance(domain, Vector) else domain)
+        values = number_of_values(domain_of_numbers(self.domain))
         return (self.stepped_buckets or values) if values else self.buckets
 
     def with_value_buckets(self, buckets: int) -> Attribute:

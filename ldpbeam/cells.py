@@ -77,22 +77,22 @@ class Clock:
             np.datetime64(shown, "ms")
             for shown in self.shows(np.array([window[0] - 1, window[0], window[1] - 1, window[1]])).tolist()
         )
-        place, hours = self.zone.rpartition("/")[2].replace("_", " "), (window[1] - window[0]) / 3_600_000
+        city, hours = self.zone.rpartition("/")[2].replace("_", " "), (window[1] - window[0]) / 3_600_000
         days = [time.astype("datetime64[D]") for time in (before, first, last, after)]
         if days[0] == days[1] or days[2] == days[3]:
-            return f"{str(first)[:16]} to {str(last + 1)[:16]} ({place})".replace("T", " ")
+            return f"{str(first)[:16]} to {str(last + 1)[:16]} ({city})".replace("T", " ")
         if days[1] == days[2]:
-            return f"{days[1]} ({place})" + ("" if hours == 24 else f", {hours:g} h")
+            return f"{days[1]} ({city})" + ("" if hours == 24 else f", {hours:g} h")
         months = [day.astype("datetime64[M]").astype(int) for day in days]
         whole, year = months[3] - months[1], 1970 + months[1] // 12
         if months[0] < months[1] and months[2] < months[3]:
             if whole == 1:
-                return f"{str(days[1])[:7]} ({place})"
+                return f"{str(days[1])[:7]} ({city})"
             if whole == 3 and months[1] % 3 == 0:
-                return f"{year} quarter {months[1] % 12 // 3 + 1} ({place})"
+                return f"{year} quarter {months[1] % 12 // 3 + 1} ({city})"
             if whole == 12 and months[1] % 12 == 0:
-                return f"{year} ({place})"
-        return f"{days[1]} to {days[2]} ({place})"
+                return f"{year} ({city})"
+        return f"{days[1]} to {days[2]} ({city})"
 
 
 @lru_cache(16)

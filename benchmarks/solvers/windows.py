@@ -43,8 +43,8 @@ def windows_of(study: Study) -> list[Snapshot]:
     for _ in range(WINDOWS):
         values = rng.beta(2, 5, rng.poisson(PEOPLE))
         reports = attribute.versions[0].mechanism.perturb(values, rng)
-        told = [Answers(0, np.arange(len(values)), reports)]
-        windows.append(Snapshot("x", None, None, 0, tally(attribute, len(values), told)))
+        answers = [Answers(0, np.arange(len(values)), reports)]
+        windows.append(Snapshot("x", None, None, 0, tally(attribute, len(values), answers)))
     return windows
 
 

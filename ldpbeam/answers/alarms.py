@@ -47,10 +47,10 @@ def judged(record: EstimateRecord, before: Before) -> EstimateRecord:
         record: the estimate.
         before: earlier estimates that are judged.
     """
-    told = _numbers(record)
-    if told is None or record.window is None or record.pane_timing == "early":
+    numbers = _numbers(record)
+    if numbers is None or record.window is None or record.pane_timing == "early":
         return record
-    names, values, errors = told
+    names, values, errors = numbers
     start, end = record.window
     size = end - start if end - start < DAY - HOUR else DAY * round((end - start) / DAY)
     season = math.lcm(size, WEEK)

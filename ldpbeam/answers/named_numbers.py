@@ -98,8 +98,8 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
     if record.quantiles is not None:
         names = [f"quantile {quantile}" for quantile in record.quantiles]
         ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
-        own = _flags(flags, "quantiles", list(record.quantiles))
-        part = _part("quantiles", names, list(record.quantiles.values()), ends, level, own)
+        each_flag = _flags(flags, "quantiles", list(record.quantiles))
+        part = _part("quantiles", names, list(record.quantiles.values()), ends, level, each_flag)
         strict = _of_quantiles(record.quantiles, record.strict.quantiles if record.strict else {})
         yield _with_strict(part, strict, flags)
     if record.ranges is not None:
@@ -113,20 +113,20 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         pairs = zip(*record.bucket_ends, strict=True)
         spans = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for low, high in pairs]
         names = [f"share of {low}" if low == high else f"share in {low} to {high}" for low, high in spans]
-        own = _flags(flags, "distribution", [""] * len(names))
-        yield _part("value buckets", names, record.distribution, intervals.distribution, level, own)
+        each_flag = _flags(flags, "distribution", [""] * len(names))
+        yield _part("value buckets", names, record.distribution, intervals.distribution, level, each_flag)
     if record.frequencies is not None and record.labels is not None:
         names = [f"share of {label}" for label in record.labels]
         each = each_level(level, len(names), intervals.simultaneous)
-        own = _flags(flags, "frequencies", record.labels)
-        part = _part("shares", names, record.frequencies, intervals.frequencies, each, own)
+        each_flag = _flags(flags, "frequencies", record.labels)
+        part = _part("shares", names, record.frequencies, intervals.frequencies, each, each_flag)
         any_look = None if intervals.any_look is None else _columns(intervals.any_look.frequencies)
         yield replace(part, summed=record.categories is not None, any_look=any_look)
     if record.key_means is not None and record.keys is not None:
         names = [f"mean of {key}" for key in record.keys]
         each = each_level(level, len(names), intervals.simultaneous)
-        own = _flags(flags, "key_means", record.keys)
-        yield _part("means of keys", names, record.key_means, intervals.key_means, each, own)
+        each_flag = _flags(flags, "key_means", record.keys)
+        yield _part("means of keys", names, record.key_means, intervals.key_means, each, each_flag)
 
 
 def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:

@@ -44,10 +44,10 @@ class JudgePane(beam.DoFn):
         read: dict[tuple[str, int], list[EstimateRecord]] = {}
 
         def earlier(record: EstimateRecord, start: int) -> EstimateRecord | None:
-            place = record.attribute, start
-            if place not in read:
-                read[place] = list(self._written(*place))
-            for known in read[place]:
+            window = record.attribute, start
+            if window not in read:
+                read[window] = list(self._written(*window))
+            for known in read[window]:
                 same = (known.name, known.group, known.other_groups > 0, known.joined)
                 if same == (record.name, record.group, record.other_groups > 0, record.joined):
                     return known

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.attributes import Attribute
+from ldpbeam.attributes import Attribute, domain_of_numbers
 from ldpbeam.clients.arrays import array_of
 from ldpbeam.domains import (
     Candidates,
@@ -57,7 +57,7 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
 
 def scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
     """The values as mechanisms take them: numbers scaled to [0, 1], all others as they are."""
-    numbers = domain.values if isinstance(domain, Vector) else domain
+    numbers = domain_of_numbers(domain)
     if isinstance(numbers, Numeric) and not isinstance(values, KeyValuePairs):
         return numbers.to_unit(values)
     return values

@@ -30,7 +30,7 @@ def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
     if isinstance(domain, Candidates):
         shares, errors = _of_names(domain, shares, errors)
     many = len(shares)
-    own, largest = (
+    ends, largest = (
         within_one(shares, errors, each_level(wanted.level, many, at_once))
         for at_once in (wanted.simultaneous, True)
     )
@@ -40,7 +40,7 @@ def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
     each = each_level(wanted.level, many, wanted.simultaneous)
     at_any_look = within_one_at_any_look(shares, errors, each, question.reports, wanted.any_look)
     return Parts(
-        {"distribution": own},
+        {"distribution": ends},
         {"distribution": UNBIASED_SHARES},
         flags,
         largest,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.attributes import Attribute, ServiceVersion, domain_of_numbers
 from ldpbeam.domains import Categories, Domain, Numeric, Vector, number_of_values
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import Mechanism, build_mechanism
@@ -94,8 +94,7 @@ def _report_buckets(model: AttributeModel) -> int:
     """The number of report buckets: as many as value buckets, but with a step enough to tell values apart."""
     if model.domain.step is None:
         return model.buckets
-    domain = model.domain.domain
-    values = number_of_values(domain.values if isinstance(domain, Vector) else domain)
+    values = number_of_values(domain_of_numbers(model.domain.domain))
     return min(max(values, BUCKETS), MOST_REPORT_BUCKETS)
 
 
@@ -129,7 +128,7 @@ def _mechanism(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     named = mechanism.in_study
-    numbers = domain.values if isinstance(domain, Vector) else domain
+    numbers = domain_of_numbers(domain)
     if isinstance(numbers, Numeric) and not numbers.count and buckets % named.granularity:
         raise ValueError(
             f"{path}: {named.name} tells {named.granularity} bins apart, so the attribute's buckets "

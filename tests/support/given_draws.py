@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ldpbeam import build_mechanism
-from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.attributes import domain_of_numbers
+from ldpbeam.domains import Domain, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.mechanisms import Mechanism, PrivKVM
 from ldpbeam.schemas.study.models import DomainModel
 
@@ -49,7 +50,7 @@ def mechanism_of(service: Mapping[str, Any], budget: float = 1.0) -> Mechanism:
 def sent(service: Mapping[str, Any], mechanism: Mechanism, value: Any, source: Given) -> float | str:
     """What a client sends, as a test vector states it: to twelve digits, or as hexadecimal digits."""
     domain = domain_of(service)
-    numbers = domain.values if isinstance(domain, Vector) else domain
+    numbers = domain_of_numbers(domain)
     values: Any = numbers.to_unit([value]) if isinstance(numbers, Numeric) else np.array([value])
     if isinstance(domain, KeyValues):
         keys = np.array([*value]).astype(int)
