@@ -28,7 +28,8 @@ _PARTS = {
     "strict": "strict intervals",
     **dict.fromkeys(("distribution", "cdf", "quantiles", "ranges"), "the shape"),
 }  # fmt: skip
-_NUMBERS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?%?")
+#: Numbers with their signs; a minus behind a letter or digit is none.
+_NUMBERS = re.compile(r"(?:(?<!\w)-)?\d+(?:,\d{3})*(?:\.\d+)?%?")
 
 
 @dataclass
