@@ -229,12 +229,14 @@ def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
     rows = batch.num_rows
     if rows < _FEW:
         return batch
-    size = max(_SAMPLE, rows // _ONE_OF)
-    some = batch.take(pa.array(np.random.default_rng().integers(0, rows, size)))
+    chosen = np.unique(np.random.default_rng().integers(0, rows, max(_SAMPLE, rows // _ONE_OF)))
+    some, size = batch.take(pa.array(chosen)), len(chosen)
+    # Of reports that come in pairs, both of a pair are seldom in the sample.
+    distinct = size - size * size / (2 * rows)
     columns = (numbers_of(column_or_nulls([some], name, pa.binary())) for name in alike.columns)
     if (
-        any(numbers.max() > size // 2 for numbers in columns)
-        or _codes_of_alike([some], alike).max() > size // 2
+        any(numbers.max() + 1 > distinct for numbers in columns)
+        or _codes_of_alike([some], alike).max() + 1 > distinct
     ):
         return batch
     parts = [_can_be_kept(batch.slice(start, _AT_ONCE), alike) for start in range(0, rows, _AT_ONCE)]
