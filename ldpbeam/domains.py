@@ -319,6 +319,13 @@ class Candidates(Categories):
             return shares
         return np.append(shares[chosen], np.delete(shares, chosen).sum())
 
+    def at_places(self, shares: Floats) -> Floats:
+        """The shares of names at their places, shape (names,) to (places,); others at the first other one."""
+        named, at = len(self.place_of_name), np.zeros(self.places)
+        at[list(self.place_of_name)] = shares[:named]
+        at[np.delete(np.arange(self.places), self.place_of_name)[:1]] = shares[named:]
+        return at
+
 
 @dataclass(frozen=True)
 class KeyValues:

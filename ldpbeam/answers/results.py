@@ -20,6 +20,7 @@ from ldpbeam.schemas.outputs.records import (
 from ldpbeam.windows import Bounds
 
 if TYPE_CHECKING:
+    from ldpbeam.cells import Clock
     from ldpbeam.study import Study
 
 #: ``batch`` is a run that has its folder for itself, ``rollup`` one that merged the statistics of others.
@@ -103,6 +104,11 @@ class Results:
     def study(self) -> Study | None:
         """The study; None if the folder does not hold it, or holds one that cannot be read here."""
         return self._held[0]
+
+    @property
+    def clock(self) -> Clock | None:
+        """By which the study's windows are named; None if by UTC, or without the study."""
+        return None if self.study is None else self.study.clock
 
     @property
     def study_problem(self) -> str:

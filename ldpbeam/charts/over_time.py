@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from ldpbeam import words
 from ldpbeam.answers.truth import Truth
@@ -15,6 +16,7 @@ from ldpbeam.charts.names import ends_of, values_of
 from ldpbeam.charts.panels import TRUTH, colour, drawn, keys_of, most_frequent, reach, tips
 from ldpbeam.charts.subject import MOST_PANELS, STATES, Subject, Subset, banded, level_of, mean_ends, state_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.times import rfc3339
 
 #: This many categories or keys have a line, or panels of groups.
 MOST_LINES, MOST_ROWS = 6, 3
@@ -36,16 +38,17 @@ def means_over_time(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure 
         place = "", subset.label if subject.by_group and not subject.together else ""
         for record in of_mean:
             ends = mean_ends(record) if record.name in banded(of_mean) else None
-            row = _row(record, subject.label(record), record.mean, ends, "mean")
+            row = _row(subject, record, subject.label(record), record.mean, ends, "mean")
             panels.setdefault(place, []).append(row)
         truth = truths.get(subset)
         if of_mean and truth is not None and truth.mean is not None:
             label = subject.label(of_mean[0]) if subject.by_group else TRUTH
-            true.setdefault(place, []).append(_row(of_mean[0], label, truth.mean, None))
+            true.setdefault(place, []).append(_row(subject, of_mean[0], label, truth.mean, None))
     if len(subject.windows) < 2 or not panels:
         return None
     labels = {row["estimate"] for rows in panels.values() for row in rows}
     return _figure(
+        subject,
         f"Mean {subject.name} over time",
         f"mean {subject.name}",
         dict(list(panels.items())[:MOST_PANELS]),
@@ -87,12 +90,13 @@ def shares_over_time(subject: Subject) -> Figure | None:
             if name in shares and (place in panels or not subject.by_group):
                 parts = "frequencies", f"frequencies {name}"
                 line = group if subject.by_group else name
-                row = _row(record, line, shares[name], ends.get(name), *parts)
+                row = _row(subject, record, line, shares[name], ends.get(name), *parts)
                 panels.setdefault(place, []).append(row)
     keys = [Key(name, place) for place, name in enumerate(names)]
     title = f"Who has which key of {subject.name}," if records[0].keys else f"Shares of {subject.name}"
     every = len({name for shares in sums.values() for name in shares})
     return _figure(
+        subject,
         f"{title} over time",
         "share of people",
         panels,
@@ -107,19 +111,31 @@ def shares_over_time(subject: Subject) -> Figure | None:
 
 
 def _row(
-    record: EstimateRecord, line: str, value: float | None, ends: tuple[float, float] | None, *parts: str
+    subject: Subject,
+    record: EstimateRecord,
+    line: str,
+    value: float | None,
+    ends: tuple[float, float] | None,
+    *parts: str,
 ) -> dict[str, Any]:
-    """A window of a line, which is ``flagged`` if it is complete and intervals of one of the parts are."""
+    """A window of a line; a complete one may be ``unusual``, or ``flagged`` as one of the parts is."""
     flags = record.intervals.flags if record.intervals is not None else {}
     state = state_of(record)
-    if state == "complete" and any(part in flags for part in parts):
+    if state == "complete" and record.alarm is not None and record.alarm.differs:
+        state = "unusual"
+    elif state == "complete" and any(part in flags for part in parts):
         state = "flagged"
     low, high = ends or (None, None)
-    known = {"estimate": line, "start": record.window_start, "value": value, "low": low, "high": high}
+    start = record.window_start
+    if subject.clock is not None and record.window is not None:
+        # Charts have axes of UTC, so they are given what clocks of the zone show as if it were UTC.
+        start = rfc3339(int(subject.clock.shows(np.array(record.window))[0]))
+    known = {"estimate": line, "start": start, "value": value, "low": low, "high": high}
     return known | {"state": STATES.get(state, "complete"), "window": Subset.of(record).window}
 
 
 def _figure(
+    subject: Subject,
     title: str,
     axis: str,
     panels: _Panels,
@@ -140,6 +156,8 @@ def _figure(
         caption.append(f"Open marks are {words.listed([state.partition(':')[0] for state in states], 'or')}")
     if any(row["low"] is not None and (row["low"] < domain[0] or row["high"] > domain[1]) for row in rows):
         caption.append("A cross marks an interval that goes on")
+    if subject.clock is not None:
+        caption.append(f"Times are of {subject.clock.zone}")
     small = len(panels) > 1
     return Figure(
         title=title,
@@ -208,7 +226,8 @@ def _chart(
         alt.Chart(alt.NamedData(name)) for name in ("bands", "cut", "points", "complete", "open", "truth")
     )
     shapes = alt.Scale(
-        domain=list(STATES.values()), range=["triangle-up", "square", "triangle-down", "diamond"]
+        domain=list(STATES.values()),
+        range=["triangle-up", "square", "triangle-down", "diamond", "triangle-right"],
     )
     layers = [
         bands.mark_area(opacity=0.16, clip=True).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 from ldpbeam import words
-from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, ManyEnds
+from ldpbeam.cells import Clock
+from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, FitEntry, ManyEnds
+from ldpbeam.times import milliseconds
 
 #: A figure has at most this many panels.
 MOST_PANELS = 12
@@ -17,23 +18,34 @@ MOST_PANELS = 12
 MOST_TOGETHER = 4
 
 
-class Subset(NamedTuple):
+@dataclass(frozen=True)
+class Subset:
     """The window and the group of an estimate; None for no windows and for no groups."""
 
     start: str | None
     end: str | None
     group: str | None
     other_groups: int
+    name: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, record: EstimateRecord) -> Subset:
         """The subset of an estimate."""
-        return cls(record.window_start, record.window_end, record.group, record.other_groups)
+        return cls(
+            record.window_start, record.window_end, record.group, record.other_groups, record.window_name
+        )
+
+    @classmethod
+    def of_test(cls, test: FitEntry, clock: Clock | None) -> Subset:
+        """The subset of a test of fit."""
+        start, end = test.window_start, test.window_end
+        name = span_name(start, end, clock) if start and end else None
+        return cls(start, end, test.group, int(test.other_groups), name)
 
     @property
     def window(self) -> str:
         """The window in words; empty without windows."""
-        return words.window(self.start, self.end) if self.start and self.end else ""
+        return self.name or (words.window(self.start, self.end) if self.start and self.end else "")
 
     @property
     def group_name(self) -> str:
@@ -66,10 +78,12 @@ class Subject:
     Attributes:
         name: the attribute.
         records: its estimates, with at least one.
+        clock: by which charts show times; None for UTC.
     """
 
     name: str
     records: Sequence[EstimateRecord]
+    clock: Clock | None = None
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -120,12 +134,18 @@ class Subject:
     def over_time(self) -> Subject:
         """The estimates that follow each other in time: without those of longer windows, unless all are."""
         single = [record for record in self.records if not record.joined]
-        return Subject(self.name, single or self.records)
+        return replace(self, records=single or self.records)
 
     @property
     def windows(self) -> list[str]:
         """The starts of the windows, in order; empty without windows."""
         return sorted({subset.start for subset in self.subsets if subset.start})
+
+
+def span_name(start: str, end: str, clock: Clock | None) -> str:
+    """The time between two others in words, by a clock or else in UTC."""
+    bounds = milliseconds(start), milliseconds(end)
+    return words.window(start, end) if clock is None else clock.name(bounds)
 
 
 def state_of(record: EstimateRecord) -> str:
@@ -143,6 +163,7 @@ STATES = {
     "incomplete": "incomplete: reports of this window may be missing",
     "partial": "partial: it has less than half of the usual reports, and may hold a part of its time",
     "flagged": "flagged: a warning above names it",
+    "unusual": "unusual: it differs from the windows before",
 }
 
 

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.clients.arrays import array_of
-from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Numeric, Vector
+from ldpbeam.domains import (
+    Candidates,
+    Categories,
+    Domain,
+    Floats,
+    Integers,
+    KeyValuePairs,
+    KeyValues,
+    Numeric,
+    Vector,
+)
 from ldpbeam.schemas.reports.casts import cast_column
 
 
@@ -37,6 +47,9 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
     values = list(values) if isinstance(values, Iterator) else values
     if isinstance(domain, Numeric):
         return scaled(domain, _inside(_one_each(values, name), domain, name, clip))
+    if isinstance(domain, Candidates):
+        looked_up = "places (clients look up the place of a name in their window's table)"
+        return _indexes(values, domain.names, name, "place", looked_up)
     if isinstance(domain, Categories):
         return _indexes(values, domain.names, name, "category", "categories")
     return _pairs(values, domain, name, clip)

@@ -25,6 +25,8 @@ PILOT = 0.25
 FEWEST = 100
 #: Reports are counted in about so many cells, those of all services together; few reports in half as many.
 CELLS, FEW = 64, 10_000
+#: Reports that would know a mean to this variance, or a smaller one, are counted in twice as many.
+SMALL_VARIANCE = 1e-6
 #: Services of at most so many mechanisms are used, those that tell most.
 MECHANISMS = 4
 #: The points of mechanisms whose probabilities are not piecewise linear in the value.
@@ -142,13 +144,16 @@ def split(question: Question, level: float, places: Floats, *, expected: bool = 
     # Reports of one mechanism are counted together; the first channel of each stands for all.
     alike = [[other for other in usable if _same(question, index, other)] for index in usable]
     kinds = [group for index, group in zip(usable, alike, strict=True) if group[0] == index]
-    kinds = sorted(kinds, key=lambda group: -_information(question, group))[:MECHANISMS]
+    kinds = sorted(kinds, key=lambda group: _variance(question, group))[:MECHANISMS]
     if not kinds:
         return None
     buckets = question.attribute.buckets
     reports = sum(question.reports_of(index) for group in kinds for index in group)
-    cells = _coarse(buckets, max((CELLS if reports > FEW else CELLS // 2) // len(kinds), CELLS // 2))
-    every = max(1, cells // CELLS)
+    most = CELLS if reports > FEW else CELLS // 2
+    if _variance(question, kinds[0]) < SMALL_VARIANCE:
+        most = 2 * CELLS
+    cells = _coarse(buckets, max(most // len(kinds), CELLS // 2))
+    every = max(1, cells // max(most, CELLS))
     mechanisms = [question.mechanism(group[0]) for group in kinds]
     rounding = max(_rounding(question, index) for group in kinds for index in group)
     count = cast(Numeric, question.attribute.domain).count
@@ -190,10 +195,10 @@ def _same(question: Question, index: int, other: int) -> bool:
     return bool(question.mechanism(index) == question.mechanism(other))
 
 
-def _information(question: Question, group: list[int]) -> float:
-    """How much the reports of one mechanism tell of the mean."""
+def _variance(question: Question, group: list[int]) -> float:
+    """The variance of a mean from the reports of one mechanism."""
     reports = sum(map(question.reports_of, group))
-    return reports / float(question.mechanism(group[0]).variance(0.5))
+    return float(question.mechanism(group[0]).variance(0.5)) / reports
 
 
 def _rounding(question: Question, index: int) -> float:

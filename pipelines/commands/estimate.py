@@ -63,15 +63,16 @@ def _run(request: Request, folder: Path) -> int:
     Raises:
         UserError: if the engine cannot run it, or an input file is damaged and ends the run.
     """
-    job, add_up = request.job, _adding_up(request, folder)
+    job = request.job
+    for sentence in slow_parts(job.study):
+        note(sentence)
+    add_up = _adding_up(request, folder)
     if add_up is None:
         print(
             "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "
             f"{_folder(request)} is as it was"
         )
         return DONE
-    for sentence in slow_parts(job.study):
-        note(sentence)
     with _held(request):
         if job.keeping:
             clear_parts(job.keeping)

@@ -23,7 +23,8 @@ from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, names_use
 from ldpbeam.pipelines.commands.init_text import Draft
 from ldpbeam.printing import document, note, warn
 from ldpbeam.schemas.study.json_schema import study_schema
-from ldpbeam.schemas.study.models import GroupsModel, Name
+from ldpbeam.schemas.study.models import GroupsModel
+from ldpbeam.schemas.study.parts import Name
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.untrusted import shown
 

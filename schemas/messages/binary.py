@@ -46,7 +46,7 @@ MOST_BATCHES = 10_000
 BATCH_REPORTS = 65_536
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message as it was delivered.
 

@@ -67,6 +67,7 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
         OSError: if a registry of schemas does not answer.
     """
     together: dict[tuple[_Decode, object], list[Message]] = defaultdict(list)
+    texts = _text_fields(tuple(wanted.fields.values()))
     for message in messages:
         kind, data = _kind(message), message.data
         if kind == EVENT:
@@ -80,9 +81,9 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
         if other is not None:
             yield BadMessage(message, 1, NOT_JSON, f"it is {other}", data, 0)
         elif kind == JSON:
-            together[_decode_reports, _texts_in(data, wanted)].append(message)
+            together[_decode_reports, frozenset(texts.findall(data))].append(message)
         elif kind == LINES:
-            together[_decode_lines, _texts_in(data.partition(b"\n")[0], wanted)].append(message)
+            together[_decode_lines, frozenset(texts.findall(data.partition(b"\n")[0]))].append(message)
         elif kind in AVRO and (number := framed_id(data)) is not None:
             try:
                 schema = wanted.schemas.text_of(number)
@@ -105,12 +106,18 @@ def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
 
 def may_expand(message: Message) -> bool:
     """Whether a message may decode to many times its size: it may be compressed or have dictionaries."""
-    return _kind(message) == ARROW
+    return _given(message) == ARROW
+
+
+def _given(message: Message) -> str:
+    return message.content_type.partition(";")[0].strip().lower()
 
 
 def _kind(message: Message) -> str:
     """The content type of a message, by its data if it has none, and one of those that mean the same."""
-    given = message.content_type.partition(";")[0].strip().lower()
+    given = _given(message)
+    if given in (JSON, LINES, ARROW):
+        return given
     if not given:
         text = message.data.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACE)
         is_framed = framed_id(message.data) is not None and other_text(message.data) is None
@@ -139,13 +146,13 @@ def _unknown(message: Message, kind: str) -> BadMessage:
     return BadMessage(message, 1, UNKNOWN_CONTENT_TYPE, problem, message.data, None)
 
 
-def _texts_in(data: bytes, wanted: Columns) -> frozenset[bytes]:
-    """The names of a JSON report's fields that have text.
+@functools.lru_cache(maxsize=64)
+def _text_fields(fields: tuple[str, ...]) -> re.Pattern[bytes]:
+    """Finds the names of those of some fields that have text in a JSON report.
 
     Reports with the same text fields have columns of the same types, which pyarrow reads fast.
     """
-    names = "|".join(map(re.escape, wanted.fields.values()))
-    return frozenset(re.findall(rf'"({names})"\s*:\s*"'.encode(), data))
+    return re.compile(rf'"({"|".join(map(re.escape, fields))})"\s*:\s*"'.encode())
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:

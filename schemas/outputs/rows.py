@@ -120,6 +120,8 @@ class EstimateRow(NamedTuple):
         standard_error: of the mean, in the attribute's unit.
         mean_low: the low end of the mean's interval; None if the study asks for no intervals.
         mean_high: the high end of the mean's interval.
+        mean_any_look_low: the low end of the interval of the mean that holds at every look; None without one.
+        mean_any_look_high: its high end.
         variance: of the values, in the square of the attribute's unit.
         variance_low: the low end of the variance's interval.
         variance_high: the high end of the variance's interval.
@@ -131,6 +133,9 @@ class EstimateRow(NamedTuple):
         interval_level: the level of the intervals, from 0 to 1.
         intervals_simultaneous: whether the intervals of all shares hold together.
         interval_flags: why an interval may hold the truth less often than its level, or says little.
+        alarm: whether the window differs from those before it; None if it was not judged.
+        alarm_number: the number that is the farthest from what was expected.
+        alarm_expected: what was expected of it.
         converged: whether the estimator has converged.
         n_iterations: how many iterations the estimator took.
         log_likelihood: the log-likelihood at the end.
@@ -160,6 +165,8 @@ class EstimateRow(NamedTuple):
     standard_error: Optional[float]
     mean_low: Optional[float]
     mean_high: Optional[float]
+    mean_any_look_low: Optional[float]
+    mean_any_look_high: Optional[float]
     variance: Optional[float]
     variance_low: Optional[float]
     variance_high: Optional[float]
@@ -171,6 +178,9 @@ class EstimateRow(NamedTuple):
     interval_level: Optional[float]
     intervals_simultaneous: Optional[bool]
     interval_flags: Sequence[Flag]
+    alarm: Optional[bool]
+    alarm_number: Optional[str]
+    alarm_expected: Optional[float]
     converged: bool
     n_iterations: int
     log_likelihood: Optional[float]
@@ -193,6 +203,8 @@ class ShareRow(NamedTuple):
         share: the share of people in the bucket or category, or who have the key.
         share_low: the low end of the share's interval; None if the study asks for no intervals.
         share_high: the high end of the share's interval.
+        share_any_look_low: the low end of the interval that holds at every look; None without one.
+        share_any_look_high: its high end.
         key_mean: the mean value of those who have the key.
         key_mean_low: the low end of the interval of the key's mean.
         key_mean_high: the high end of the interval of the key's mean.
@@ -222,6 +234,8 @@ class ShareRow(NamedTuple):
     share: float
     share_low: Optional[float]
     share_high: Optional[float]
+    share_any_look_low: Optional[float]
+    share_any_look_high: Optional[float]
     key_mean: Optional[float]
     key_mean_low: Optional[float]
     key_mean_high: Optional[float]

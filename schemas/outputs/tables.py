@@ -21,7 +21,7 @@ from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, ManyEnds
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 
 #: The version of both schemas, in the column ``schema_version``.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 #: A file's row group has the rows of at most this many estimates.
 ESTIMATES_AT_ONCE = 128
 
@@ -128,8 +128,13 @@ def _row(record: EstimateRecord) -> dict[str, Any]:
         "top": record.top and [vars(frequent) for frequent in record.top],
         "details": json.dumps(record.details),
     }
-    intervals = record.intervals
+    alarm, intervals = record.alarm, record.intervals
+    row["alarm"] = None if alarm is None else alarm.differs
+    if alarm is not None:
+        row |= {"alarm_number": alarm.number, "alarm_expected": alarm.expected}
     if intervals is not None:
+        if intervals.any_look is not None:
+            row |= _named("mean_any_look", intervals.any_look.mean)
         row["interval_level"], row["intervals_simultaneous"] = intervals.level, intervals.simultaneous
         row["interval_flags"] = [{"of": name, "flag": text} for name, text in intervals.flags.items()]
         for name in ("mean", "variance"):
@@ -216,7 +221,9 @@ def _column(name: str, record: EstimateRecord) -> Sequence[float] | None:
         return [intervals.level] * len(_shares(record))
     of, _, end = name.rpartition("_")
     shares = intervals.frequencies if record.distribution is None else intervals.distribution
-    ends: ManyEnds | None = shares if of == "share" else intervals.key_means
+    if of == "share_any_look":
+        shares = None if intervals.any_look is None else intervals.any_look.frequencies
+    ends: ManyEnds | None = intervals.key_means if of == "key_mean" else shares
     return None if ends is None else getattr(ends, end)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam.schemas.study.models import AttributeModel, ServiceModel, StudyModel, VersionModel
+from ldpbeam.schemas.study.models import AttributeModel, StudyModel
+from ldpbeam.schemas.study.service_models import ServiceModel, VersionModel
 
 
 def has_users(study: StudyModel, attribute: AttributeModel) -> bool:

@@ -19,7 +19,9 @@ from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.local_files import refuse_special
 from ldpbeam.schemas.study.compile import compile_study
-from ldpbeam.schemas.study.models import BY_FIELD, Model, StudyModel
+from ldpbeam.schemas.study.models import StudyModel
+from ldpbeam.schemas.study.parts import Model
+from ldpbeam.schemas.study.service_models import BY_FIELD
 from ldpbeam.study import Study
 
 #: Numbers that YAML 1.1 reads as others than people do: octal, binary, hexadecimal, sexagesimal, with _.

@@ -169,7 +169,9 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
     (sentence,) = [s for s in explain(commute_text) if "intervals" in s]
     assert "have 95% intervals" in sentence
     assert found is not None
-    for name, method in found.methods.items():
+    # Those of any look are of the same numbers.
+    methods = {name: method for name, method in found.methods.items() if name != "any_look"}
+    for name, method in methods.items():
         before = sentence.partition(f"({method})")[0].rpartition(")")[2]
         names = {"cdf": "the distribution function", "distribution": "value buckets"}
         assert names.get(name, name) in before

@@ -392,6 +392,17 @@ def test_categories_are_taken_from_categories_of_polars_and_others_are_refused()
         client.reports(["\udc80"])
 
 
+@pytest.mark.parametrize("mechanism", ["grr", "olh"])
+def test_candidates_are_given_as_places_and_a_name_is_refused(mechanism: str) -> None:
+    study = ldp.Study.from_yaml(
+        "study: s\nusers: none\nattributes: {x: {domain: {candidates: names.csv, places: 3}, "
+        f"services: {{a: {{mechanism: {mechanism}, epsilon: 2}}}}}}}}"
+    )
+    assert ldp.Client(study, "x", "a").reports(["0", "2"]).num_rows == 2
+    with pytest.raises(ValueError, match=r"look up the place of a name in their window's table\) are: 0, 1"):
+        ldp.Client(study, "x", "a").reports(["snow"])
+
+
 DRINKS = ldp.Study.from_dict(
     study="drinks",
     attributes={

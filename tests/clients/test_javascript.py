@@ -23,7 +23,8 @@ from ldpbeam.mechanisms import PrivKVM
 from ldpbeam.mechanisms.options import options_of
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.schemas.study.models import DomainModel, ServiceModel
+from ldpbeam.schemas.study.models import DomainModel
+from ldpbeam.schemas.study.service_models import ServiceModel
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.validation import (

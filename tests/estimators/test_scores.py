@@ -168,7 +168,7 @@ def test_intervals_of_means_and_variances_hold_the_truth_as_often_as_they_say(
             empty(attribute), reports=2_000, users=2_000, histograms=(histogram,), moments=moments
         )
         question = Question(attribute, statistic, ("s",))
-        low, high = mean_interval(question, 0.95).ends["mean"]
+        low, high = mean_interval(question, WantedIntervals(0.95)).ends["mean"]
         held[0] += low <= truth <= high
         if run % 4 == 0:
             ends = variance_interval(question, shares, 0.95)

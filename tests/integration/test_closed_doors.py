@@ -69,7 +69,9 @@ def test_another_account_gets_nothing_from_a_stream(
 def test_a_batch_listens_on_nothing_that_others_reach(
     runner: str, request: pytest.FixtureRequest, write_lines: Any, tmp_path: Path
 ) -> None:
-    options = ["--prism-location", request.getfixturevalue("prism")] if runner == "prism" else []
+    # Without an engine, which so small files do not need, nothing would listen.
+    options = ["--estimate-on", "worker"]
+    options += ["--prism-location", request.getfixturevalue("prism")] if runner == "prism" else []
     study = tmp_path / "study.yaml"
     study.write_text(BATCH)
     record = {"attribute": "x", "service": "a", "event_time": "2025-01-01T00:00:00Z", "payload": 0.5}

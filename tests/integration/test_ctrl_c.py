@@ -25,6 +25,7 @@ attributes:
     estimates: {alone: {estimator: ems, services: [a]}}
 """
 COMBINED = "ldpbeam.transforms.windows.combine:CombineGroups.extract_output"
+ALONE = "ldpbeam.pipelines.commands.estimate:write_tally"
 ESTIMATED = "ldpbeam.pipelines.commands.estimate:estimate_all"
 
 
@@ -76,12 +77,15 @@ def outputs(folder: Path) -> set[str]:
 
 # Estimates are made in this process, whatever the engine is. That a job on Flink ends: test_flink_cluster.
 @pytest.mark.parametrize(
-    ("function", "runner"), [(COMBINED, "direct"), (COMBINED, "prism"), (ESTIMATED, "direct")]
+    ("function", "runner"),
+    [(ALONE, "direct"), (COMBINED, "direct"), (COMBINED, "prism"), (ESTIMATED, "direct")],
 )
 def test_estimate(
     function: str, runner: str, request: pytest.FixtureRequest, study: Path, reports: Path, tmp_path: Path
 ) -> None:
     options = ["--prism-location", request.getfixturevalue("prism")] if runner == "prism" else []
+    # Small files need no engine, unless its workers make the estimates.
+    options += ["--estimate-on", "worker"] if (function, runner) == (COMBINED, "direct") else []
     output = tmp_path / "out"
     run = ["estimate", "--study", study, "--input", f"{reports}/*", "--output", output, "--runner", runner]
     said = interrupted(function, tmp_path, *run, *options)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kafka_messages import new_topic, produce
-from stream_messages import MINUTE, WEEK_AGO, client, one_by_one
+from stream_messages import HOUR, client, one_by_one
 from stream_runs import answers, closes, streaming
 
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -19,12 +19,13 @@ from ldpbeam.times import rfc3339
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
 
-SIZE = 20 * MINUTE
+#: When each day in Berlin begins, and the last one ends: the second has 25 hours, as clocks go back.
+STARTS = 1_761_343_200_000 + HOUR * np.array([0, 24, 49, 73])  # 2025-10-25T00:00:00+02:00
 MANY = 3_000
 STUDY = (
     "study: polls\nattributes:\n  saw:\n"
     "    domain: {candidates: names, places: 6}\n    services: {device: {mechanism: grr, epsilon: 2}}\n"
-    "windows: {size: 20m, allowed_lateness: 20m, max_age: 30000d}\n"
+    "windows: {size: 1d, zone: Europe/Berlin, allowed_lateness: 6h, max_age: 30000d}\n"
 )
 NAMES = (("snow", "strike", "phone"), ("cup", "strike"), ("election", "cup"))
 SHARES = ((0.5, 0.2, 0.2, 0.1), (0.3, 0.6, 0.1), (0.1, 0.7, 0.2))
@@ -32,7 +33,7 @@ SHARES = ((0.5, 0.2, 0.2, 0.1), (0.3, 0.6, 0.1), (0.1, 0.7, 0.2))
 
 def table(folder: Path, day: int) -> None:
     """The names of a day, in a file that is renamed when it is whole."""
-    start, end = (rfc3339(WEEK_AGO + (day + more) * SIZE) for more in (0, 1))
+    start, end = map(rfc3339, STARTS[day : day + 2].tolist())
     rows = "".join(f"{start},{end},{place},{name}\n" for place, name in enumerate(NAMES[day]))
     (folder / f".{day}").write_text(f"since,until,place,name\n{rows}")
     (folder / f".{day}").rename(folder / f"{day}.csv")
@@ -43,7 +44,7 @@ def days() -> list[Any]:
     sent = []
     for day, shares in enumerate(SHARES):
         rng = np.random.default_rng(day)
-        times = WEEK_AGO + day * SIZE + np.sort(rng.integers(0, SIZE, MANY))
+        times = np.sort(rng.integers(*STARTS[day : day + 2], MANY))
         users = [f"{day}-{number}" for number in range(MANY)]
         values = rng.choice(len(shares), MANY, p=shares)
         sent += client.perturbed(parse_study(STUDY), "saw", values, users, times, day)
@@ -59,14 +60,15 @@ def test_three_days_with_a_late_table_and_a_kill_are_three_batch_runs_and_roll_u
     options = ("--kafka", kafka.address, "--topic", topic, "--max-disorder", "1m")
     first, second, third = ([*one_by_one([day])] for day in sent)
     with streaming(tmp_path / "stream", STUDY, prism, *options) as stream:
-        # The third day ends the second one, and has begun too little to end the time that it may be late.
-        produce(kafka.address, topic, [*first, *second, *third[:300]], 1)
+        # The third day has more than one report in 20, and so ends the second one; it has begun too little to
+        # end the time that the second may be late.
+        produce(kafka.address, topic, [*first, *second, *third[:600]], 1)
         stream.wait_until_said("saw .* on time: 3,000 reports.*, not estimated: its places have no names")
         stream.end(signal.SIGKILL)
     table(folder, 1)
     table(folder, 2)
     with streaming(tmp_path / "stream", STUDY, prism, *options, "--stop-when-idle", "3s") as stream:
-        produce(kafka.address, topic, third[300:], 1)
+        produce(kafka.address, topic, third[600:], 1)
         code, left = stream.wait(), stream.left
     said = stream.said
     assert code == 0, said

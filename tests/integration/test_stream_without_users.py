@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,15 @@ def messages() -> list[Any]:
     return [*found[:1000], *BAD, *found[1000:]]
 
 
+def answer_of(url: str) -> bytes:
+    """What an address answers, also when it says that something is not as it should be."""
+    try:
+        with urllib.request.urlopen(url) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.read()
+
+
 def test_the_same_reports_give_the_same_statistics_everywhere(
     kafka: Any, prism: str, run_estimate: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +97,7 @@ def test_the_same_reports_give_the_same_statistics_everywhere(
     sent = messages()
     topic, parts = new_topic(kafka.address, 2), np.array_split(np.arange(len(sent)), 3)
     options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "10m", "--log-json"]
+    options += ["--metrics-port", "0"]
     with Watched(temporary, folder) as watched:
         for part in parts:
             produce(kafka.address, topic, [sent[place] for place in part], 2)
@@ -96,6 +109,9 @@ def test_the_same_reports_give_the_same_statistics_everywhere(
                     assert stream.wait() == 0, stream.said
                 else:
                     stream.wait_until(lambda stream=stream: stream.left.accounting != {})  # type: ignore[misc]
+                    (url,) = re.findall(r'"url": "([^"]*)"', stream.said)
+                    for door in ("metrics", "healthz", "readyz"):
+                        assert not seen_in(answer_of(f"{url}/{door}"))
                     stream.end(signal.SIGKILL)
                 said, left = stream.said, Left(stream.output, stream.left.run)
                 assert not seen_in(said.encode()), said

@@ -105,8 +105,8 @@ def test_the_library_needs_what_its_page_installs_and_commands_say_what_they_mis
         command = f"from ldpbeam.command_line.main import main; sys.exit(main({arguments!r}))"
         return subprocess.run([sys.executable, "-c", blocked + command], capture_output=True, text=True)
 
-    estimate = "estimate", "--study", study, "--input", "reports", "--output", "out"
-    for command, package in ((estimate, "Apache Beam"), (("completion", "bash"), "shtab")):
+    stream = "stream", "--study", study, "--input", "reports", "--output", "out"
+    for command, package in ((stream, "Apache Beam"), (("completion", "bash"), "shtab")):
         ran = run(*command)
         (sentence,) = ran.stderr.splitlines()
         assert (ran.returncode, ran.stdout) == (2, "")

@@ -6,6 +6,7 @@ on what the base declares, and nothing else.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def told_of(mechanism: Mechanism, case: Case, payloads: np.ndarray) -> list[Any]
             told.append(str(error))
         else:
             found = estimator.function(Question(attribute, statistic, ("s",)))
-            told += [vars(found), {} if numbers else vars(intervals.of(found, wanted))]
+            told += [vars(found), {} if numbers else asdict(intervals.of(found, wanted))]
     return told
 
 

@@ -92,12 +92,13 @@ def test_a_batch_run_has_the_names_of_each_window_as_the_library_has(
     run_estimate: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "names.csv").write_text(table(range(3)))
-    (path := tmp_path / "study.yaml").write_text(STUDY)
-    run = run_estimate(tmp_path, STUDY, [lines(tmp_path / "in.jsonl", reports())])
+    text = STUDY.replace("windows:", "    estimates: {raw: {estimator: inversion}}\nwindows:")
+    (path := tmp_path / "study.yaml").write_text(text)
+    run = run_estimate(tmp_path, text, [lines(tmp_path / "in.jsonl", reports())])
     assert run.code == 0, run.err
     expected = ldp.estimate(ldp.Study.from_yaml(path), reports())
     assert run.estimates == [without_run(record) for record in expected.records()]
-    plain = ldp.Study.from_yaml(STUDY.replace("candidates: names.csv, places: 6", "categories: 6"))
+    plain = ldp.Study.from_yaml(text.replace("candidates: names.csv, places: 6", "categories: 6"))
     for day, record, places in zip(range(3), run.estimates, ldp.estimate(plain, reports()), strict=True):
         shares = dict(enumerate(places.frequencies))
         names = DAYS[day]

@@ -58,6 +58,8 @@ def test_flags_of_single_shares_are_one_warning() -> None:
 
 def test_sentences_that_differ_in_numbers_are_one() -> None:
     assert merged(["1,200 of 9 people", "30 of 9 people"]) == "30 to 1,200 of 9 people"
+    assert merged(["a mean of -1.2", "a mean of -3.4"]) == "a mean of -3.4 to -1.2"
+    assert merged(["buckets 3-5", "buckets 3-7"]) == "buckets 3-5 to 7"
     assert merged(["no number"]) == "no number"
     assert merged(["version 1.2.3", "version 1.2.4"]) == "version 1.2.3 to 4"
 

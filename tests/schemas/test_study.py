@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ldpbeam import Attribute, Categories, Numeric
 from ldpbeam.errors import StudyError
-from ldpbeam.schemas.study import models
+from ldpbeam.schemas.study import models, service_models
 from ldpbeam.schemas.study.compile import compile_study
 from ldpbeam.schemas.study.models import StudyModel
 from ldpbeam.schemas.study.times import Duration, Time
@@ -255,11 +255,12 @@ def test_the_default_joint_histogram_is_no_finer_than_the_buckets_and_a_given_on
 def test_the_json_schema_names_every_key() -> None:
     schema = StudyModel.model_json_schema()
     found = {"StudyModel": schema, **schema["$defs"]}
-    ours = [m for m in vars(models).values() if isinstance(m, type) and issubclass(m, BaseModel)]
     named = {
         m.__name__: set(m.model_fields)
-        for m in ours
-        if m.__module__ == models.__name__ and m.model_fields and not m.__name__.startswith("_")
+        for module in (models, service_models)
+        for m in vars(module).values()
+        if isinstance(m, type) and issubclass(m, BaseModel)
+        if m.__module__ == module.__name__ and m.model_fields and not m.__name__.startswith("_")
     }
     assert len(named) == 13
     assert {name: set(found[name]["properties"]) for name in named} == named

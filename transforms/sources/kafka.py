@@ -215,14 +215,17 @@ class _Consumed(OpenFeed):
                     partition.fetch_again()
                 self._seek(self._partitions.values())
             return
+        with self._lock:
+            self._deliver(messages, now)
+
+    def _deliver(self, messages: Sequence[Any], now: int) -> None:
+        """Let messages wait at their partitions, and look at what librdkafka says between them."""
         for message in messages:
             number, error = message.partition(), message.error()
             if error is None:
-                with self._lock:
-                    self._partitions[number].deliver(self._received(message, now))
+                self._partitions[number].deliver(self._received(message, now))
             elif error.code() == self._errors._PARTITION_EOF:
-                with self._lock:
-                    self._partitions[number].end(message.offset())
+                self._partitions[number].end(message.offset())
             elif message.topic() is None:
                 # An error of the group, to which the user may have no right. Nothing is read from the group.
                 self._error = error.str()

@@ -13,7 +13,13 @@ import dataclasses
 import numpy as np
 
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.auto.share_likelihood import Likelihood, Part, Supports, independent_reports
+from ldpbeam.estimators.auto.share_likelihood import (
+    Likelihood,
+    Part,
+    Supports,
+    by_name,
+    independent_reports,
+)
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism
 
@@ -36,7 +42,8 @@ def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) 
         if mechanism.seed_family and isinstance(part, Supports) and _is_small(mechanism):
             worth = independent_reports(question, index, shares) / question.reports_of(index)
             counts = np.asarray(worth * question.statistic.histograms[index], dtype=np.float64)
-            parts[position] = _scored(part, mechanism.channel(mechanism.size, 0).dense(), counts, shares)
+            matrix = mechanism.channel(mechanism.size, 0).dense()
+            parts[position] = _scored(question, part, matrix, counts, shares)
     if all(after is before for after, before in zip(parts, likelihood.parts, strict=True)):
         return None
     return dataclasses.replace(likelihood, parts=tuple(parts))
@@ -47,7 +54,7 @@ def _is_small(mechanism: CategoricalMechanism) -> bool:
     return entries <= MOST_ENTRIES and entries * mechanism.size <= MOST_WORK
 
 
-def _scored(part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> Part:
+def _scored(question: Question, part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> Part:
     """Supports that say as much as one step of Fisher's scoring from ``shares``, with sum 1.
 
     They stay as they are if the counts do not tell all categories apart: some have the same hashes.
@@ -64,5 +71,5 @@ def _scored(part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> P
     supported = part.q + (part.p - part.q) * shares
     noise = float((supported * (1.0 - supported)).sum()) / (part.p - part.q) ** 2
     reports = noise / float(np.trace(covariance))
-    supports = reports * (part.q + (part.p - part.q) * scored)
+    supports = reports * (part.q + (part.p - part.q) * by_name(question, scored))
     return Supports(np.clip(supports, 0.0, reports)[:, None], reports, part.p, part.q)

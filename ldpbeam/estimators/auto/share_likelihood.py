@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbeam.domains import Floats, Integers
+from ldpbeam.domains import Candidates, Floats, Integers
 from ldpbeam.estimators.frequencies import unbiased_shares
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism
@@ -100,12 +100,15 @@ class Likelihood:
         members: the group of each category, shape (categories,).
         scale: is multiplied to log-likelihoods: 1 - 1/categories if the unbiased shares sum to one, because
             the last one then says nothing new.
+        places: the number of places of each group's category, shape (groups, 1): one, but for all places of
+            candidates without a name. Their variances add up, so their reports say so many times less.
     """
 
     shares: Floats
     parts: tuple[Part, ...]
     members: Integers
     scale: float = 1.0
+    places: float | Floats = 1.0
 
     @property
     def sizes(self) -> Integers:
@@ -114,7 +117,7 @@ class Likelihood:
 
     def log_likelihoods(self, shares: Floats) -> Floats:
         """Those of each group's shares, shape (groups, n), or of shares that all groups have, shape (n,)."""
-        return self._total([part.log_likelihood(shares) for part in self.parts])
+        return self._total([part.log_likelihood(shares) for part in self.parts]) / self.places
 
     def values(self, shares: Floats) -> Floats:
         """The log-likelihoods of all shares together, shape (groups, n) to (n,)."""
@@ -123,15 +126,15 @@ class Likelihood:
 
     def slopes(self, shares: Floats) -> Floats:
         """The slopes by share, shape (groups, n) to (groups, n)."""
-        return self._total([part.slope(shares) for part in self.parts])
+        return self._total([part.slope(shares) for part in self.parts]) / self.places
 
     def information(self, shares: Floats) -> Floats:
-        """The expected information at some shares, of the same shape."""
+        """The expected information at some shares of categories of one place, of the same shape."""
         return self._total([part.information(shares) for part in self.parts])
 
     def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """The slopes by share, shape (groups,), and the expected information along some directions."""
-        along = moves.T @ (self.information(shares)[:, None] * moves)
+        along = moves.T @ (self.information(shares)[:, None] / self.places * moves)
         return self.slopes(shares[:, None])[:, 0], along
 
     def _total(self, of_parts: list[Floats]) -> Floats:
@@ -140,17 +143,34 @@ class Likelihood:
 
 
 def likelihood_of(question: Question) -> Likelihood:
-    """The likelihood of the shares of a question's categories, whose mechanisms give unbiased shares."""
-    shares, variance = unbiased_shares(question)
+    """The likelihood of the shares of a question's categories, whose mechanisms give unbiased shares.
+
+    All places of candidates without a name are one category. Were each one of its own, the prior would give
+    each a share above zero, and all of them together too much.
+    """
+    unbiased, variance = unbiased_shares(question)
+    shares, places = by_name(question, unbiased), by_name(question, np.ones(len(unbiased)))
     size, scale = len(shares), 1.0
-    places: Floats | Integers = np.arange(size)
+    alike: Floats | Integers = np.arange(size)
     if size > MOST_CATEGORIES:
-        places = np.rint(shares / (GROUP * math.sqrt(variance)))
+        alike = np.where(places > 1.0, np.inf, np.rint(shares / (GROUP * math.sqrt(variance))))
     elif abs(float(shares.sum()) - 1.0) < ROUNDING:
         scale = 1.0 - 1.0 / size
-    _, members = np.unique(places, return_inverse=True)
+    _, members = np.unique(alike, return_inverse=True)
     parts = tuple(_part(question, index, members) for index in question.versions)
-    return Likelihood(_means(shares, members), parts, members, scale)
+    return Likelihood(_means(shares, members), parts, members, scale, _means(places, members)[:, None])
+
+
+def by_name(question: Question, values: Floats) -> Floats:
+    """Sums over the places of each name of candidates; the values of other categories stay as they are."""
+    domain = question.attribute.domain
+    return domain.of_names(values) if isinstance(domain, Candidates) else values
+
+
+def by_place(question: Question, shares: Floats) -> Floats:
+    """The shares of candidates' places from those of names; those of other categories stay as they are."""
+    domain = question.attribute.domain
+    return domain.at_places(shares) if isinstance(domain, Candidates) else shares
 
 
 def _means(values: Floats, members: Integers) -> Floats:
@@ -164,10 +184,12 @@ def _part(question: Question, index: int, members: Integers) -> Part:
     shares = mechanism.unbiased_frequencies(question.statistic.histograms[index], question.reports_of(index))
     reports = independent_reports(question, index, shares)
     if mechanism.support_probabilities is None:
-        return Normal(_means(shares, members)[:, None], mechanism.frequency_variance / reports)
+        return Normal(
+            _means(by_name(question, shares), members)[:, None], mechanism.frequency_variance / reports
+        )
     p, q = mechanism.support_probabilities
     worth = reports / mechanism.collisions
-    supports = np.clip(worth * (q + (p - q) * shares), 0.0, worth)
+    supports = np.clip(worth * (q + (p - q) * by_name(question, shares)), 0.0, worth)
     # Supports enter linearly, so the likelihood of a group is the average one of its categories.
     return Supports(_means(supports, members)[:, None], worth, p, q)
 

@@ -17,7 +17,12 @@ from ldpbeam.density.averaging import Family, average, log_evidence, weigh
 from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto.hashed_supports import with_all_counts
-from ldpbeam.estimators.auto.share_likelihood import MOST_CATEGORIES, Likelihood, likelihood_of
+from ldpbeam.estimators.auto.share_likelihood import (
+    MOST_CATEGORIES,
+    Likelihood,
+    by_place,
+    likelihood_of,
+)
 from ldpbeam.estimators.auto.share_prior import MOST_STEPS, Posterior, posterior
 from ldpbeam.estimators.em import em
 from ldpbeam.estimators.estimate import Estimate
@@ -81,7 +86,7 @@ def share_belief(question: Question) -> ShareBelief:
     """The posterior distribution of each category's share; all mechanisms must give unbiased shares."""
     likelihood = likelihood_of(question)
     first = _belief(likelihood)
-    sharper = with_all_counts(question, likelihood, first.shares)
+    sharper = with_all_counts(question, likelihood, by_place(question, first.shares))
     return first if sharper is None else _belief(sharper)
 
 
@@ -105,7 +110,11 @@ def auto_shares(question: Question) -> Estimate:
     details = {"chosen": chosen(belief), "weight_of_order": belief.weight}
     steps = belief.without_order.steps
     return question.answer_distribution(
-        "auto", belief.shares, n_iterations=steps, converged=steps < MOST_STEPS, details=details
+        "auto",
+        by_place(question, belief.shares),
+        n_iterations=steps,
+        converged=steps < MOST_STEPS,
+        details=details,
     )
 
 

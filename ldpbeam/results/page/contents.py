@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from ldpbeam import words
 from ldpbeam.answers.named_numbers import by_key, numbers_of
 from ldpbeam.answers.people import People
@@ -15,7 +17,7 @@ from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.figures import Table, table_of
 from ldpbeam.charts.names import values_of
 from ldpbeam.charts.panels import most_frequent
-from ldpbeam.charts.subject import Subject, Subset
+from ldpbeam.charts.subject import Subject, Subset, span_name
 from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.html import Chapter, Content
 from ldpbeam.results.page.parts import parts_of
@@ -50,7 +52,7 @@ def content_of(
     chapters = []
     by_name = {name: [record for record in records if record.attribute == name] for name in names}
     for index, (name, records_of_name) in enumerate(by_name.items()):
-        subject = Subject(name, records_of_name)
+        subject = Subject(name, records_of_name, results.clock)
         estimates, subsets = _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names)))
         charted = most_charted is None or index < most_charted
         people_of_name = people.get(attribute_of(name)) if charted else None
@@ -99,7 +101,7 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> str:
     spent = [part.epsilon for run in results.runs for entry in run.ledger for part in entry.spent]
     parts = [
         f"{words.counted(used, 'report')} from {_KINDS[results.kind]}",
-        words.window(min(windows), windows[max(windows)] or "") if windows else "",
+        span_name(min(windows), windows[max(windows)] or "", results.clock) if windows else "",
         words.counted(len(windows), "window") if windows else "",
         words.counted(len(groups) + others, "group") if groups else "",
         f"at most epsilon {max(spent):g} of a user{' per window' if windows else ''}" if spent else "",
@@ -146,21 +148,24 @@ def _estimates(subject: Subject, most: int) -> tuple[Table, Sequence[Subset]]:
             steps = record.bucket_edges is not None and not part.names[0].startswith("share from")
             if (share and steps) or part.names == ["variance"]:
                 continue
-            strict = [None] * len(part.names) if part.strict is None else part.strict.tolist()
-            columns = (part.values, part.low, part.high, strict)
-            for name, value, low, high, certain in zip(part.names, *columns, strict=True):
+            none = np.full((len(part.names), 2), np.nan)
+            strict, lasting = (none if ends is None else ends for ends in (part.strict, part.any_look))
+            columns = (part.values, part.low, part.high, strict.tolist(), lasting.tolist())
+            for name, value, low, high, *further in zip(part.names, *columns, strict=True):
                 if not record.labels or name.partition(" of ")[2] in frequent:
                     ends = None if math.isnan(low) else (float(low), float(high))
                     row[name] = words.rounded(float(value), ends, share=share)
                     if ends and (name == "mean" or len(chosen) <= MOST_WITH_INTERVALS):
-                        sure = "" if certain is None or math.isnan(certain[0]) else _certain(certain, share)
+                        sure = "".join(
+                            f"; {how} {words.rounded_ends((lowest, highest), share=share)}"
+                            for how, (lowest, highest) in zip(
+                                ("certainly", "at any look"), further, strict=True
+                            )
+                            if not math.isnan(lowest)
+                        )
                         row[name] += f" ({words.rounded_ends(ends, share=share)}{sure})"
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     texts = ("window", "group", "estimate")
     filled = [{name: row.get(name, "") for name in names} for row in rows]
     return table_of(filled, {*names} - {*texts}, optional=names), [Subset.of(record) for record in chosen]
-
-
-def _certain(ends: Sequence[float], share: bool) -> str:
-    return f"; certainly {words.rounded_ends((ends[0], ends[1]), share=share)}"

@@ -11,7 +11,7 @@ from ldpbeam.answers.misfits import tally
 from ldpbeam.answers.readers import worst
 from ldpbeam.answers.results import Results
 from ldpbeam.charts.figures import Table, table_of
-from ldpbeam.charts.subject import Subset
+from ldpbeam.charts.subject import Subset, span_name
 from ldpbeam.results.page.html import Part
 from ldpbeam.transforms.reports.counts import FATES
 
@@ -80,7 +80,7 @@ def _fit(results: Results) -> Iterator[Part]:
         {
             "test": TESTS.get(test.test, test.test),
             "services": words.listed(test.services),
-            "where": str(Subset(test.window_start, test.window_end, test.group, 0)),
+            "where": str(Subset.of_test(test, results.clock)),
             "reports": f"{test.reports:,}",
             "p at most": f"{test.p_value:.2g}",
             "result": "flagged" if test.flagged else "no surprise",
@@ -123,7 +123,7 @@ def _periods(results: Results) -> Iterator[Part]:
     rows, several = [], len(results.periods) > 1
     remembered = any(period.about_values != period.changes_included for period in results.periods)
     for period in results.periods:
-        span = words.window(period.period_start, period.period_end)
+        span = span_name(period.period_start, period.period_end, results.clock)
         for line, levels in (
             ("about values", period.about_values),
             ("changes included", period.changes_included),
@@ -151,7 +151,7 @@ def _periods(results: Results) -> Iterator[Part]:
             "changes included is what they reveal about anything. The cap is compared with the first."
         )
     sentences += [
-        sentence(period.readers, f"of {words.window(period.period_start, period.period_end)}")
+        sentence(period.readers, f"of {span_name(period.period_start, period.period_end, results.clock)}")
         for period in results.periods
     ]
     period = results.periods[-1]
@@ -169,7 +169,7 @@ def _runs(results: Results) -> Part:
     rows = []
     for run in results.runs[-MOST_ROWS:]:
         about = run.about
-        span = words.window(about.from_, about.to) if about.from_ and about.to else ""
+        span = span_name(about.from_, about.to, results.clock) if about.from_ and about.to else ""
         state = {True: "finished", False: "not finished", None: "a stream"}[run.finished]
         given = ", ".join(about.input) or about.reads
         rows.append({"run": about.run, "span": span, "input": given, "state": state})

@@ -10,7 +10,8 @@ from ldpbeam import words
 from ldpbeam.answers import misfits as words_of_fit
 from ldpbeam.answers.results import Results, WindowResult
 from ldpbeam.answers.tables import damage_line
-from ldpbeam.charts.subject import Subset
+from ldpbeam.cells import Clock
+from ldpbeam.charts.subject import Subset, span_name
 from ldpbeam.intervals.flags import PAGE
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.windows import Bounds
@@ -27,7 +28,8 @@ _PARTS = {
     "strict": "strict intervals",
     **dict.fromkeys(("distribution", "cdf", "quantiles", "ranges"), "the shape"),
 }  # fmt: skip
-_NUMBERS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?%?")
+#: Numbers with their signs; a minus behind a letter or digit is none.
+_NUMBERS = re.compile(r"(?:(?<!\w)-)?\d+(?:,\d{3})*(?:\.\d+)?%?")
 
 
 @dataclass
@@ -68,6 +70,7 @@ def warnings_of(results: Results) -> list[Warned]:
     """The warnings, the gravest first."""
     return [
         *_of_unused(results),
+        *_of_alarms(results.estimates),
         *_of_fit(results),
         *map(Warned, _of_reports(results)),
         *map(Warned, _of_windows(results)),
@@ -92,17 +95,39 @@ def _of_unused(results: Results) -> Iterator[Warned]:
         )
 
 
+def _of_alarms(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
+    """The windows of each attribute that differ from those before them, the latest first."""
+    for attribute in dict.fromkeys(record.attribute for record in records):
+        subsets = {Subset.of(record) for record in records if record.attribute == attribute}
+        alarms = {
+            Subset.of(record): record.alarm
+            for record in sorted(records, key=lambda record: record.window_start or "", reverse=True)
+            if record.attribute == attribute and record.alarm is not None and record.alarm.differs
+        }
+        if alarms:
+            last = next(iter(alarms.values()))
+            expected = (words.percent if last.number.startswith("share") else words.number)(last.expected)
+            yield Warned(
+                "unlike the same hours and weekdays of earlier weeks, which let expect "
+                f"{expected}{' in the latest' if len(alarms) > 1 else ''}.",
+                attribute,
+                list(dict.fromkeys(f"the {alarm.number}" for alarm in alarms.values())),
+                list(alarms),
+                len(subsets),
+            )
+
+
 def _of_fit(results: Results) -> Iterator[Warned]:
     flagged = [test for run in results.runs if run.fit for test in run.fit.tests if test.flagged]
     for test in flagged[:MOST_NAMED]:
-        yield misfit(test)
+        yield misfit(test, results.clock)
     if len(flagged) > MOST_NAMED:
         yield Warned(f"{words.counted(len(flagged) - MOST_NAMED, 'more test')} of fit are flagged.")
 
 
-def misfit(test: FitEntry) -> Warned:
+def misfit(test: FitEntry, clock: Clock | None = None) -> Warned:
     """A flagged test in words."""
-    subset = Subset(test.window_start, test.window_end, test.group, int(test.other_groups))
+    subset = Subset.of_test(test, clock)
     sentence = f"{words_of_fit.misfit(test.test, test.services, test.reports)}."
     return Warned(sentence, test.attribute, subsets=[subset] if str(subset) else [])
 
@@ -162,7 +187,7 @@ def _of_ledger(results: Results) -> Iterator[str]:
         yield f"{words.counted(over, 'user')} spent more epsilon in a window than the study's cap."
     for period in results.periods:
         if period.users_over_cap:
-            span = words.window(period.period_start, period.period_end)
+            span = span_name(period.period_start, period.period_end, results.clock)
             yield (
                 f"{words.counted(period.users_over_cap, 'user')} spent more than epsilon {period.cap:g} in "
                 f"all in the period {span}."

@@ -1,0 +1,90 @@
+"""Windows that differ from those before: a sentence on top that links them, and a mark over time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from support.estimate_records import paid, price, results
+
+from ldpbeam.charts.over_time import means_over_time
+from ldpbeam.charts.subject import STATES, Subject
+from ldpbeam.results.page.answer import answer_of
+from ldpbeam.results.page.contents import content_of
+from ldpbeam.results.page.html import page
+from ldpbeam.results.page.warnings import warnings_of
+from ldpbeam.schemas.outputs.records import AlarmRecord, AnyLookRecord, Ends, EstimateRecord
+
+HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]
+
+
+def at(record: EstimateRecord, hour: int, differs: bool, number: str, expected: float) -> EstimateRecord:
+    alarm = AlarmRecord(differs, number, expected, 40, 1.0, (0.0,) * 4)
+    return replace(record, window_start=HOURS[hour], window_end=HOURS[hour + 1], alarm=alarm)
+
+
+def test_a_sentence_names_and_links_the_windows_that_differ() -> None:
+    records = [at(price(), hour, hour > 0, "mean", 3.25 + hour) for hour in range(3)]
+    (warned,) = warnings_of(results(*records))
+    assert (warned.what, warned.where) == ("price, the mean", "2 of 3")
+    assert warned.sentence.endswith("which let expect 5.25 in the latest.")
+    assert [subset.short for subset in warned.subsets] == ["20 Nov 2026, 12:00", "20 Nov 2026, 11:00"]
+    text = page([content_of(results(*records), ["A sentence."], {})])
+    assert text.index("let expect 5.25") < text.index("<h2>price</h2>")
+    link = re.search('href="#([^"]+)">20 Nov 2026, 12:00</a>', text)
+    assert link is not None and f'id="{link[1]}"' in text
+
+
+def test_a_share_is_expected_in_percent_and_each_attribute_has_its_sentence() -> None:
+    shares = at(paid(), 0, True, "share of cash", 0.31)
+    first, second = warnings_of(
+        results(at(price(), 0, True, "mean", 2.0), shares, at(paid(), 1, False, "", 0.0))
+    )
+    assert (first.what, first.where, second.what, second.where) == (
+        "price, the mean", "", "paid, the share of cash", "1 of 2",
+    )  # fmt: skip
+    assert second.sentence.endswith("which let expect 31.0%.")
+
+
+def test_no_window_that_is_like_those_before_is_named_or_marked() -> None:
+    records = [at(price(), hour, False, "mean", 3.0) for hour in range(3)]
+    assert warnings_of(results(*records, price(attribute="other"))) == []
+    figure = means_over_time(Subject("price", records), {})
+    assert figure is not None and "Open marks" not in figure.caption
+
+
+def test_an_alarm_is_a_mark_over_time_and_its_window_is_still_the_latest_number() -> None:
+    records = [at(price(mean=4.0 + hour), hour, hour == 2, "mean", 3.0) for hour in range(3)]
+    figure = means_over_time(Subject("price", records), {})
+    assert figure is not None
+    data = figure.panels[0].data
+    assert (data["open"]["start"], data["open"]["state"]) == ([HOURS[2]], [STATES["unusual"]])
+    assert data["complete"]["start"] == HOURS[:2]
+    assert "Open marks are unusual." in figure.caption
+    early = [*records[:2], replace(records[2], pane_timing="early", complete=False)]
+    figure = means_over_time(Subject("price", early), {})
+    assert figure is not None and figure.panels[0].data["open"]["state"] == [STATES["early"]]
+    answer = answer_of(Subject("price", records), None)
+    assert answer is not None and answer.headline.startswith("Mean price: 6")
+    assert not answer.rows[0].flagged
+
+
+def test_the_table_of_numbers_has_what_holds_at_any_look() -> None:
+    intervals = price().intervals
+    assert intervals is not None
+    lasting = replace(intervals, any_look=AnyLookRecord(10_000, mean=Ends(3.0, 7.0)))
+    for record, cell in (
+        (price(intervals=lasting), "5.0 (4.0 to 6.0; at any look 3.0 to 7.0)"),
+        (price(), "5.0 (4.0 to 6.0)"),
+    ):
+        (chapter,) = content_of(results(record), ["A sentence."], {}).chapters
+        (row,) = chapter.estimates.rows
+        assert row[chapter.estimates.columns.index("mean")] == cell
+
+
+def test_each_state_of_a_window_has_a_shape_of_its_own() -> None:
+    records = [at(price(), hour, True, "mean", 3.0) for hour in range(3)]
+    figure = means_over_time(Subject("price", records), {})
+    assert figure is not None
+    scale = figure.chart["layer"][-1]["encoding"]["shape"]["scale"]
+    assert len(set(scale["range"])) == len(scale["domain"]) == len(STATES)
