@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shutil
 import subprocess
 import threading
@@ -23,6 +24,8 @@ from ldpbeam.runners.sockets import target
 START_SECONDS = 120.0
 #: The seconds after which a Prism that was asked to end is killed.
 ENDING_SECONDS = 10.0
+#: Go collects garbage when the memory of Prism has grown by so many percent; its own default is 100.
+GARBAGE_PERCENT = 40
 _LOG = logging.getLogger("Prism")
 _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -51,6 +54,7 @@ class PrismServer(JobServer):
         command, address = self._command()
         self._process = subprocess.Popen(
             command,
+            env={"GOGC": str(GARBAGE_PERCENT), **os.environ},
             # The pipe closes when this process ends for any reason; then Prism ends too.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

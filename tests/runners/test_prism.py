@@ -19,6 +19,7 @@ from ldpbeam.runners.cache import CACHE
 from ldpbeam.runners.engines import engine_of
 from ldpbeam.runners.prism import build, find
 from ldpbeam.runners.prism import wheel as wheels
+from ldpbeam.runners.prism.server import GARBAGE_PERCENT, PrismServer
 from ldpbeam.runners.request import EngineRequest
 
 CLOSED, OPEN = "  -job_socket string\n  -job_port int", "  -job_port int"
@@ -149,6 +150,21 @@ def test_without_go_it_is_said(bare_machine: Path) -> None:
     program(bare_machine / "go", "")
     with pytest.raises(build.BuildError, match="there is no git on PATH"):
         build.build()
+
+
+@pytest.mark.parametrize("named", [None, "100"])
+def test_prism_collects_garbage_early_unless_the_operator_says_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str | None
+) -> None:
+    monkeypatch.delenv("GOGC", raising=False)
+    if named is not None:
+        monkeypatch.setenv("GOGC", named)
+    prism = tmp_path / "prism"
+    prism.write_text(f"#!/bin/sh\necho $GOGC > {tmp_path}/percent\n")
+    prism.chmod(0o755)
+    with pytest.raises(OSError, match="ended at once"):
+        PrismServer(find.Prism(str(prism), closed=True), tmp_path).start()
+    assert (tmp_path / "percent").read_text().strip() == (named or str(GARBAGE_PERCENT))
 
 
 @pytest.mark.parametrize("runner", ["DirectRunner", "PrismRunner", "FlinkRunner"])

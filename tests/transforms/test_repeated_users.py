@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.counts import of_window, with_origin
-from ldpbeam.transforms.windows import unbounded
+from ldpbeam.transforms.windows import cut, unbounded
+from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 from ldpbeam.transforms.windows.unbounded import FoldStream
@@ -184,6 +186,51 @@ def test_a_stream_leaves_the_reports_of_many_users_in_its_state(monkeypatch: pyt
     batches = [batch(rng, 1_000, users=10**9, times=STEP) for _ in range(20)]
     _, counts, most = streamed(batches)
     assert (most, counts) == (20_000, {"used": 20_000})
+
+
+SLIDING = parse_study(
+    """
+study: repeated
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services: {app: {mechanism: laplace, epsilon: 1.0}}
+windows: {size: 1s, period: 250ms, allowed_lateness: 1s}
+"""
+)
+
+
+def by_window(pieces: Pieces, batches: list[pa.RecordBatch]) -> tuple[dict[Any, Any], Counter[Any], int]:
+    """(the statistics of each window, its duplicates, the reports of all pieces)."""
+    fold, rows = FoldStream(SLIDING, 1).fold, 0
+    statistics, duplicates = {}, Counter[Any]()
+    for one in batches:
+        assert not list(pieces.gather(one))
+    for _, run, left_out in pieces.leave_out_repeats():
+        duplicates[run[0]] += left_out
+    for key, parts in pieces.taken():
+        rows += sum(part.num_rows for part in parts)
+        ((window, folded),) = fold.fold(key, parts)
+        statistics[window] = folded.statistics, folded.used
+        duplicates[window[0]] += folded.duplicates
+    return statistics, duplicates, rows
+
+
+def test_repeats_are_left_out_once_before_their_reports_are_in_all_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    batches = [batch(rng, 10_000, users=3, times=2 * STEP) for _ in range(4)]
+    looked = []
+    monkeypatch.setattr(
+        cut, "can_be_kept", lambda one, alike: looked.append(one.num_rows) or can_be_kept(one, alike)
+    )
+    every = by_window(Pieces(SLIDING.windows, 1, each_window), batches)
+    few = by_window(FoldStream(SLIDING, 1).cut.pieces, batches)
+    assert few[:2] == every[:2]
+    assert every[2] == 4 * 40_000
+    assert few[2] < 4_000
+    assert sum(looked) == 40_000
 
 
 @pytest.mark.parametrize("traced", [False, True])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.times import UNITS, format_duration
-from ldpbeam.transforms.joining.kept import Alike
+from ldpbeam.transforms.joining.kept import Alike, can_be_kept
 from ldpbeam.transforms.reports.batches import (
     ARRIVAL,
     WATERMARK,
@@ -123,6 +123,9 @@ def check_overlap(windows: Windows | None) -> None:
         )
 
 
+_Together = tuple[str, int, tuple[Run | None, ...], int, pa.Schema]
+
+
 class Pieces:
     """Gathers the pieces of batches of a channel by key.
 
@@ -159,7 +162,8 @@ class Pieces:
         self.reports = 0
         #: The least watermark of the batches gathered.
         self.watermark = FAR
-        self._gathered: defaultdict[tuple[PieceKey, int, pa.Schema], list[pa.RecordBatch]] = defaultdict(list)
+        #: Reports that go to the same runs, by attribute, shard, runs, version and schema.
+        self._gathered: defaultdict[_Together, list[pa.RecordBatch]] = defaultdict(list)
 
     def gather(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int]]:
         """Gather the pieces of a batch; give the counts of its late reports."""
@@ -209,9 +213,8 @@ class Pieces:
             return
         attribute, version = attribute_name(batch), version_index(batch)
         for part, piece in split_by(batch, self._shards(batch)):
-            for run in runs:
-                self._gathered[PieceKey(attribute, part, run), version, piece.schema].append(piece)
-                self.reports += piece.num_rows
+            self._gathered[attribute, part, tuple(runs), version, piece.schema].append(piece)
+            self.reports += piece.num_rows * len(runs)
 
     def _shards(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
         if self.shards == 1:
@@ -220,11 +223,28 @@ class Pieces:
         keys = [batch.column(name) for name in names if name in batch.schema.names]
         return shard_of(pc.coalesce(*keys) if len(keys) > 1 else keys[0], self.shards)
 
+    def leave_out_repeats(self) -> Iterator[tuple[Alike, Run | None, int]]:
+        """Leave out the reports that no fold keeps, before those of all their windows are one piece.
+
+        Gives (of which reports one is kept, the first of their runs, how many were left out) of reports that
+        go to the same runs. Of :func:`each_window` that is the window which counts them.
+        """
+        if self.alike is None:
+            return
+        for (attribute, _, runs, _, _), parts in self._gathered.items():
+            alike, every = self.alike(attribute), parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+            parts[:] = [can_be_kept(every, alike)]
+            yield alike, runs[0], every.num_rows - parts[0].num_rows
+
     def taken(self) -> Iterator[tuple[PieceKey, list[pa.RecordBatch]]]:
         """(key, batches of one channel and schema) for everything gathered so far, which is forgotten."""
         gathered, self._gathered, self.reports = self._gathered, defaultdict(list), 0
         self.watermark = FAR
-        for (key, _, _), parts in gathered.items():
+        pieces: defaultdict[tuple[PieceKey, int, pa.Schema], list[pa.RecordBatch]] = defaultdict(list)
+        for (attribute, shard, runs, version, schema), parts in gathered.items():
+            for run in runs:
+                pieces[PieceKey(attribute, shard, run), version, schema] += parts
+        for (key, _, _), parts in pieces.items():
             yield key, parts
 
 

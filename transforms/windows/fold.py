@@ -19,10 +19,10 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
-from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, concatenated, users_alike
+from ldpbeam.transforms.joining.kept import Alike, at_most, concatenated, users_alike
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, by_report_id, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import attribute_name
-from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES, IN_WINDOWS, USED, of_window
+from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
 from ldpbeam.transforms.windows.piece_keys import PieceKey
@@ -180,25 +180,6 @@ def counted(
     """How many of the reports of a window are counted in it, and not in a later window."""
     until = counted_until(windows, window, span)
     return sum(int((batch.column("event_time").to_numpy() < until).sum()) for batch in batches)
-
-
-def without_repeats(
-    windows: Windows | None,
-    key: PieceKey,
-    batches: Sequence[pa.RecordBatch],
-    alike: Alike,
-    *,
-    traced: bool = False,
-) -> tuple[list[pa.RecordBatch], list[tuple[str, int, str]]]:
-    """(the reports of one window, or of all, without those that no fold keeps; counts of the others).
-
-    If the counts are traced, they have the window as their origin.
-    """
-    few = [can_be_kept(batch, alike) for batch in batches]
-    window = None if windows is None or key.run is None else windows_in(windows, key.run)[0]
-    left_out = counted(windows, batches, window) - counted(windows, few, window)
-    origin = of_window(window) if traced else ""
-    return few, [(name, reports, origin) for name, reports in alike.counts(left_out)]
 
 
 def _by_window(

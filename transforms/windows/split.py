@@ -28,8 +28,8 @@ from ldpbeam.transforms.reports.counts import (
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
-from ldpbeam.transforms.windows.cut import Pieces
-from ldpbeam.transforms.windows.fold import Fold, Folded, without_repeats
+from ldpbeam.transforms.windows.cut import Pieces, windows_in
+from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.groups import by_window
 from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.windows import Bounds, Span
@@ -104,34 +104,36 @@ class Split(beam.DoFn):
         if origin and not counted:
             yield count(ENTERED, entered, origin)
         if self.pieces.reports >= GATHERED_REPORTS:
-            for at, piece, counts in self._taken():
+            yield from self._left_out()
+            for at, piece in self._taken():
                 yield window.TimestampedValue(piece, at)
-                yield from (count(*left_out) for left_out in counts)
 
     def finish_bundle(self) -> Iterator[Any]:
         """Emit the pieces that are left, and how many reports no fold keeps."""
         everywhere = [window.GlobalWindow()]
-        for at, piece, counts in self._taken():
+        for left_out in self._left_out():
+            at = timestamp(max(0, self.pieces.watermark))
+            yield beam.pvalue.TaggedOutput(left_out.tag, WindowedValue(left_out.value, at, everywhere))
+        for at, piece in self._taken():
             yield WindowedValue(piece, at, everywhere)
-            for counted in (count(*left_out) for left_out in counts):
-                yield beam.pvalue.TaggedOutput(counted.tag, WindowedValue(counted.value, at, everywhere))
 
-    def _taken(
-        self,
-    ) -> Iterator[tuple[Timestamp, tuple[PieceKey, pa.RecordBatch], list[tuple[str, int, str]]]]:
-        """(timestamp, (key, piece), counts of its reports that no fold keeps) of all that is gathered."""
-        pieces, watermark = self.pieces, self.pieces.watermark
-        for key, parts in pieces.taken():
+    def _left_out(self) -> Iterator[beam.pvalue.TaggedOutput]:
+        """Leave out the reports that no fold keeps, and count them."""
+        windows = self.pieces.windows
+        for alike, run, left_out in self.pieces.leave_out_repeats():
+            origin = of_window(windows_in(windows, run)[0]) if self.traced and windows and run else ""
+            yield from (count(name, reports, origin) for name, reports in alike.counts(left_out))
+
+    def _taken(self) -> Iterator[tuple[Timestamp, tuple[PieceKey, pa.RecordBatch]]]:
+        """(timestamp, (key, piece)) of all that is gathered."""
+        watermark = self.pieces.watermark
+        for key, parts in self.pieces.taken():
             piece = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-            counts: list[tuple[str, int, str]] = []
-            if pieces.alike is not None:
-                alike = pieces.alike(key.attribute)
-                (piece,), counts = without_repeats(pieces.windows, key, [piece], alike, traced=self.traced)
             # The timestamp holds the watermark, so that no window of the piece expires before the piece is
             # processed: it is the earliest event time, or the watermark at which no report of the piece was
             # late, if that is later. Without windows event times are not checked.
             earliest = 0 if self.pieces.windows is None else int(piece.column("event_time").to_numpy().min())
-            yield timestamp(max(earliest, watermark)), (key, piece), counts
+            yield timestamp(max(earliest, watermark)), (key, piece)
 
 
 @dataclass(eq=False)

@@ -23,14 +23,14 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.kept import concatenated
+from ldpbeam.transforms.joining.kept import can_be_kept, concatenated
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, of_window
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
-from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted, without_repeats
+from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, outputs, parted
@@ -239,7 +239,7 @@ class FoldWindow(beam.DoFn):
     def _without_repeats(self, key: PieceKey, reports: Any) -> Iterator[Any]:
         """Make the state smaller, if many of its reports can never be kept, and count these."""
         held, alike = list(concatenated(reports.read())), self.fold.alike(key.attribute)
-        few, counts = without_repeats(self.windows, key, held, alike, traced=self.traced)
+        few = [can_be_kept(batch, alike) for batch in held]
         size = sum(batch.num_rows for batch in few)
         self.held[key] = size, size
         if all(one is other for one, other in zip(few, held, strict=True)):
@@ -247,7 +247,10 @@ class FoldWindow(beam.DoFn):
         reports.clear()
         for batch in few:
             reports.add(batch)
-        yield from (count(*left_out) for left_out in counts)
+        window = self._window(key)
+        left_out = counted(self.windows, held, window) - counted(self.windows, few, window)
+        origin = of_window(window) if self.traced else ""
+        yield from (count(name, reports, origin) for name, reports in alike.counts(left_out))
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:
         origin = of_window(window) if self.traced else ""
