@@ -161,10 +161,8 @@ def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
         estimates = estimates | "Publish" >> beam.ParDo(job.publish)
     # These are no counts, but windows settle after they have been written and published.
     emitted = estimates | "Emitted" >> beam.FlatMap(lambda _: ()).with_output_types(tuple[str, int])
-    letters = (
-        (read[DEAD], counted.dead_letters)
-        | "DeadLetters" >> beam.Flatten()
-        | "WriteDeadLetters" >> WriteStreamDeadLetters(job.of_run(DEAD_LETTERS), continued=again)
+    letters = (read[DEAD], counted.dead_letters) | "WriteDeadLetters" >> WriteStreamDeadLetters(
+        job.of_run(DEAD_LETTERS), continued=again
     )
     _ = (
         (read[COUNTS], counted.counts, written[COUNTS], unsolved, letters, emitted)

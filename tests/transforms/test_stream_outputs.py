@@ -325,6 +325,68 @@ def test_files_are_numbered_so_that_a_bundle_done_twice_writes_one(tmp_path: Pat
 
 def test_an_engine_writes_the_dead_letters_of_a_stream_at_its_end(tmp_path: Path) -> None:
     source = test_stream.TestStream(coder=BatchCoder()).advance_watermark_to(5)
+    many = dead_letters.FEW_LETTERS + 1
     source.add_elements([TimestampedValue(letters(0, 3), 5), TimestampedValue(letters(3, 2), 5)])
-    run(source.advance_watermark_to_infinity(), WriteStreamDeadLetters(str(tmp_path / "dead_letters")))
-    assert Wrote(tmp_path / "dead_letters").positions == [[0, 1, 2, 3, 4]]
+    source.advance_watermark_to(6).add_elements([TimestampedValue(letters(5, many), 7)])
+    folder = tmp_path / "dead_letters"
+    source.advance_watermark_to_infinity()
+    run(source, OneOfSeveral(WriteStreamDeadLetters(str(folder))))
+    # The few wait for the end; the many are in a file that has no number.
+    assert Wrote(folder).positions == [[0, 1, 2, 3, 4], [*range(5, 5 + many)]]
+
+
+class OneOfSeveral(beam.PTransform):
+    """A transform of several collections, of which one is given."""
+
+    def __init__(self, several: beam.PTransform) -> None:
+        super().__init__()
+        self.several = several
+
+    def expand(self, given: Any) -> Any:
+        """Give it."""
+        return (given,) | self.several
+
+
+def test_few_dead_letters_of_a_bundle_leave_the_stage_that_makes_them(tmp_path: Path) -> None:
+    """An engine on one machine holds in memory what waits for the stage that writes."""
+    few, most, folder = dead_letters.FEW_LETTERS, dead_letters.MOST_LETTERS, tmp_path / "dead_letters"
+    arrival = Arrival(of_batch(0, 0, 9), 0)
+
+    def bundle(*sizes: int, first: int = 0) -> tuple[int, int]:
+        """How many letters a bundle passes on, and how many reports it says are in files."""
+        passed = written = 0
+        stage = dead_letters._WriteMany(str(folder))
+        stage.start_bundle()
+        outputs = []
+        for size in sizes:
+            batch = letters(first, size).replace_schema_metadata({ARRIVAL: arrival.encoded()})
+            outputs += list(stage.process(batch, Timestamp(5)))
+            assert sum(each.num_rows for each in stage.letters) <= most
+            first += size
+        for output in (*outputs, *(_plain(each) for each in stage.finish_bundle())):
+            if isinstance(output, beam.pvalue.TaggedOutput):
+                assert output.value[0] == with_origin(LETTERS_WRITTEN, arrival.origin)
+                written += output.value[1]
+            else:
+                passed += output.num_rows
+        return passed, written
+
+    assert bundle(few // 2, few - few // 2) == (few, 0)
+    assert not folder.exists()
+    for _ in range(2):
+        # An engine that does a bundle again writes the same files.
+        assert bundle(few, 1) == (0, 2 * (few + 1))
+        assert Wrote(folder).positions == [[*range(few + 1)]]
+    many = 3 * most
+    assert bundle(*[most // 4] * 12, first=2 * few) == (0, 2 * many)
+    expected = Counter((*range(few + 1), *range(2 * few, 2 * few + many)))
+    assert Counter(position for file in Wrote(folder).positions for position in file) == expected
+    # The next process goes on with the numbers of the others.
+    assert dead_letters._WriteLetters(str(folder), True)._first_number() == 0
+
+
+def _plain(output: Any) -> Any:
+    """What a bundle gives at its end, without its window."""
+    if isinstance(output, beam.pvalue.TaggedOutput):
+        return beam.pvalue.TaggedOutput(output.tag, output.value.value)
+    return output.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +18,16 @@ from apache_beam.transforms.userstate import (
     TimerSpec,
     on_timer,
 )
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.transforms.outputs.letter_files import Order, order_of, shard_of, write_letters
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
-from ldpbeam.transforms.reports.counts import LETTERS_WRITTEN, with_origin
+from ldpbeam.transforms.reports.counts import COUNTS, LETTERS_WRITTEN, with_origin
+from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.watermark import LAST
 from ldpbeam.transforms.storage import join, literal, split
 from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
@@ -31,6 +35,10 @@ from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
 #: A stream writes a file when dead letters have waited this many seconds, or are this many. A restart reads
 #: batches again whose dead letters are in no file.
 LETTERS_SECONDS, MOST_LETTERS = 10, 10_000
+#: A bundle of a stream has so many dead letters, of so many bytes, at most for another stage to write.
+FEW_LETTERS, FEW_BYTES = 1_000, 2**20
+#: Letters in the name of a file that has no number.
+_NAMED = 32
 
 
 @dataclass(eq=False)
@@ -101,6 +109,8 @@ class _Spilled:
 class WriteStreamDeadLetters(beam.PTransform):
     """Write the dead letters of a stream to Avro files, one per 10 seconds or per 10,000.
 
+    Those of a bundle that has many are files of their own.
+
     Gives the counts of letters that have been written, of batches that may be read again.
 
     Attributes:
@@ -111,10 +121,17 @@ class WriteStreamDeadLetters(beam.PTransform):
     folder: str
     continued: bool = False
 
-    def expand(self, letters: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[tuple[str, int]]:
-        """Gather all batches under one key, and write a file when it is due."""
-        return (
-            letters
+    def expand(
+        self, letters: tuple[beam.PCollection[pa.RecordBatch], ...]
+    ) -> beam.PCollection[tuple[str, int]]:
+        """Write the many of each collection where they are made; gather the few under one key."""
+        parts = [
+            branch | f"WriteMany{number}" >> parted(_WriteMany(self.folder), "few")
+            for number, branch in enumerate(letters, 1)
+        ]
+        written = (
+            [part.few for part in parts]
+            | "Few" >> beam.Flatten()
             | "KeyLetters"
             >> beam.Map(lambda batch: ("", batch)).with_output_types(tuple[str, pa.RecordBatch])
             | "WriteLetters"
@@ -122,6 +139,69 @@ class WriteStreamDeadLetters(beam.PTransform):
             .with_input_types(tuple[str, pa.RecordBatch])
             .with_output_types(tuple[str, int])
         )
+        return [written, *(part[COUNTS] for part in parts)] | "Written" >> beam.Flatten()
+
+
+class _WriteMany(beam.DoFn):
+    """Write the dead letters of a bundle that has many, and pass on those of a bundle that has few.
+
+    An engine on one machine holds in memory what waits for a stage. Dead letters are made faster than they
+    are written, so the stage that makes many writes them itself, and reads on when they are in a file.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def start_bundle(self) -> None:
+        """Forget the letters of a bundle that failed."""
+        self.letters: list[pa.RecordBatch] = []
+        self.files = 0
+
+    def process(
+        self, batch: pa.RecordBatch, timestamp: Timestamp = beam.DoFn.TimestampParam
+    ) -> Iterable[beam.pvalue.TaggedOutput]:
+        """Write a file as soon as there are enough letters for one."""
+        self.timestamp = timestamp
+        self.letters.append(batch)
+        if self._exceed(MOST_LETTERS, 8 * FEW_BYTES):
+            yield from (beam.pvalue.TaggedOutput(COUNTS, written) for written in self._write())
+
+    def finish_bundle(self) -> Iterable[Any]:
+        """Write what is left, or pass it on if it is little."""
+        if self.files or self._exceed(FEW_LETTERS, FEW_BYTES):
+            for written in self._write():
+                yield beam.pvalue.TaggedOutput(COUNTS, self._everywhere(written))
+        else:
+            yield from map(self._everywhere, self.letters)
+
+    def _everywhere(self, value: Any) -> WindowedValue:
+        return WindowedValue(value, self.timestamp, (GlobalWindow(),))
+
+    def _exceed(self, rows: int, size: int) -> bool:
+        return sum(batch.num_rows for batch in self.letters) > rows or (
+            sum(int(batch.nbytes) for batch in self.letters) > size
+        )
+
+    def _write(self) -> Iterator[tuple[str, int]]:
+        batches, self.letters = sorted(self.letters, key=order_of), []
+        if not batches:
+            return
+        # A bundle that is repeated writes the same files.
+        name = hashlib.sha256(f"{self.files}".encode())
+        for batch in batches:
+            name.update(BatchCoder().encode(batch))
+        self.files += 1
+        write_letters(self.folder, name.hexdigest()[:_NAMED], batches)
+        yield from _written(batches)
+
+
+def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int]]:
+    """The counts of letters that are in a file, of batches that may be read again."""
+    for batch in batches:
+        arrival = arrival_of(batch)
+        if arrival is not None and arrival.origin:
+            reports = int(np.sum(batch.column("reports").to_numpy()))
+            yield with_origin(LETTERS_WRITTEN, arrival.origin), reports
 
 
 class _WriteLetters(beam.DoFn):
@@ -187,16 +267,13 @@ class _WriteLetters(beam.DoFn):
             number = self._first_number()
         written.write(number + 1)
         write_letters(self.folder, number, sorted(batches, key=order_of))
-        for batch in batches:
-            arrival = arrival_of(batch)
-            if arrival is not None and arrival.origin:
-                reports = int(np.sum(batch.column("reports").to_numpy()))
-                yield with_origin(LETTERS_WRITTEN, arrival.origin), reports
+        yield from _written(batches)
 
     def _first_number(self) -> int:
         """The number of the first file of this process."""
         if not self.continued:
             return 0
         pattern = join(literal(self.folder), "part-*.avro")
-        names = [split(entry.path)[1] for entry in matching(pattern)]
-        return max((int(name[len("part-") : -len(".avro")]) + 1 for name in names), default=0)
+        names = [split(entry.path)[1][len("part-") : -len(".avro")] for entry in matching(pattern)]
+        # Those of bundles with many letters have no number.
+        return max((int(name) + 1 for name in names if len(name) < _NAMED), default=0)

@@ -16,18 +16,18 @@ from ldpbeam.transforms.storage import join, make_folder, replacing
 DEAD_LETTER_SHARDS = 4
 
 
-def write_letters(folder: str, number: int, batches: Iterable[pa.RecordBatch]) -> str:
+def write_letters(folder: str, number: int | str, batches: Iterable[pa.RecordBatch]) -> str:
     """Write a file of dead letters, and return its path.
 
     The same dead letters give the same bytes: the file's sync marker is a hash of its contents.
 
     Args:
         folder: the folder of the file; if it is created, its owner alone may enter it.
-        number: the number in the file's name.
+        number: the number in the file's name, or a text in its stead.
         batches: batches of dead letters in the order of :func:`order_of`; they are gone through twice.
     """
     make_folder(folder, private=True)
-    path = join(folder, f"part-{number:05d}.avro")
+    path = join(folder, f"part-{number:0>5}.avro")
     contents = hashlib.sha256()
     for batch in batches:
         contents.update("".join(batch.column("sha256").to_pylist()).encode())
