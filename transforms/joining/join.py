@@ -78,6 +78,10 @@ def join(
     Returns:
         The rows, one element per group, and how many reports are kept, of those that are counted here.
     """
+    if len(batches) == 1 and batches[0].num_rows == 1:
+        # There may be hundreds of thousands of windows with one report.
+        (alone,) = without_join(batches[0], attribute, most_groups)
+        return [alone._replace(users=1)], int(batches[0].column("event_time")[0].as_py() < counted_until)
     reports = gathered(attribute, batches)
     users = numbers_of(reports.users)
     of_window = (
