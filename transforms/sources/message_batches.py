@@ -17,6 +17,9 @@ from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
 from ldpbeam.transforms.state.decoding import DEFEATED, PROBLEM, TOGETHER, Record
 from ldpbeam.transforms.state.records import Checksum
 
+#: So many bytes of messages are decoded before it is asked whether they fill a batch.
+RUN_BYTES = 2**20
+
 
 class Received(NamedTuple):
     """A message as it was delivered.
@@ -74,8 +77,8 @@ def next_batch(
                 parts, large, count, lambda place: batch_of(feed, columns, [received[place].message])
             )
             together = [place for place in fresh if place < count and place not in parts]
-            if together:
-                parts[together[0]] = batch_of(feed, columns, [received[place].message for place in together])
+            runs = _runs(received, together)
+            count = _decode_each(parts, list(runs), count, lambda place: batch_of(feed, columns, runs[place]))
     suspects = [place for place in suspects if place < count]
     for first in range(0, len(suspects), TOGETHER):
         messages = [received[place].message for place in suspects[first : first + TOGETHER]]
@@ -93,10 +96,23 @@ def next_batch(
     return feed_batch, list(received[count:])
 
 
+def _runs(received: Sequence[Received], places: Sequence[int]) -> dict[int, list[Message]]:
+    """Messages that are decoded together, by the place of the first: a few bytes may be a report."""
+    runs: dict[int, list[Message]] = {}
+    size = RUN_BYTES
+    for place in places:
+        if size >= RUN_BYTES:
+            first, size = place, 0
+        message = received[place].message
+        runs.setdefault(first, []).append(message)
+        size += len(message.data)
+    return runs
+
+
 def _decode_each(
     parts: dict[int, FeedBatch], places: Sequence[int], count: int, decode: Callable[[int], FeedBatch]
 ) -> int:
-    """Decode messages one by one into ``parts`` until these fill a batch.
+    """Decode messages, or runs of them by their first, into ``parts`` until these fill a batch.
 
     Returns:
         How many messages the batch can have: those before the first that was not decoded, or ``count``.

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from support.bounded import FORKED
 
-from ldpbeam.schemas.messages.decode import ARROW, JSON, Message
+from ldpbeam.schemas.messages.decode import ARROW, JSON, LINES, Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import message_batches
-from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.state import decoding
 from ldpbeam.transforms.state.decoding import DEFEATED, Record, left_on_record
@@ -207,3 +207,15 @@ def test_a_record_is_named_by_its_reader_and_no_reader_takes_those_of_another(tm
             assert left_on_record(str(tmp_path)) == {"1": 1, "2": 1}
         assert left_on_record(str(tmp_path)) == {"1": 1}
     assert decoding.left_on_record(str(tmp_path)) == {}
+
+
+def test_messages_of_short_lines_fill_a_batch_with_few_bytes() -> None:
+    lines = b"{}\n" * (message_batches.RUN_BYTES // 3 + 1)
+
+    def size_of(feed_batch: FeedBatch) -> int:
+        return sum(int(batch.nbytes) for batch in feed_batch.batches)
+
+    one = size_of(next_batch(FEED, Columns(), received(lines, kind=LINES), None)[0])
+    feed_batch, rest = next_batch(FEED, Columns(), received(*[lines] * 8, kind=LINES), None)
+    assert DECODED_BYTES <= size_of(feed_batch) < DECODED_BYTES + one
+    assert [*feed_batch.receipts, *(each.receipt for each in rest)] == [f"r{n}" for n in range(8)]
