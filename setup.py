@@ -73,6 +73,8 @@ setup(
         # Processes that solve estimates; unlike the standard library's, they do not import the main program.
         "loky>=3.5",
         "numpy>=2.0",
+        # Beam needs it as well.
+        "packaging>=23",
         "pyarrow>=24",
         "pydantic>=2.12",
         "PyYAML>=6",

@@ -16,15 +16,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.requirements import Requirement
+
 from ldpbeam.errors import DONE, WRONG
 from ldpbeam.printing import document
-from ldpbeam.runners import dataflow, flink, prism
+from ldpbeam.runners import flink
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.names import DIRECT, FLINK, PRISM
 from ldpbeam.runners.request import engine_request, only_for_flink
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
 from ldpbeam.temporary import temporary_folder, temporary_root
+from ldpbeam.words import first_ones
 
 
 def doctor_command(options: argparse.Namespace) -> int:
@@ -73,18 +76,51 @@ def checks_of(
         location: for Prism: the file or the address that the user names.
     """
     yield Check("Python", ".".join(map(str, sys.version_info[:3])))
-    yield Check("Beam", metadata.version("apache-beam"))
+    yield from _of_package()
     yield _temporary()
-    if runner == DIRECT:
-        yield _prism(location, needed=False)
-        yield from _of_pubsub()
-    elif runner == PRISM:
-        yield _prism(location, needed=True)
+    # The engines' modules import Beam.
+    if _version("apache-beam") is None:
+        return
+    if runner in (DIRECT, PRISM):
+        yield _prism(location, needed=runner == PRISM)
         yield from _of_pubsub()
     elif runner == FLINK:
         yield from _of_flink(master or flink.LOCAL, pool)
     else:
         yield from _of_dataflow()
+
+
+def _of_package() -> Iterator[Check]:
+    """What ldpbeam requires, and what each of its extras does, as its metadata says."""
+    for extra in ("", *(metadata.metadata("ldpbeam").get_all("Provides-Extra") or ())):
+        name = f"ldpbeam[{extra}]" if extra else "ldpbeam"
+        found = list(_requirements("ldpbeam", extra))
+        lacking = [
+            f"{wanted.name}{wanted.specifier}" for wanted, version in found if not _fits(wanted, version)
+        ]
+        yield Check(
+            name,
+            None if lacking else first_ones([f"{wanted.name} {version}" for wanted, version in found], 4),
+            f"pip install '{name}' for {first_ones(lacking, 4)}",
+            needed=not extra,
+        )
+
+
+def _requirements(package: str, extra: str) -> Iterator[tuple[Requirement, str | None]]:
+    """What a package requires, or one of its extras does beyond that, and the versions that are here."""
+    for wanted in map(Requirement, metadata.requires(package) or ()):
+        always, with_extra = (
+            wanted.marker is None or wanted.marker.evaluate({"extra": name}) for name in ("", extra)
+        )
+        if with_extra and not (extra and always):
+            version = _version(wanted.name)
+            yield wanted, version
+            for further in wanted.extras if version is not None else ():
+                yield from _requirements(wanted.name, further)
+
+
+def _fits(wanted: Requirement, version: str | None) -> bool:
+    return version is not None and wanted.specifier.contains(version, prereleases=True)
 
 
 def _temporary() -> Check:
@@ -95,6 +131,8 @@ def _temporary() -> Check:
 
 
 def _prism(location: str | None, *, needed: bool) -> Check:
+    from ldpbeam.runners import prism
+
     what = "Prism" if needed else "Prism (streams)"
     without = "" if needed else "; without it there are no local streams"
     try:
@@ -113,12 +151,6 @@ def _prism(location: str | None, *, needed: bool) -> Check:
 
 
 def _of_pubsub() -> Iterator[Check]:
-    yield Check(
-        "google-cloud-pubsub (streams)",
-        _version("google-cloud-pubsub"),
-        "pip install 'ldpbeam[pubsub]'",
-        needed=False,
-    )
     host = os.environ.get("PUBSUB_EMULATOR_HOST")
     if host is not None:
         yield Check(
@@ -202,6 +234,8 @@ def _java() -> Check:
 
 
 def _of_dataflow() -> Iterator[Check]:
+    from ldpbeam.runners import dataflow
+
     try:
         dataflow.runner()
         yield Check("Beam's Google Cloud parts", _version("google-cloud-dataflow-client") or "here")

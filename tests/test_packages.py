@@ -18,6 +18,7 @@ import setuptools
 from packaging.requirements import Requirement
 
 import ldpbeam
+from ldpbeam.runners.doctor import checks_of
 
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
@@ -80,6 +81,15 @@ def test_what_an_index_shows_has_no_link_to_a_file_that_it_does_not_have(describ
 
 def test_the_package_knows_its_version(described: dict[str, Any]) -> None:
     assert ldpbeam.__version__ == described["version"] == metadata.version("ldpbeam")
+
+
+def test_the_doctor_has_a_line_for_each_extra(described: dict[str, Any]) -> None:
+    checks = {check.what: check for check in checks_of("direct")}
+    extras = {f"ldpbeam[{extra}]" for extra in described["extras_require"]}
+    assert {what for what in checks if what.startswith("ldpbeam[")} == extras
+    assert checks["ldpbeam"].needed and not any(checks[extra].needed for extra in extras)
+    # The tests run where this is installed.
+    assert checks["ldpbeam[kafka]"].found == f"confluent-kafka {metadata.version('confluent-kafka')}"
 
 
 def test_an_older_python_is_told_at_the_first_import(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
-from ldpbeam.runners import doctor
+from ldpbeam.runners import dataflow, doctor
 from ldpbeam.runners.flink import parts
 from ldpbeam.runners.flink.rest import Rest
 
@@ -66,7 +66,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 @pytest.fixture
 def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Everything that Dataflow needs."""
-    monkeypatch.setattr(doctor.dataflow, "runner", lambda: None)
+    monkeypatch.setattr(dataflow, "runner", lambda: None)
     monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
     monkeypatch.setattr(doctor, "plugins", list)
     auth = pytest.importorskip("google.auth")
@@ -92,7 +92,7 @@ BEYOND_JAVA = [
 @pytest.mark.parametrize(
     ("line", "programs", "code", "printed"),
     [
-        ("", {}, 0, ["ok       Beam: ",
+        ("", {}, 0, ["ok       ldpbeam: apache-beam ",
                      "not here  Prism (streams)\n         install Go, with which it is built once, or the "]),
         ("", {"bin/prism": CLOSED}, 0,
          ["ok       Prism (streams): HERE/bin/prism, which listens on a Unix socket of this account"]),
@@ -147,16 +147,39 @@ def test_what_an_engine_needs_is_here_or_missing(
     assert ("MISSING" in ran.out) == (code == 2)
 
 
-def test_the_library_of_streams(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def version(package: str) -> str:
-        if package == "google-cloud-pubsub":
-            raise metadata.PackageNotFoundError(package)
-        return "2.77.0"
+@pytest.mark.parametrize(
+    ("package", "version", "code", "lines"),
+    [
+        ("confluent-kafka", None, 0,
+         ["not here  ldpbeam[kafka]\n         pip install 'ldpbeam[kafka]' for confluent-kafka>=2.5\n"]),
+        ("confluent-kafka", "1.9.2", 0, ["not here  ldpbeam[kafka]\n", " for confluent-kafka>=2.5\n"]),
+        ("confluent-kafka", "2.10.0rc1", 0, ["ok       ldpbeam[kafka]: confluent-kafka 2.10.0rc1\n"]),
+        # A package that an extra of Beam has, and ldpbeam's own extra through it.
+        ("docstring-parser", None, 0, ["not here  ldpbeam[yaml]\n", "docstring-parser"]),
+        ("loky", None, 2, ["MISSING  ldpbeam\n         pip install 'ldpbeam' for loky>=3.5\n"]),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_too_old_is_named_with_the_line_that_installs_it(
+    package: str,
+    version: str | None,
+    code: int,
+    lines: list[str],
+    command: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    version_of = metadata.version
 
-    monkeypatch.setattr(doctor.metadata, "version", version)
+    def changed(name: str) -> str:
+        if name != package:
+            return version_of(name)
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(doctor.metadata, "version", changed)
     ran = command("doctor")
-    assert ran.code == 0
-    assert "not here  google-cloud-pubsub (streams)\n         pip install 'ldpbeam[pubsub]'" in ran.out
+    assert ran.code == code
+    assert all(line in ran.out for line in lines), ran.out
 
 
 @pytest.fixture
@@ -214,7 +237,7 @@ def test_dataflow_without_beams_parts_for_it(command: Any, monkeypatch: pytest.M
     def refuse() -> None:
         raise ImportError("No module named 'google.cloud.dataflow'; pip install 'ldpbeam[gcp]'")
 
-    monkeypatch.setattr(doctor.dataflow, "runner", refuse)
+    monkeypatch.setattr(dataflow, "runner", refuse)
     ran = command("doctor", "--runner", "dataflow")
     assert ran.code == 2
     assert (
