@@ -105,6 +105,7 @@ setup(
             "build>=1.2",
             "check-wheel-contents>=0.6",
             "confluent-kafka>=2.5",
+            "dockerfile-parse>=2.0",
             # The parts of apache-beam[yaml] that run a pipeline in YAML.
             "docstring-parser>=0.15",
             "duckdb>=1.1",

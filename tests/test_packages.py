@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 import setuptools
 from packaging.requirements import Requirement
+from support.operators import image_of
 
 import ldpbeam
 from ldpbeam.runners.doctor import checks_of
@@ -159,10 +161,15 @@ def packages(online: None, tracked: list[str], tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="session")
 def environment(packages: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment that has the wheel and what it requires, and nothing else."""
-    place = tmp_path_factory.mktemp("environment") / "venv"
-    run(tool("uv"), "venv", "--quiet", "--python", sys.executable, place, cwd=place.parent)
+    return installed(str(packages[0]), tmp_path_factory.mktemp("environment"))
+
+
+def installed(wheel: str, folder: Path) -> Path:
+    """A new environment with a wheel, after which extras may stand in brackets."""
+    place = folder / "venv"
+    run(tool("uv"), "venv", "--quiet", "--python", sys.executable, place, cwd=folder)
     install = [tool("uv"), "pip", "install", "--quiet", "--python", place, "--strict"]
-    run(*install, "--constraint", ROOT / "constraints.txt", packages[0], cwd=place.parent)
+    run(*install, "--constraint", ROOT / "constraints.txt", wheel, cwd=folder)
     return place
 
 
@@ -212,3 +219,16 @@ def test_the_demonstration_runs_on_what_is_installed(environment: Path, tmp_path
     assert "6,000 reports in = 6,000 used" in said
     estimates = (tmp_path / "demo" / "estimates" / "estimates.jsonl").read_text(encoding="utf-8")
     assert len(estimates.splitlines()) == 2 * 3
+
+
+@pytest.mark.slow
+def test_the_image_of_a_stream_has_what_the_page_on_operating_needs(
+    packages: list[Path], tmp_path: Path
+) -> None:
+    extras = image_of("stream").extras
+    assert extras == {"kafka", "metrics", "pubsub", "report"}
+    place = installed(f"{packages[0]}[{','.join(extras)}]", tmp_path)
+    checks = json.loads(run(place / "bin" / "ldpbeam", "doctor", "--json", cwd=tmp_path))["checks"]
+    found = {check["what"] for check in checks if check["found"] is not None}
+    assert found >= {"ldpbeam", *(f"ldpbeam[{extra}]" for extra in extras)}
+    assert "ldpbeam[gcp]" not in found
