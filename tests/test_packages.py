@@ -161,16 +161,17 @@ def packages(online: None, tracked: list[str], tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="session")
 def environment(packages: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment that has the wheel and what it requires, and nothing else."""
-    return installed(str(packages[0]), tmp_path_factory.mktemp("environment"))
-
-
-def installed(wheel: str, folder: Path) -> Path:
-    """A new environment with a wheel, after which extras may stand in brackets."""
-    place = folder / "venv"
-    run(tool("uv"), "venv", "--quiet", "--python", sys.executable, place, cwd=folder)
-    install = [tool("uv"), "pip", "install", "--quiet", "--python", place, "--strict"]
-    run(*install, "--constraint", ROOT / "constraints.txt", wheel, cwd=folder)
+    place = tmp_path_factory.mktemp("environment") / "venv"
+    install(place, "--strict", packages[0])
     return place
+
+
+def install(place: Path, *what: object) -> None:
+    """Install packages in an environment, which is made where there is none."""
+    if not place.exists():
+        run(tool("uv"), "venv", "--quiet", "--python", sys.executable, place, cwd=place.parent)
+    command = [tool("uv"), "pip", "install", "--quiet", "--python", place]
+    run(*command, "--constraint", ROOT / "constraints.txt", *what, cwd=place.parent)
 
 
 @pytest.mark.slow
@@ -227,8 +228,26 @@ def test_the_image_of_a_stream_has_what_the_page_on_operating_needs(
 ) -> None:
     extras = image_of("stream").extras
     assert extras == {"kafka", "metrics", "pubsub", "report"}
-    place = installed(f"{packages[0]}[{','.join(extras)}]", tmp_path)
+    place = tmp_path / "venv"
+    install(place, "--strict", f"{packages[0]}[{','.join(extras)}]")
     checks = json.loads(run(place / "bin" / "ldpbeam", "doctor", "--json", cwd=tmp_path))["checks"]
     found = {check["what"] for check in checks if check["found"] is not None}
     assert found >= {"ldpbeam", *(f"ldpbeam[{extra}]" for extra in extras)}
     assert "ldpbeam[gcp]" not in found
+
+
+@pytest.mark.slow
+def test_the_doctor_says_what_the_light_installation_lacks(packages: list[Path], tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^pip install ([a-z][\w ]+)$", page, re.MULTILINE | re.IGNORECASE)
+    place = tmp_path / "venv"
+    install(place, "--no-deps", packages[0])
+    install(place, *line.split())
+    command = [place / "bin" / "ldpbeam", "doctor", "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, "")
+    checks = {check["what"]: check for check in json.loads(ran.stdout)["checks"]}
+    assert {what for what, check in checks.items() if check["needed"] and not check["found"]} == {"ldpbeam"}
+    assert checks["ldpbeam"]["advice"].startswith("pip install 'ldpbeam' for apache-beam>=")
+    folder = ROOT / "tests" / "data" / "0.1.0" / "out"
+    run(place / "bin" / "ldpbeam", "show", folder, cwd=tmp_path)

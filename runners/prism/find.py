@@ -19,8 +19,6 @@ from ldpbeam.runners.prism.build import BuildError, build, place
 
 #: The name of the package, installed from a wheel, that has a binary.
 WHEEL = "ldpbeam_prism"
-#: What Prism is told of an account without a name, as containers have: else it ends with a panic.
-ACCOUNT = {"USER": "ldpbeam", "HOME": "/"}
 #: The seconds that a program has to print its options.
 _ANSWER_SECONDS = 60.0
 
@@ -42,7 +40,6 @@ def recognised(path: str) -> Prism | None:
     try:
         done = subprocess.run(
             [path, "-h"],
-            env={**ACCOUNT, **os.environ},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

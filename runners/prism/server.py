@@ -17,7 +17,7 @@ from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.portability.job_server import JobServer
 from apache_beam.utils.subprocess_server import pick_port
 
-from ldpbeam.runners.prism.find import ACCOUNT, Prism
+from ldpbeam.runners.prism.find import Prism
 from ldpbeam.runners.sockets import target
 
 #: The seconds after which starting Prism fails if it does not answer.
@@ -54,7 +54,7 @@ class PrismServer(JobServer):
         command, address = self._command()
         self._process = subprocess.Popen(
             command,
-            env={**ACCOUNT, "GOGC": str(GARBAGE_PERCENT), **os.environ},
+            env={"GOGC": str(GARBAGE_PERCENT), **os.environ},
             # The pipe closes when this process ends for any reason; then Prism ends too.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

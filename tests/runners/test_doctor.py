@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
-from ldpbeam.runners import dataflow, doctor
+from ldpbeam.runners import dataflow, of_engines
 from ldpbeam.runners.flink import parts
 from ldpbeam.runners.flink.rest import Rest
 
@@ -67,8 +68,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Everything that Dataflow needs."""
     monkeypatch.setattr(dataflow, "runner", lambda: None)
-    monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
-    monkeypatch.setattr(doctor, "plugins", list)
+    monkeypatch.setattr(of_engines, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
+    monkeypatch.setattr(of_engines, "plugins", list)
     auth = pytest.importorskip("google.auth")
     monkeypatch.setattr(auth, "default", lambda: (SimpleNamespace(), "project"))
     yield
@@ -176,10 +177,26 @@ def test_what_is_missing_or_too_old_is_named_with_the_line_that_installs_it(
             raise metadata.PackageNotFoundError(name)
         return version
 
-    monkeypatch.setattr(doctor.metadata, "version", changed)
+    monkeypatch.setattr(metadata, "version", changed)
     ran = command("doctor")
     assert ran.code == code
     assert all(line in ran.out for line in lines), ran.out
+
+
+def test_prism_has_an_account_where_a_container_has_none(
+    command: Any, bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for variable in ("USER", "HOME"):
+        monkeypatch.setenv(variable, "to be restored")
+        monkeypatch.delenv(variable)
+    prism = bare_machine / "prism"
+    prism.write_text(f'#!/bin/sh\n[ "$USER" ] && [ "$HOME" ] && echo "{CLOSED}"\n')
+    prism.chmod(0o755)
+    assert f"ok       Prism (streams): {prism}" in command("doctor").out
 
 
 @pytest.fixture
@@ -265,7 +282,7 @@ def test_dataflow_without_credentials(
     key: str | None, library: bool, advice: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("google.auth")
-    monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
+    monkeypatch.setattr(of_engines, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
     if key:
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", key)
     if not library:
@@ -285,9 +302,11 @@ def test_what_cannot_be_staged_is_said(command: Any, monkeypatch: pytest.MonkeyP
             raise ValueError("dice: it was installed as editable; install it without -e")
         return folder / f"{plugin.name}.whl"
 
-    monkeypatch.setattr(doctor, "ours", ours)
-    monkeypatch.setattr(doctor, "wheel_of", wheel_of)
-    monkeypatch.setattr(doctor, "plugins", lambda: [SimpleNamespace(name=name) for name in ("coin", "dice")])
+    monkeypatch.setattr(of_engines, "ours", ours)
+    monkeypatch.setattr(of_engines, "wheel_of", wheel_of)
+    monkeypatch.setattr(
+        of_engines, "plugins", lambda: [SimpleNamespace(name=name) for name in ("coin", "dice")]
+    )
     ran = command("doctor", "--runner", "dataflow")
     assert ran.code == 2
     assert "MISSING  what workers install\n         setup.py: workers need a source package" in ran.out

@@ -167,18 +167,6 @@ def test_prism_collects_garbage_early_unless_the_operator_says_when(
     assert (tmp_path / "percent").read_text().strip() == (named or str(GARBAGE_PERCENT))
 
 
-def test_prism_has_an_account_where_a_container_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("USER", raising=False)
-    prism = tmp_path / "prism"
-    prism.write_text('#!/bin/sh\n[ "$USER" ] && [ "$HOME" ] || exit 2\necho "  -job_port int" >&2\n')
-    prism.chmod(0o755)
-    assert find.recognised(str(prism)) == find.Prism(str(prism), closed=False)
-    with pytest.raises(OSError, match="with exit code 0"):
-        PrismServer(find.Prism(str(prism), closed=True), tmp_path).start()
-
-
 @pytest.mark.parametrize("runner", ["DirectRunner", "PrismRunner", "FlinkRunner"])
 def test_engines_that_beam_would_start_with_open_ports(
     runner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
