@@ -123,6 +123,14 @@ def test_the_pod_of_a_stream_fits_its_image_and_the_page_on_operating() -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
+def test_what_the_page_gives_to_the_image_of_a_stream_is_a_command_line() -> None:
+    lines = re.findall(r"ldpbeam-stream:0\.1\.0 ((?:doctor|stream)[^\n`]*)", TEXTS.replace("\\\n", ""))
+    assert len(lines) == 2
+    for line in lines:
+        name, *options = line.split()
+        COMMANDS[name].parser().parse(options)
+
+
 # Dataflow's template
 
 #: Options of the stream that the template does not have.
