@@ -102,13 +102,15 @@ def test_a_pod_is_killed_and_the_next_node_goes_on_until_it_is_told_to_end(
         Node(tmp_path / name, volume, study, kafka.address, topic, prism) for name in ("one", "two")
     )
     with first.pod() as stream:
+        # From then on, SIGTERM drains: what takes long is done.
+        stream.wait_until_said('"event": "started"')
+        assert (volume / "report.html").exists()
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             stream.wait_until(lambda probe=probe: first.probe(probe))
         # A second pod on the folder ends, and says why.
         with Node(tmp_path / "three", volume, study, kafka.address, topic, prism).pod() as other:
             assert other.wait() == 2
             assert "another run is writing there now" in other.said
-        stream.wait_until(lambda: (volume / "report.html").exists())
         stream.end(signal.SIGKILL)
     produce(kafka.address, topic, by_time(one_by_one(others)), PARTITIONS)
     produce(kafka.address, topic, by_time(one_by_one(last)), PARTITIONS)
