@@ -23,13 +23,13 @@ from ldpbeam.command_line.checks import (
 )
 from ldpbeam.errors import DONE, UserError, check_charts
 from ldpbeam.estimators.solving import check
-from ldpbeam.planning.evaluation import evaluation, run, summarised, with_estimators
-from ldpbeam.planning.populations import names_for
-from ldpbeam.planning.trial import untried
 from ldpbeam.printing import document, progress_bar
 from ldpbeam.processes import cores
 from ldpbeam.schemas.study.yaml_file import parse_study, study_text
 from ldpbeam.study import Study
+from ldpbeam.trials.evaluation import evaluation, run, summarised, with_estimators
+from ldpbeam.trials.populations import names_for
+from ldpbeam.trials.trial import untried
 from ldpbeam.untrusted import shown
 
 
@@ -149,7 +149,7 @@ def draw_figures(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     only. Populations stand side by side, and numbers of people below each other.
 
     Args:
-        rows: those of :func:`~ldpbeam.planning.evaluation.summarised`.
+        rows: those of :func:`~ldpbeam.trials.evaluation.summarised`.
         folder: where ``KIND.svg`` is written for each kind of error.
     """
     import altair as alt

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.planning import evaluation
 from ldpbeam.planning.evaluate import draw_figures
-from ldpbeam.planning.evaluation import with_epsilon, with_estimators
-from ldpbeam.planning.trial import of_population, trial
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.trials import evaluation
+from ldpbeam.trials.evaluation import with_epsilon, with_estimators
+from ldpbeam.trials.trial import of_population, trial
 
 STUDY = """\
 study: evaluated

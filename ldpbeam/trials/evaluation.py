@@ -20,10 +20,10 @@ from ldpbeam.answers.people import People
 from ldpbeam.clients.values import scaled
 from ldpbeam.domains import KeyValuePairs
 from ldpbeam.errors import StudyError, UserError
-from ldpbeam.planning.trial import Draw, of_population, trial
 from ldpbeam.processes import results_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
+from ldpbeam.trials.trial import Draw, of_population, trial
 
 #: The word for people from a file, in the place of a population's name.
 DATA = "data"
