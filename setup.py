@@ -73,6 +73,8 @@ setup(
         # Processes that solve estimates; unlike the standard library's, they do not import the main program.
         "loky>=3.5",
         "numpy>=2.0",
+        # Beam needs it as well.
+        "packaging>=23",
         "pyarrow>=24",
         "pydantic>=2.12",
         "PyYAML>=6",
@@ -103,6 +105,7 @@ setup(
             "build>=1.2",
             "check-wheel-contents>=0.6",
             "confluent-kafka>=2.5",
+            "dockerfile-parse>=2.0",
             # The parts of apache-beam[yaml] that run a pipeline in YAML.
             "docstring-parser>=0.15",
             "duckdb>=1.1",

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ldpbeam.command_line.main import main as ldpbeam
-from ldpbeam.planning import populations
+from ldpbeam.trials import populations
 
 Columns = dict[str, np.ndarray]
 

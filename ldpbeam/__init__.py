@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ldpbeam.library.by_user import difference
     from ldpbeam.library.differences import Differences
     from ldpbeam.library.estimate import estimate
+    from ldpbeam.library.evaluate import Evaluated, evaluate
     from ldpbeam.library.result import Estimates
     from ldpbeam.library.study import Study
     from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
@@ -47,6 +48,7 @@ __all__ = [
     "Differences",
     "Estimate",
     "Estimates",
+    "Evaluated",
     "Numeric",
     "ServiceVersion",
     "Statistic",
@@ -56,6 +58,7 @@ __all__ = [
     "difference",
     "empty",
     "estimate",
+    "evaluate",
     "merge",
     "registered_estimators",
     "registered_mechanisms",
@@ -71,6 +74,7 @@ _MODULES = {
     "Differences": "ldpbeam.library.differences",
     "Estimate": "ldpbeam.estimators",
     "Estimates": "ldpbeam.library.result",
+    "Evaluated": "ldpbeam.library.evaluate",
     "Numeric": "ldpbeam.domains",
     "ServiceVersion": "ldpbeam.attributes",
     "Statistic": "ldpbeam.statistics",
@@ -80,6 +84,7 @@ _MODULES = {
     "difference": "ldpbeam.library.by_user",
     "empty": "ldpbeam.statistics",
     "estimate": "ldpbeam.library.estimate",
+    "evaluate": "ldpbeam.library.evaluate",
     "merge": "ldpbeam.statistics",
     "registered_estimators": "ldpbeam.estimators",
     "registered_mechanisms": "ldpbeam.mechanisms",

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import re
-import shutil
-import socket
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
-from importlib import metadata
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from ldpbeam.errors import DONE, WRONG
 from ldpbeam.printing import document
-from ldpbeam.runners import dataflow, flink, prism
-from ldpbeam.runners.flink.parts import FlinkError, cached
-from ldpbeam.runners.flink.rest import Rest
-from ldpbeam.runners.names import DIRECT, FLINK, PRISM
+from ldpbeam.runners.installed import Check, of_package
 from ldpbeam.runners.request import engine_request, only_for_flink
-from ldpbeam.runners.wheels import ours, plugins, wheel_of
-from ldpbeam.temporary import temporary_folder, temporary_root
+from ldpbeam.temporary import temporary_root
 
 
 def doctor_command(options: argparse.Namespace) -> int:
@@ -41,26 +27,6 @@ def doctor_command(options: argparse.Namespace) -> int:
     return WRONG if lacking else DONE
 
 
-#: The versions of Java that Flink runs on.
-JAVA = range(11, 22)
-
-
-class Check(NamedTuple):
-    """The result of checking one requirement of an engine.
-
-    Attributes:
-        what: the requirement.
-        found: what was found, such as a version or a path; None if it is missing.
-        advice: how to get it, or the consequence of its absence; may be empty.
-        needed: whether the engine cannot run without it.
-    """
-
-    what: str
-    found: str | None
-    advice: str = ""
-    needed: bool = True
-
-
 def checks_of(
     runner: str, master: str | None = None, pool: str | None = None, location: str | None = None
 ) -> Iterator[Check]:
@@ -73,18 +39,15 @@ def checks_of(
         location: for Prism: the file or the address that the user names.
     """
     yield Check("Python", ".".join(map(str, sys.version_info[:3])))
-    yield Check("Beam", metadata.version("apache-beam"))
+    package, *extras = of_package()
+    yield package
+    yield from extras
     yield _temporary()
-    if runner == DIRECT:
-        yield _prism(location, needed=False)
-        yield from _of_pubsub()
-    elif runner == PRISM:
-        yield _prism(location, needed=True)
-        yield from _of_pubsub()
-    elif runner == FLINK:
-        yield from _of_flink(master or flink.LOCAL, pool)
-    else:
-        yield from _of_dataflow()
+    if package.found is not None:
+        # The engines' modules import Beam and more.
+        from ldpbeam.runners.of_engines import of_engine
+
+        yield from of_engine(runner, master, pool, location)
 
 
 def _temporary() -> Check:
@@ -92,166 +55,3 @@ def _temporary() -> Check:
         return Check("temporary folder", str(temporary_root()))
     except OSError as error:
         return Check("temporary folder", None, str(error))
-
-
-def _prism(location: str | None, *, needed: bool) -> Check:
-    what = "Prism" if needed else "Prism (streams)"
-    without = "" if needed else "; without it there are no local streams"
-    try:
-        prisms = prism.find.here() if location is None else prism.find.named(location)
-    except (FileNotFoundError, ValueError) as error:
-        return Check(what, None, str(error), needed)
-    if prisms is None and shutil.which("go") and shutil.which("git"):
-        return Check(what, "none yet; the first run builds it with Go, in 1 to 4 minutes")
-    if prisms is None:
-        return Check(what, None, f"{prism.HOW}{without}", needed)
-    if not prisms.closed:
-        return Check(
-            what, None, f"{prisms.path} {prism.OPEN}, and a run needs --allow-open-ports; {prism.HOW}", needed
-        )
-    return Check(what, f"{prisms.path}, which listens on a Unix socket of this account alone")
-
-
-def _of_pubsub() -> Iterator[Check]:
-    yield Check(
-        "google-cloud-pubsub (streams)",
-        _version("google-cloud-pubsub"),
-        "pip install 'ldpbeam[pubsub]'",
-        needed=False,
-    )
-    host = os.environ.get("PUBSUB_EMULATOR_HOST")
-    if host is not None:
-        yield Check(
-            f"Pub/Sub server at {host}",
-            "answers" if _listens(host) else None,
-            "start it, or unset PUBSUB_EMULATOR_HOST for Google's",
-        )
-
-
-def _of_flink(master: str, pool: str | None) -> Iterator[Check]:
-    yield _job_server(needed=master == flink.LOCAL)
-    yield _java()
-    if master != flink.LOCAL:
-        yield _cluster(master)
-        reached = flink.open_ports(master, None if pool is None else "pool")
-        if reached is not None:
-            yield Check("closed doors", None, f"{reached}; a run needs --allow-open-ports", needed=False)
-    worker = Path(sys.executable).with_name("ldpbeam-worker")
-    yield Check(
-        "ldpbeam-worker (--workers process)",
-        str(worker) if worker.is_file() else None,
-        "pip install ldpbeam again; it must lie at this path on every machine of the cluster",
-        needed=pool is None,
-    )
-    if pool is not None:
-        yield Check(
-            f"worker pool at {pool}",
-            "answers" if _listens(pool) else None,
-            "start one beside each task manager: "
-            "python -m apache_beam.runners.worker.worker_pool_main --service_port=50000 "
-            f"--container_executable={worker}",
-        )
-    yield from _of_pubsub()
-
-
-def _job_server(needed: bool) -> Check:
-    """The job server for clusters on this machine; for other clusters Beam downloads its own."""
-    what = "Flink and its job server on this machine"
-    parts = cached()
-    if parts is not None:
-        return Check(what, str(parts.job_server))
-    missing = [tool for tool in ("mvn", "javac") if shutil.which(tool) is None]
-    if missing:
-        advice = f"install {' and '.join(missing)} (on Debian: apt-get install maven default-jdk-headless)"
-        return Check(what, None, advice, needed)
-    return Check(what, "none yet; the first run fetches 335 MB")
-
-
-def _cluster(master: str) -> Check:
-    what = f"Flink at {master}"
-    try:
-        # This asks the cluster what a run would ask, so it also checks that Beam supports its version.
-        flink.options(master, workers="loopback")
-        rest = Rest(master)
-        version, slots = rest.version(), sum(rest.slots())
-    except (FlinkError, OSError, ValueError) as error:
-        return Check(what, None, f"{error}; make flink-up starts a local one")
-    return Check(
-        what, f"{version}, {slots} slots" if slots else None, "it has no slots: start a task manager"
-    )
-
-
-def _java() -> Check:
-    """The Java with which Beam starts the job server: that of ``JAVA_HOME``, else the one on PATH."""
-    home = os.environ.get("JAVA_HOME")
-    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    advice = f"the job server needs Java {JAVA.start} to {JAVA.stop - 1}: install a JDK"
-    if command is None:
-        return Check("Java", None, advice)
-    where = f"{command} (JAVA_HOME)" if home else command
-    try:
-        said = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("Java", None, f"{where} cannot be run ({error}); {advice}")
-    version = re.search(r'version "((\d+)[^"]*)"', said.stderr)
-    if version is None:
-        return Check("Java", None, f"{where} does not say its version; {advice}")
-    if int(version[2]) not in JAVA:
-        return Check("Java", None, f"{where} is Java {version[1]}; {advice}")
-    return Check("Java", version[1])
-
-
-def _of_dataflow() -> Iterator[Check]:
-    try:
-        dataflow.runner()
-        yield Check("Beam's Google Cloud parts", _version("google-cloud-dataflow-client") or "here")
-    except ImportError as error:
-        yield Check("Beam's Google Cloud parts", None, str(error))
-    yield _credentials()
-    # A temporary folder that cannot be used has been named already.
-    with contextlib.suppress(OSError), temporary_folder() as folder:
-        yield _staged("what workers install", partial(ours, folder))
-        for plugin in plugins():
-            yield _staged(f"plugin {plugin.name}", partial(wheel_of, plugin, folder))
-    yield Check(
-        "what a run is told",
-        "--project, --region, --temp-location gs://BUCKET/FOLDER; files are on gs:// too",
-    )
-
-
-def _staged(what: str, make: Callable[[], Path]) -> Check:
-    try:
-        return Check(what, make().name)
-    except ValueError as error:
-        return Check(what, None, str(error))
-
-
-def _credentials() -> Check:
-    try:
-        import google.auth
-        from google.auth.exceptions import GoogleAuthError
-    except ImportError:
-        return Check(
-            "credentials", None, "pip install 'ldpbeam[gcp]', then gcloud auth application-default login"
-        )
-    try:
-        credentials, project = google.auth.default()
-    except GoogleAuthError as error:
-        return Check("credentials", None, f"gcloud auth application-default login ({error})")
-    return Check("credentials", f"{type(credentials).__name__}{f' of {project}' if project else ''}")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host or "localhost", int(port)), timeout=3):
-            return True
-    except (OSError, ValueError):
-        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -16,8 +17,10 @@ from typing import Any
 import pytest
 import setuptools
 from packaging.requirements import Requirement
+from support.operators import image_of
 
 import ldpbeam
+from ldpbeam.runners.doctor import checks_of
 
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
@@ -80,6 +83,15 @@ def test_what_an_index_shows_has_no_link_to_a_file_that_it_does_not_have(describ
 
 def test_the_package_knows_its_version(described: dict[str, Any]) -> None:
     assert ldpbeam.__version__ == described["version"] == metadata.version("ldpbeam")
+
+
+def test_the_doctor_has_a_line_for_each_extra(described: dict[str, Any]) -> None:
+    checks = {check.what: check for check in checks_of("direct")}
+    extras = {f"ldpbeam[{extra}]" for extra in described["extras_require"]}
+    assert {what for what in checks if what.startswith("ldpbeam[")} == extras
+    assert checks["ldpbeam"].needed and not any(checks[extra].needed for extra in extras)
+    # The tests run where this is installed.
+    assert checks["ldpbeam[kafka]"].found == f"confluent-kafka {metadata.version('confluent-kafka')}"
 
 
 def test_an_older_python_is_told_at_the_first_import(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,10 +162,16 @@ def packages(online: None, tracked: list[str], tmp_path_factory: pytest.TempPath
 def environment(packages: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment that has the wheel and what it requires, and nothing else."""
     place = tmp_path_factory.mktemp("environment") / "venv"
-    run(tool("uv"), "venv", "--quiet", "--python", sys.executable, place, cwd=place.parent)
-    install = [tool("uv"), "pip", "install", "--quiet", "--python", place, "--strict"]
-    run(*install, "--constraint", ROOT / "constraints.txt", packages[0], cwd=place.parent)
+    install(place, "--strict", packages[0])
     return place
+
+
+def install(place: Path, *what: object) -> None:
+    """Install packages in an environment, which is made where there is none."""
+    if not place.exists():
+        run(tool("uv"), "venv", "--quiet", "--python", sys.executable, place, cwd=place.parent)
+    command = [tool("uv"), "pip", "install", "--quiet", "--python", place]
+    run(*command, "--constraint", ROOT / "constraints.txt", *what, cwd=place.parent)
 
 
 @pytest.mark.slow
@@ -202,3 +220,34 @@ def test_the_demonstration_runs_on_what_is_installed(environment: Path, tmp_path
     assert "6,000 reports in = 6,000 used" in said
     estimates = (tmp_path / "demo" / "estimates" / "estimates.jsonl").read_text(encoding="utf-8")
     assert len(estimates.splitlines()) == 2 * 3
+
+
+@pytest.mark.slow
+def test_the_image_of_a_stream_has_what_the_page_on_operating_needs(
+    packages: list[Path], tmp_path: Path
+) -> None:
+    extras = image_of("stream").extras
+    assert extras == {"kafka", "metrics", "pubsub", "report"}
+    place = tmp_path / "venv"
+    install(place, "--strict", f"{packages[0]}[{','.join(extras)}]")
+    checks = json.loads(run(place / "bin" / "ldpbeam", "doctor", "--json", cwd=tmp_path))["checks"]
+    found = {check["what"] for check in checks if check["found"] is not None}
+    assert found >= {"ldpbeam", *(f"ldpbeam[{extra}]" for extra in extras)}
+    assert "ldpbeam[gcp]" not in found
+
+
+@pytest.mark.slow
+def test_the_doctor_says_what_the_light_installation_lacks(packages: list[Path], tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^pip install ([a-z][\w ]+)$", page, re.MULTILINE | re.IGNORECASE)
+    place = tmp_path / "venv"
+    install(place, "--no-deps", packages[0])
+    install(place, *line.split())
+    command = [place / "bin" / "ldpbeam", "doctor", "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, "")
+    checks = {check["what"]: check for check in json.loads(ran.stdout)["checks"]}
+    assert {what for what, check in checks.items() if check["needed"] and not check["found"]} == {"ldpbeam"}
+    assert checks["ldpbeam"]["advice"].startswith("pip install 'ldpbeam' for apache-beam>=")
+    folder = ROOT / "tests" / "data" / "0.1.0" / "out"
+    run(place / "bin" / "ldpbeam", "show", folder, cwd=tmp_path)

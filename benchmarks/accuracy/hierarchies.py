@@ -13,7 +13,7 @@ from ldpbeam import Numeric, metrics
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.question import distribution_moments
-from ldpbeam.planning.populations import beta, spiky
+from ldpbeam.trials.populations import beta, spiky
 
 USERS, BUCKETS, SEEDS = 100_000, 256, range(20)
 SERVICES = {

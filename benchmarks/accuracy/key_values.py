@@ -12,7 +12,7 @@ from ldpbeam import Answers, Attribute, Estimate, Statistic, tally
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms.key_values.privkv import PrivKVM
-from ldpbeam.planning.populations import gaussian_keys, linear_keys, people_of, power_law_keys
+from ldpbeam.trials.populations import gaussian_keys, linear_keys, people_of, power_law_keys
 
 RANGE = Numeric(-1.0, 1.0)
 KEYS, PEOPLE, REPEATS = 50, 100_000, range(10)

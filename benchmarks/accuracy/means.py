@@ -20,7 +20,7 @@ from ldpbeam.mechanisms import (
     SquareWave,
     StochasticRounding,
 )
-from ldpbeam.planning import populations
+from ldpbeam.trials import populations
 
 RUNS, NORMAL, BUCKETS = 400, 1.959964, 64
 Draw = Callable[[int, np.random.Generator], Floats]

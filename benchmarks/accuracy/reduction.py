@@ -12,7 +12,7 @@ from benchmarks.pages import Table
 from ldpbeam import Numeric, metrics
 from ldpbeam.domains import Floats
 from ldpbeam.estimators import estimate
-from ldpbeam.planning.populations import two_normals
+from ldpbeam.trials.populations import two_normals
 
 DOMAIN, BUCKETS = Numeric(-1.0, 1.0), 1024
 EPSILONS = (0.5, 1.0, 2.0)

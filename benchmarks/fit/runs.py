@@ -15,8 +15,8 @@ from ldpbeam.domains import Domain, Floats, Integers
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged
 from ldpbeam.fit.spending import Spending
 from ldpbeam.mechanisms import LocalHashing, Mechanism, UnaryEncoding
-from ldpbeam.planning import populations
 from ldpbeam.statistics import Answers, Moments, Statistic, has_tail, merge, tally
+from ldpbeam.trials import populations
 
 UNIT = Numeric(0.0, 1.0)
 TEN = Categories(tuple(f"c{i}" for i in range(10)))

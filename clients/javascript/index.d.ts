@@ -202,3 +202,37 @@ export interface ReportWithoutUser extends SomeReport {
 export function line(record: ReportRecord, study?: { readonly users?: "ids" }): string;
 /** A report of a study or an attribute with `users: none`. */
 export function line(record: ReportWithoutUser, study: { readonly users: "none" }): string;
+
+/** One client of a study that was not known when the program was compiled. */
+export interface StudyClient {
+  /** What `client` returns, for any value; a promise where clients remember their noise, so `await` it. */
+  report(
+    value: number | string | readonly number[] | Readonly<Record<string, number>>,
+    draws?: readonly number[],
+  ): Payload | Promise<Payload>;
+  /**
+   * What `line` writes, with the names of the attribute, the service and the version.
+   *
+   * @throws {TypeError} for a field that ldpbeam would refuse, and where one is missing that the study needs.
+   */
+  line(record: ReportRecord | ReportWithoutUser): string;
+}
+
+/**
+ * The client of one service of a study.
+ *
+ * @param study the JSON that `ldpbeam explain --study FILE --json` prints, parsed
+ * @param of which client, where the study has several, the device key of one that remembers its noise, and the
+ * last round's mean of each key for `privkvm` from round 2 on
+ * @throws {TypeError} for anything else than a study, and where not exactly one client is meant.
+ */
+export function fromStudy(
+  study: unknown,
+  of?: {
+    readonly attribute?: string;
+    readonly service?: string;
+    readonly version?: string;
+    readonly device_key?: Uint8Array;
+    readonly means?: readonly number[];
+  },
+): StudyClient;

@@ -3,3 +3,4 @@
 export { client, report } from "./src/report.js";
 export { turn } from "./src/panels.js";
 export { line } from "./src/lines.js";
+export { fromStudy } from "./src/study.js";

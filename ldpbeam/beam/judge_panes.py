@@ -8,15 +8,10 @@ from dataclasses import dataclass, replace
 
 import apache_beam as beam
 
-from ldpbeam.answers.alarms import in_order, series_of
-from ldpbeam.answers.named_numbers import by_key
-from ldpbeam.folders.output import ESTIMATES, names_in
-from ldpbeam.folders.read import read_estimates
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.answers.alarms import in_order
+from ldpbeam.folders.read import earlier_in
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.names import estimates_from
 from ldpbeam.transforms.outputs.panes import Solved
-from ldpbeam.transforms.storage import join
 
 #: How many estimates of closed windows differed from those before, by output folder and run, in this process.
 differing_here: Counter[tuple[str, str]] = Counter()
@@ -41,23 +36,10 @@ class JudgePane(beam.DoFn):
 
     def process(self, pane: Solved) -> Iterator[Solved]:
         """Judge the estimates of a pane."""
-        read: dict[tuple[str, int], dict[tuple[object, ...], EstimateRecord]] = {}
-
-        def earlier(record: EstimateRecord, start: int) -> EstimateRecord | None:
-            window = record.attribute, start
-            if window not in read:
-                read[window] = {series_of(known): known for known in self._written(*window)}
-            return read[window].get(series_of(record))
-
         assert self.study.windows is not None
+        earlier = earlier_in(self.output, self.study.name)
         estimates = in_order(pane.estimates, slides=self.study.windows.slides, earlier=earlier)
         differing_here[self.output, self.run] += sum(
             record.alarm is not None and record.alarm.differs for record in estimates
         )
         yield replace(pane, estimates=estimates)
-
-    def _written(self, attribute: str, start: int) -> Iterator[EstimateRecord]:
-        """The estimates of the windows that start at a time, of all runs that share the folder."""
-        folder = join(self.output, ESTIMATES)
-        names = names_in(folder, estimates_from(self.study.name, attribute, start))
-        yield from by_key(record for name in names for record in read_estimates(join(folder, name))).values()

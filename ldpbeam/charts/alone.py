@@ -8,7 +8,7 @@ from typing import Any
 from ldpbeam.charts.figures import Figure, Panel
 
 #: The colours of the light theme, in the order of the page's style. Colour -1 is the colour of text.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a", "#000000")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a", "#000000")
 _INK, _SOFT, _LINE = "#1d2228", "#5a636e", "#dddbd3"
 _TEXT = {"labelColor": _SOFT, "titleColor": _SOFT, "titleFontWeight": 400, "gridColor": _LINE}
 _LEGEND = {"orient": "top", "direction": "vertical", "title": None, "columns": 1, "symbolOpacity": 1}
@@ -37,7 +37,7 @@ def alone(figure: Figure, panel: Panel, width: int, *, legend: bool = True) -> d
         for name, columns in panel.data.items()
     }
     shown = _LEGEND if legend and len(figure.keys) > 1 else None
-    colours = [_COLOURS[key.colour % 8] if key.colour >= 0 else _INK for key in figure.keys]
+    colours = [COLOURS[key.colour % 8] if key.colour >= 0 else _INK for key in figure.keys]
     layers = [
         _coloured(layer, colours, shown)
         for layer in figure.chart["layer"]

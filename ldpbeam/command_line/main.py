@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import pwd
 import sys
 import warnings
 from collections.abc import Sequence
@@ -59,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command of ``ldpbeam`` and return its exit code (:mod:`ldpbeam.errors`)."""
     if arguments is None:  # else this is no process of its own
         sys.meta_path.insert(0, _NotForArrow())
+    _know_the_account()
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Before the options are parsed, whose mistakes are lines of the log as well.
     log_json = any(argument.replace("_", "-") == LOG_JSON for argument in given)
@@ -71,6 +74,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             log.line("error", f"a bug of ldpbeam: {error!r}", traceback=traceback_text(error))
             return BUG
+
+
+def _know_the_account() -> None:
+    """Name an account that the system does not know, as a container's may be: Prism and Altair ask for it."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        os.environ.setdefault("USER", "ldpbeam")
+        os.environ.setdefault("HOME", "/")
 
 
 def _run(given: list[str]) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
+from ldpbeam.answers.alarms import Before, series_of
+from ldpbeam.answers.named_numbers import by_key
 from ldpbeam.answers.partial import with_partial
 from ldpbeam.answers.results import FolderKind, Results, RunResults
 from ldpbeam.errors import StudyError, UserError, naming
@@ -36,6 +38,7 @@ from ldpbeam.schemas.outputs.records import (
     PeriodEntry,
     RunRecord,
 )
+from ldpbeam.transforms.outputs.names import estimates_from
 from ldpbeam.transforms.storage import exists, join, open_raw
 
 if TYPE_CHECKING:
@@ -224,6 +227,19 @@ def read_estimates(path: str) -> Iterator[EstimateRecord]:
 def _estimates(path: str) -> Iterator[EstimateRecord]:
     with naming(path):
         yield from read_estimates(path)
+
+
+def earlier_in(output: str, study: str) -> Before:
+    """Finds the estimates of earlier windows in a folder that runs of a study share; reads each file once."""
+    folder = join(output, ESTIMATES)
+
+    @cache
+    def written(attribute: str, start: int) -> dict[tuple[object, ...], EstimateRecord]:
+        names = names_in(folder, estimates_from(study, attribute, start))
+        records = by_key(record for name in names for record in _estimates(join(folder, name)))
+        return {series_of(record): record for record in records.values()}
+
+    return lambda record, start: written(record.attribute, start).get(series_of(record))
 
 
 def _read(kind: type[_Kind], folder: str, name: str) -> _Kind | None:

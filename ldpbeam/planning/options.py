@@ -63,7 +63,7 @@ def evaluate(parser: Parser) -> None:
     people.add_argument("--data", metavar="FILE", help="CSV file of people to draw from, with a header line")
     add_people_options(parser)
     trials = parser.add_argument_group("trials")
-    parser.set_defaults(epsilon=(), users=(10_000,), trials=5)
+    parser.set_defaults(epsilon=(), users=(10_000,), trials=5, mechanisms=(), estimators=())
     trials.add_argument(
         "--epsilon", nargs="+", type=float, metavar="E", help="epsilons to try, each for all services"
     )
@@ -74,6 +74,10 @@ def evaluate(parser: Parser) -> None:
         metavar="N",
         help="numbers of people (default: 10000)",
     )
+    trials.add_argument(
+        "--mechanisms", nargs="+", metavar="MECHANISM",
+        help="these mechanisms in turn, with fresh noise, instead of the study's",
+    )  # fmt: skip
     trials.add_argument(
         "--estimators", nargs="+", metavar="ESTIMATOR",
         help="these estimators instead of the study's estimates",

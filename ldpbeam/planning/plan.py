@@ -17,10 +17,10 @@ from ldpbeam.errors import DONE, UserError
 from ldpbeam.planning.designs import MONTH, designs
 from ldpbeam.planning.options import MOST_SIMULATED, MOST_USERS
 from ldpbeam.planning.planned import FIRST, LAST, Planned, computed, detailed, simulated
-from ldpbeam.planning.populations import names_for
-from ldpbeam.planning.trial import untried
 from ldpbeam.printing import document, progress_bar
 from ldpbeam.study import Study, attribute_of
+from ldpbeam.trials.populations import names_for
+from ldpbeam.trials.trial import untried
 from ldpbeam.untrusted import shown
 
 

@@ -15,9 +15,9 @@ from ldpbeam.intervals.finest_detail import expected_intervals
 from ldpbeam.planning.influence import influence
 from ldpbeam.planning.options import MOST_SIMULATED
 from ldpbeam.planning.precision import OF_UNBIASED_REPORTS, precision
-from ldpbeam.planning.trial import of_population, trial
 from ldpbeam.schemas.outputs.records import Guarantee
 from ldpbeam.study import Study, attribute_of
+from ldpbeam.trials.trial import of_population, trial
 
 #: The search for a number of people starts here, and goes on in steps of this factor.
 FIRST, FACTOR = 1_000, 4

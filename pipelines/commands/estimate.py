@@ -191,7 +191,8 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     if accounting["damaged_files"] and request.on_bad_file == "stop":
         stop_for_damage(job, accounting["damaged_files"])
     estimated = with_other_runs(request.shared) if isinstance(request.shared, AgainRun) else job
-    estimates, left = estimate_all(estimated, job.estimate_on, request.processes)
+    shared = request.shared.output if request.shared else ""
+    estimates, left = estimate_all(estimated, job.estimate_on, request.processes, shared)
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)

@@ -7,6 +7,7 @@ import json
 from importlib.resources import files
 
 from ldpbeam.answers.explain import explain
+from ldpbeam.clients.described import described_clients
 from ldpbeam.command_line.checks import study_of
 from ldpbeam.errors import DONE, UserError, meant_or_known
 from ldpbeam.estimators import registered_estimators
@@ -48,7 +49,7 @@ def explain_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam explain`` and return its exit code."""
     study = study_of(options.study)
     sentences = explain(study)
-    document({"study": study.name, "sentences": sentences})
+    document({"study": study.name, "sentences": sentences, "clients": described_clients(study)})
     for number, sentence in enumerate(sentences, 1):
         print(f"{number}. {shown(sentence)}")
     return DONE

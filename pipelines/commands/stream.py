@@ -178,10 +178,11 @@ def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
                     )
                 return DONE
             started = {"event": "started", "run": name, "reads": feed.name, "output": job.output}
-            document(started)
             where = f" at {opened.server}" if opened.server else ""
-            print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
+            # The page takes seconds. Whoever is told that the run reads may stop it, and it drains.
             with named(_PAGE)(request.report, job.output), ledger_kept_current(job):
+                document(started)
+                print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
                 savepoint = run_until_stopped(pipeline, job, engine.here, watch)
             if savepoint is not None:
                 document({"event": "ended", "run": name, "output": job.output, "savepoint": savepoint})

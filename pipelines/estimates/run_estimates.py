@@ -11,7 +11,7 @@ from ldpbeam.answers.alarms import in_order
 from ldpbeam.answers.published import Size, chosen, size_of, smallest
 from ldpbeam.answers.solve import sort_key
 from ldpbeam.folders.output import ESTIMATES, STATISTICS, WORKER_ESTIMATES, Output, names_in
-from ldpbeam.folders.read import read_estimates
+from ldpbeam.folders.read import earlier_in, read_estimates
 from ldpbeam.folders.written import snapshot_counts, windows_of
 from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.printing import note, progress_bar
@@ -26,7 +26,7 @@ from ldpbeam.words import first_ones
 
 
 def estimate_all(
-    job: Output, on: str = "driver", processes: int | None = None
+    job: Output, on: str = "driver", processes: int | None = None, shared: str = ""
 ) -> tuple[list[EstimateRecord], dict[str, int]]:
     """(every estimate of the run, in the order of :func:`sort_key`; counts of what is not estimated).
 
@@ -36,6 +36,7 @@ def estimate_all(
         job: the run; its snapshots are written.
         on: ``driver`` to compute them here, ``worker`` to read what the pipeline's workers computed.
         processes: how many processes compute them here; None for as many as there are cores.
+        shared: the folder of several runs, whose earlier windows alarms compare with; empty if it has one.
 
     Raises:
         UserError: if a process was killed.
@@ -43,7 +44,9 @@ def estimate_all(
     counts: Counter[str] = Counter()
     estimates = _from_workers(job) if on == "worker" else _on_driver(job, processes, counts)
     estimates.sort(key=lambda record: sort_key(job.study, record))
-    estimates = in_order(estimates, slides=job.study.windows is not None and job.study.windows.slides)
+    earlier = earlier_in(shared, job.study.name) if shared else None
+    slides = job.study.windows is not None and job.study.windows.slides
+    estimates = in_order(estimates, slides=slides, earlier=earlier)
     return [replace(record, run=job.run) for record in estimates], {**+counts}
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpbeam.schemas.encodings import compression, per_byte
+from ldpbeam.schemas.encodings.avro_alike import values_alike
 from ldpbeam.schemas.encodings.avro_rows import BATCH_BYTES, BATCH_REPORTS, WHOLE_REPORTS
 from ldpbeam.schemas.encodings.avro_schemas import PRIMITIVE, Shape, without_logical_types
 from ldpbeam.schemas.files.avro_blocks import Block
@@ -165,11 +166,21 @@ class RecordReader:
         self._read = {name: field for name, field in wanted.fields.items() if field in self._kinds}
         self._nested = [name for name, field in self._read.items() if _may_be_nested(self._kinds[field])]
 
+    def alike(self, data: bytes, count: int) -> Part | None:
+        """Read ``count`` records of as many bytes each; None if values have other places, or few records."""
+        if self._wanted.whole:
+            return None
+        values = values_alike(self._plain["fields"], data, count, self._read.values())
+        return None if values is None else self._declared(values, count, len(data))
+
     def at_once(self, data: bytes, count: int) -> Part | None:
         """Read ``count`` records from all plain bytes of a small block, as the items of an array.
 
         None if the block is not small, or does not decode: :meth:`parts` then says what is wrong.
         """
+        alike = self.alike(data, count)
+        if alike is not None:
+            return alike
         # What follows the last record is read as further items, so the bytes bound how many there are.
         most = len(data) // self._shape.least if self._shape.least else _MOST_AT_ONCE
         if self._wanted.whole or self._shape.per_byte or most * self._shape.values >= _MOST_AT_ONCE:
@@ -232,14 +243,17 @@ class RecordReader:
 
     def _part(self, records: list[dict[str, Any]], size: int) -> Part:
         values: Values = {field: [record[field] for record in records] for field in self._read.values()}
-        for name, field in self._read.items():
-            if name in self._nested:
-                values[field] = without_nested(name, values[field])
-            for kind in self._kinds[field]:
-                values[field] = _as_declared(name, values[field], kind)
+        for name in self._nested:
+            values[self._read[name]] = without_nested(name, values[self._read[name]])
         if self._wanted.whole:
             values[RECORD] = [record[RECORD] for record in records]
-        return Part(values, len(records), size)
+        return self._declared(values, len(records), size)
+
+    def _declared(self, values: Values, records: int, size: int) -> Part:
+        for name, field in self._read.items():
+            for kind in self._kinds[field]:
+                values[field] = _as_declared(name, values[field], kind)
+        return Part(values, records, size)
 
     def batches(
         self,

@@ -6,7 +6,7 @@ So a schema or a buffer that could exhaust memory is refused before it is used.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -143,18 +143,30 @@ def _decode_records(
     reader = RecordReader(schema, shape, wanted)
     values: Values = {}
     whole: list[int] = []
+    of_size: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
     for index, data in records:
-        message = messages[index]
-        try:
-            for part in reader.parts([data], 1):
-                for name, one in part.values.items():
-                    values.setdefault(name, []).extend(one)
-        except Exception as error:  # fastavro raises errors of many types
-            yield BadMessage(message, 1, BAD_MESSAGE, f"it does not decode: {error!r}", message.data, 0)
-            continue
-        whole.append(index)
+        of_size[len(data)].append((index, data))
+    for some in of_size.values():
+        alike = reader.alike(b"".join(data for _, data in some), len(some))
+        for index, data in some if alike is None else ():
+            message = messages[index]
+            try:
+                for part in reader.parts([data], 1):
+                    _extend(values, part.values)
+            except Exception as error:  # fastavro raises errors of many types
+                yield BadMessage(message, 1, BAD_MESSAGE, f"it does not decode: {error!r}", message.data, 0)
+                continue
+            whole.append(index)
+        if alike is not None:
+            _extend(values, alike.values)
+            whole += [index for index, _ in some]
     positions = np.array(whole, dtype=np.int64)
     yield from reader.batches(values, {}, positions, np.zeros_like(positions))
+
+
+def _extend(values: Values, further: Values) -> None:
+    for name, some in further.items():
+        values.setdefault(name, []).extend(some)
 
 
 def _no_object(data: bytes) -> str:

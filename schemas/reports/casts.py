@@ -34,6 +34,10 @@ _UUID_FORMS = [
 #: The number of each hexadecimal digit, by its character; 255 of others.
 _NIBBLES = np.full(256, 255, dtype=np.uint8)
 _NIBBLES[list(b"0123456789abcdef")] = _NIBBLES[list(b"0123456789ABCDEF")] = range(16)
+#: The byte of each two characters, of which the first is the lower byte of the place; 256 without digits.
+_OF_DIGITS = np.where(
+    np.maximum.outer(_NIBBLES, _NIBBLES) < 16, np.add.outer(_NIBBLES, 16 * _NIBBLES.astype(np.uint16)), 256
+).ravel()
 #: Floats from here on, by their bits, stand for several whole numbers.
 _EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
@@ -186,9 +190,11 @@ def without_offsets(keys: pa.Array) -> pa.Array:
 
 def from_hexadecimal(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bytes from hexadecimal characters, shape (n, 2 width), and which rows have only digits, shape (n,)."""
-    nibbles = _NIBBLES[digits]
-    legible = np.ones(len(digits), np.bool_) if nibbles.max(initial=0) < 16 else (nibbles < 16).all(axis=1)
-    return (nibbles[:, 0::2] << 4) | (nibbles[:, 1::2] & 15), legible
+    values = _OF_DIGITS.take(np.ascontiguousarray(digits).view("<u2"))
+    legible = np.ones(len(digits), np.bool_)
+    if values.max(initial=0) > 255:
+        legible &= (values < 256).all(axis=1)
+    return values.astype(np.uint8), legible
 
 
 def parts_of(data: bytes, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
@@ -233,14 +239,15 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
             rows = rows[_NIBBLES[last] < 16 if form[-1] == ord("x") else last == form[-1]]
         if not len(rows):
             continue
-        data = fixed_bytes(pc.cast(keys.take(pa.array(rows)), pa.binary(len(form))))
+        of_form = keys if len(rows) == len(keys) else keys.take(pa.array(rows))
+        data = fixed_bytes(pc.cast(of_form, pa.binary(len(form))))
         digit = form == ord("x")
-        decoded, legible = from_hexadecimal(data.take(np.flatnonzero(digit), axis=1))
-        others, upper = form[~digit], np.frombuffer(form.tobytes().upper(), np.uint8)[~digit]
-        fits = legible & ((data[:, ~digit] == others) | (data[:, ~digit] == upper)).all(axis=1)
+        decoded, fits = from_hexadecimal(data.take(np.flatnonzero(digit), axis=1))
+        for characters, mark in zip(data[:, ~digit].T, form[~digit].tolist(), strict=True):
+            fits &= (characters == mark) | (characters == ord(chr(mark).upper()))
+        if fits.all() and len(rows) == len(keys):
+            return binary_of_width(decoded)
         raw[rows[fits]], uuids[rows[fits]] = decoded[fits], True
-    if uuids.all():
-        return binary_of_width(raw)
     return pc.replace_with_mask(keys, uuids, binary_of_width(raw[uuids])) if uuids.any() else keys
 
 

@@ -17,6 +17,7 @@ from support.given_draws import Given, domain_of, mechanism_of, sent
 
 import ldpbeam
 from ldpbeam import build_mechanism, registered_mechanisms
+from ldpbeam.clients.described import described_clients
 from ldpbeam.clients.values import scaled_means
 from ldpbeam.domains import Categories, KeyValues, Vector
 from ldpbeam.mechanisms import PrivKVM
@@ -32,6 +33,7 @@ from ldpbeam.transforms.reports.validation import (
     LONGEST_REPORT_ID,
     LONGEST_USER_ID,
     Validation,
+    wanted_columns,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -171,6 +173,7 @@ def installed(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     packed = npm_ran(npm, "pack", "--pack-destination", folder, cwd=ROOT / "clients" / "javascript")
     (folder / "package.json").write_text('{"private": true, "type": "module"}')
     npm_ran(npm, "install", "--offline", "--no-audit", "--no-fund", f"./{packed.split()[-1]}", cwd=folder)
+    (folder / "study.json").write_text(json.dumps({"clients": described_clients(parse_study(STUDY))}))
     return folder
 
 
@@ -192,16 +195,75 @@ def test_the_package_has_what_it_needs_and_works_where_it_is_installed(node: str
     described = json.loads((source / "package.json").read_text())
     assert described["version"] == ldpbeam.__version__
     assert f"ldpbeam-client-{ldpbeam.__version__}.tgz" in (source / "README.md").read_text()
-    # The examples of its README.
-    blocks = re.findall(r"```js\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
-    for block in reversed(blocks):
+    for block in reversed(examples()):
         ran = subprocess.run(
             [node, "--input-type=module", "-"], input=block, cwd=installed, capture_output=True, text=True
         )
         assert ran.returncode == 0, ran.stderr
     (batch,) = decode_lines(0, ran.stdout.encode(), Columns())
     assert batch.num_rows == 1
+
+
+EVERYTHING = """\
+study: everything
+attributes:
+  minutes:
+    domain: {numeric: [0, 180], step: 0.5}
+    services:
+      maps: {mechanism: square_wave, epsilon: 1}
+      taxi: {mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2}
+  drink:
+    domain: {categories: [tea, coffee]}
+    services: {app: {mechanism: olh, epsilon: 1, seeds: 64}}
+  code:
+    users: none
+    domain: {categories: 12}
+    services: {app: {mechanism: auto, epsilon: 1}}
+  rating:
+    domain: {keys: [drama, comedy], values: [0, 10]}
+    services: {films: {mechanism: pckv_grr, epsilon: 2}}
+  pulse:
+    domain: {coordinates: [rest, run], values: [40, 200]}
+    services: {watch: {mechanism: stochastic_rounding, epsilon: 2}}
+windows: {size: 1h}
+groups: {field: region, at_most: 3}
+"""
+#: Makes a report of each client of a study.
+OF_STUDY = """\
+import { fromStudy } from "ldpbeam-client";
+import { readFileSync } from "node:fs";
+const [study, values] = JSON.parse(readFileSync(0, "utf8"));
+const device_key = new Uint8Array(32);
+for (const { attribute, service, users, lifetime_epsilon } of study.clients) {
+  const key = lifetime_epsilon === undefined ? {} : { device_key };
+  const known = fromStudy(study, { attribute, service, ...key });
+  const payload = await known.report(values[attribute]);
+  const user = users === "none" ? {} : { user_id: "u1" };
+  console.log(known.line({ ...user, event_time: new Date(), region: "north", payload }));
+}
+"""
+
+
+def test_each_client_of_a_study_sends_what_the_study_reads(node: str, installed: Path) -> None:
+    study = parse_study(EVERYTHING)
+    clients = described_clients(study)
+    values = {"minutes": 42, "drink": "tea", "code": 11, "rating": {"drama": 4}, "pulse": [60, 120]}
+    (installed / "of_study.mjs").write_text(OF_STUDY)
+    given = json.dumps([{"clients": clients}, values]).encode()
+    ran = subprocess.run([node, "of_study.mjs"], input=given, cwd=installed, capture_output=True)
+    assert ran.returncode == 0, ran.stderr
+    batches = list(decode_lines(0, ran.stdout, wanted_columns(study, None, None)))
+    letters = [letter for batch in batches for letter in Validation(study).validate(batch).letters]
+    assert (sum(batch.num_rows for batch in batches), letters) == (len(clients), []) and len(clients) == 6
+
+
+def examples() -> list[str]:
+    """The examples of the client's README, of which the first makes a report."""
+    blocks = re.findall(
+        r"```js\n(.*?)```", (ROOT / "clients" / "javascript" / "README.md").read_text(), re.DOTALL
+    )
+    assert len(blocks) == 3
+    return blocks
 
 
 def test_types_take_what_the_client_takes_and_refuse_mistakes(node: str, installed: Path) -> None:
@@ -212,9 +274,13 @@ def test_types_take_what_the_client_takes_and_refuse_mistakes(node: str, install
     if got.returncode:
         pytest.skip("TypeScript cannot be had from a registry of npm: the types are not checked")
     shutil.copy(Path(__file__).with_name("types.ts"), installed)
+    files = ["types.ts"]
+    for place, example in enumerate(examples()):
+        files.append(f"example{place}.ts")
+        (installed / files[-1]).write_text(example)
     compiler = installed / "node_modules" / "typescript" / "bin" / "tsc"
-    options = ("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "types.ts")
-    ran = subprocess.run([node, compiler, *options], cwd=installed, capture_output=True, text=True)
+    options = ("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--resolveJsonModule")
+    ran = subprocess.run([node, compiler, *options, *files], cwd=installed, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout
 
 

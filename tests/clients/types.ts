@@ -1,6 +1,6 @@
 /** What the types take, and what they refuse: each line below "@ts-expect-error" must be an error. */
 
-import { client, line, report, type Payload, type RememberedService, type Service } from "ldpbeam-client";
+import { client, fromStudy, line, report, type Payload, type RememberedService, type Service } from "ldpbeam-client";
 
 const maps = { mechanism: "square_wave", epsilon: 1, domain: { numeric: [0, 180] } } as const;
 const payload: Payload = report(maps, 42);
@@ -64,3 +64,12 @@ line({ payload }, { users: "nobody" });
 line({ user_id: "u" });
 
 export { bytes, early, promised, remembered, services, text };
+
+const ofStudy = fromStudy({ clients: [] }, { attribute: "minutes", device_key: new Uint8Array(32) });
+const either: Payload | Promise<Payload> = ofStudy.report({ jaws: 4 });
+ofStudy.line({ user_id: "u", event_time: 1_790_000_000_000, city: "Kyoto", payload: await either });
+ofStudy.line({ payload: 1 });
+// @ts-expect-error no such name
+fromStudy({}, { attributes: "minutes" });
+// @ts-expect-error no payload
+ofStudy.line({ user_id: "u" });

@@ -29,7 +29,7 @@ from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
 from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
-from ldpbeam.planning.populations import people_of
+from ldpbeam.trials.populations import people_of
 
 Floats = NDArray[np.float64]
 UNIT = Numeric(-1.0, 1.0)

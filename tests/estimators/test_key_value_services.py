@@ -28,8 +28,8 @@ from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM
 from ldpbeam.mechanisms.key_values.pckv_slots import PCKVUE
 from ldpbeam.mechanisms.key_values.privkv import PrivKV, PrivKVM
-from ldpbeam.planning.populations import people_of
 from ldpbeam.statistics import Answers, empty, tally
+from ldpbeam.trials.populations import people_of
 
 DOMAIN = KeyValues(("a", "b", "c"), Numeric(-10.0, 10.0))
 FOUR = KeyValues(("a", "b", "c", "d"), Numeric(-10.0, 10.0))

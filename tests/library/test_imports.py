@@ -99,7 +99,8 @@ def test_the_library_needs_what_its_page_installs_and_commands_say_what_they_mis
     assert missing >= {"apache_beam", "grpc", "loky", "pandas", "cryptography"} and "numpy" not in missing
     blocked = BLOCKED.format(missing=missing)
     subprocess.run([sys.executable, "-c", blocked + PREPARED], check=True)
-    study = str(Path(__file__).parents[1] / "data" / "0.1.0" / "study.yaml")
+    data = Path(__file__).parents[1] / "data" / "0.1.0"
+    study, folder = str(data / "study.yaml"), str(data / "out")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = f"from ldpbeam.command_line.main import main; sys.exit(main({arguments!r}))"
@@ -111,7 +112,9 @@ def test_the_library_needs_what_its_page_installs_and_commands_say_what_they_mis
         (sentence,) = ran.stderr.splitlines()
         assert (ran.returncode, ran.stdout) == (2, "")
         assert sentence.startswith(f"ldpbeam: {command[0]} needs {package}, which is not here")
-    assert run("explain", "--study", study).returncode == 0
+    for command in (("explain", "--study", study), ("show", folder), ("diff", folder, folder)):
+        assert run(*command).returncode == 0
+    assert run("check", folder, "mean > 1e9").returncode == 0
 
 
 def test_every_name_is_there_and_no_other() -> None:

@@ -31,9 +31,9 @@ from ldpbeam.fit import fit_tests
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.mechanisms import Mechanism
-from ldpbeam.planning.populations import people_of
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import Answers, tally
+from ldpbeam.trials.populations import people_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 SHARES = {"water": 0.4, "tea": 0.3, "coffee": 0.2, "juice": 0.1}

@@ -16,6 +16,15 @@ from ldpbeam.times import rfc3339
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 FIXED = "windows: {size: 1h}\ngroups: {field: region, at_most: 2}\n"
+WEEKS = """\
+study: weeks
+attributes:
+  x:
+    domain: {numeric: [0, 1]}
+    services: {a: {mechanism: piecewise, epsilon: 1}}
+    estimates: {mean: {estimator: ivw}}
+windows: {size: 1w}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +117,40 @@ def test_a_run_in_other_words_is_the_same_bytes(
     monkeypatch.chdir(reports.parent)
     other = ("--shards", 3, "--estimate-on", "worker", "--overwrite")
     assert run("once", *span(0.5, 3.5), *other, inputs="*.jsonl") == at_once
+
+
+def test_windows_are_judged_beside_those_of_earlier_runs(
+    tmp_path: Path, command: Callable[..., Any], write_lines: Callable[..., Path]
+) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(WEEKS)
+    rng, week = random.Random(6), 7 * 24 * HOUR
+    first = START // week * week
+    reports = write_lines(
+        tmp_path / "reports.jsonl",
+        [
+            {
+                "user_id": f"u{place}",
+                "event_time": first + rng.randrange(6 * week),
+                "payload": rng.uniform(-1, 2),
+                "attribute": "x",
+                "service": "a",
+            }
+            for place in range(600)
+        ],
+    )
+
+    def run(into: str, start: int, stop: int) -> dict[str, bytes]:
+        ends = ("--from", rfc3339(first + start * week), "--to", rfc3339(first + stop * week))
+        given = ("--study", study, "--input", reports, "--output", tmp_path / into, "--processes", 1)
+        ran = command("estimate", *given, *ends)
+        assert ran.code == 0, ran.err
+        return of_windows(contents(tmp_path / into))
+
+    at_once = run("once", 0, 6)
+    for start in range(6):
+        one_by_one = run("weekly", start, start + 1)
+    assert one_by_one == at_once
+    lines = [json.loads(data) for name, data in sorted(at_once.items()) if name.endswith("jsonl")]
+    judged = ["alarm" in line for line in lines]
+    assert judged == [False] * 3 + [True] * 3

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+import ldpbeam as ldp
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.planning import evaluation
-from ldpbeam.planning.evaluate import draw_figures
-from ldpbeam.planning.evaluation import with_epsilon, with_estimators
-from ldpbeam.planning.trial import of_population, trial
+from ldpbeam.library.evaluate import charts_of
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.trials import evaluation
+from ldpbeam.trials.evaluation import with_epsilon, with_estimators
+from ldpbeam.trials.trial import of_population, trial
 
 STUDY = """\
 study: evaluated
@@ -128,7 +129,9 @@ def test_people_may_come_from_a_file_and_other_people_are_computed_again(
 
 
 def test_an_interrupted_evaluation_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = evaluation.evaluation(STUDY, "minutes", ["skewed"], None, [1.0, 4.0], [30], range(4))
+    wanted = evaluation.evaluation(
+        parse_study(STUDY), "minutes", users=[30], seeds=range(4), populations=["skewed"], epsilons=[1.0, 4.0]
+    )
     calls: list[evaluation.Case] = []
 
     def interrupted(_: evaluation.Evaluation, case: evaluation.Case) -> dict[str, dict[str, float]]:
@@ -150,16 +153,63 @@ def test_figures_have_a_line_for_every_estimate(tmp_path: Path) -> None:
     pytest.importorskip("altair"), pytest.importorskip("vl_convert")
     rows = [
         {"population": population, "epsilon": epsilon, "users": 300, "estimate": estimate, "error": "mean",
-         "mean": epsilon / 10}
+         "mechanism": "piecewise", "standard_error": 0.01, "mean": epsilon / 10}
         for population in ("even", "skewed")
         for epsilon in (1.0, 2.0)
         for estimate in ("mean", "shape")
     ]  # fmt: skip
-    (path,) = draw_figures([*rows, {**rows[0], "error": "variance", "mean": 0.0}], tmp_path)
-    figure = path.read_text()
+    charts = charts_of([*rows, {**rows[0], "error": "variance", "mean": 0.0}])
+    assert list(charts) == ["mean"]
+    charts["mean"].save(tmp_path / "mean.svg")
+    figure = (tmp_path / "mean.svg").read_text()
     ElementTree.fromstring(figure)
     for text in ("even", "skewed", "shape", "absolute error of the mean"):
         assert f">{text}<" in figure
+
+
+def test_the_library_gives_the_rows_of_the_command(small: Path) -> None:
+    study = ldp.Study.from_yaml(small / "study.yaml")
+    found = ldp.evaluate(study, populations=["skewed"], epsilons=[1, 4], users=[300, 600], trials=2)
+    wanted = table(small)
+    assert [{k: "" if v is None else str(v) for k, v in row.items()} for row in found.rows] == wanted
+    assert found.to_arrow().num_rows == len(wanted)
+    of_values = ldp.evaluate(study, values=[20.0, 30.0], users=[300], trials=1)
+    assert {(row["population"], row["standard_error"]) for row in of_values.rows} == {("data", None)}
+
+
+def test_mechanisms_are_tried_beside_estimators(folder: Path, command: Callable[..., Any]) -> None:
+    ran = evaluated(
+        command, folder, "--population", "skewed", "--epsilon", "1", "4", "--users", "4000", "--trials", "3",
+        "--mechanisms", "piecewise,stochastic_rounding", "--estimators", "ivw", "ua", "--no-figures",
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    rows = table(folder)
+    assert {(row["mechanism"], row["estimate"], row["epsilon"]) for row in rows} == {
+        (mechanism, estimate, epsilon)
+        for mechanism in ("piecewise", "stochastic_rounding")
+        for estimate in ("ivw", "ua")
+        for epsilon in ("1.0", "4.0")
+    }
+    # With a large epsilon PM's reports are near the values, and SR's are one of two numbers.
+    errors = {row["mechanism"]: float(row["mean"]) for row in rows if row["epsilon"] == "4.0"}
+    assert 2.0 * errors["piecewise"] < errors["stochastic_rounding"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"attribute": "hours"}, "no attribute 'hours'"),
+        ({"mechanisms": ["grr"]}, "mechanism grr: "),
+        ({"mechanisms": ["olh"], "estimators": ["auto"]}, "mechanism olh: "),
+        ({"estimators": ["mle"]}, "estimator mle: "),
+        ({"epsilons": [0.0]}, "epsilon 0: a number above 0"),
+        ({"populations": ["round"]}, "population round: 'minutes' can have "),
+        ({"values": ["far"]}, "'minutes' is a number"),
+    ],
+)
+def test_mistakes_of_a_program_are_named(asked: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ldp.evaluate(ldp.Study.from_yaml(STUDY), **asked)
 
 
 def test_every_version_of_a_service_has_the_other_epsilon() -> None:
@@ -201,7 +251,9 @@ windows: {{size: 1h}}
 
 
 def test_a_full_disk_takes_no_trial_that_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = evaluation.evaluation(STUDY, "minutes", ["skewed"], None, [1.0], [30], range(3))
+    wanted = evaluation.evaluation(
+        parse_study(STUDY), "minutes", users=[30], seeds=range(3), populations=["skewed"]
+    )
     kept = tmp_path / "trials.jsonl"
     monkeypatch.setattr(evaluation, "_one", lambda *_: {"mean": {"mean": 1.0}})
     evaluation.run(wanted, kept, 1, lambda *_: None)

@@ -14,7 +14,7 @@ import pytest
 from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms import NumericMechanism, build_mechanism
 from ldpbeam.planning.planned import _enough
-from ldpbeam.planning.populations import KEYS, drawn, names_for
+from ldpbeam.trials.populations import KEYS, drawn, names_for
 
 STUDY = """\
 study: plan

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, KeyValuePairs, KeyValues, Numeric, Vector
-from ldpbeam.planning import populations
-from ldpbeam.planning.populations import (
+from ldpbeam.trials import populations
+from ldpbeam.trials.populations import (
     drawn,
     gaussian_keys,
     linear_keys,

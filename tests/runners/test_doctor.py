@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from apache_beam.runners.portability.prism_runner import PrismJobServer
 
-from ldpbeam.runners import doctor
+from ldpbeam.runners import dataflow, of_engines
 from ldpbeam.runners.flink import parts
 from ldpbeam.runners.flink.rest import Rest
 
@@ -66,9 +67,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 @pytest.fixture
 def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Everything that Dataflow needs."""
-    monkeypatch.setattr(doctor.dataflow, "runner", lambda: None)
-    monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
-    monkeypatch.setattr(doctor, "plugins", list)
+    monkeypatch.setattr(dataflow, "runner", lambda: None)
+    monkeypatch.setattr(of_engines, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
+    monkeypatch.setattr(of_engines, "plugins", list)
     auth = pytest.importorskip("google.auth")
     monkeypatch.setattr(auth, "default", lambda: (SimpleNamespace(), "project"))
     yield
@@ -92,7 +93,7 @@ BEYOND_JAVA = [
 @pytest.mark.parametrize(
     ("line", "programs", "code", "printed"),
     [
-        ("", {}, 0, ["ok       Beam: ",
+        ("", {}, 0, ["ok       ldpbeam: apache-beam ",
                      "not here  Prism (streams)\n         install Go, with which it is built once, or the "]),
         ("", {"bin/prism": CLOSED}, 0,
          ["ok       Prism (streams): HERE/bin/prism, which listens on a Unix socket of this account"]),
@@ -147,16 +148,55 @@ def test_what_an_engine_needs_is_here_or_missing(
     assert ("MISSING" in ran.out) == (code == 2)
 
 
-def test_the_library_of_streams(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def version(package: str) -> str:
-        if package == "google-cloud-pubsub":
-            raise metadata.PackageNotFoundError(package)
-        return "2.77.0"
+@pytest.mark.parametrize(
+    ("package", "version", "code", "lines"),
+    [
+        ("confluent-kafka", None, 0,
+         ["not here  ldpbeam[kafka]\n         pip install 'ldpbeam[kafka]' for confluent-kafka>=2.5\n"]),
+        ("confluent-kafka", "1.9.2", 0, ["not here  ldpbeam[kafka]\n", " for confluent-kafka>=2.5\n"]),
+        ("confluent-kafka", "2.10.0rc1", 0, ["ok       ldpbeam[kafka]: confluent-kafka 2.10.0rc1\n"]),
+        # A package that an extra of Beam has, and ldpbeam's own extra through it.
+        ("docstring-parser", None, 0, ["not here  ldpbeam[yaml]\n", "docstring-parser"]),
+        ("loky", None, 2, ["MISSING  ldpbeam\n         pip install 'ldpbeam' for loky>=3.5\n"]),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_too_old_is_named_with_the_line_that_installs_it(
+    package: str,
+    version: str | None,
+    code: int,
+    lines: list[str],
+    command: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    version_of = metadata.version
 
-    monkeypatch.setattr(doctor.metadata, "version", version)
+    def changed(name: str) -> str:
+        if name != package:
+            return version_of(name)
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(metadata, "version", changed)
     ran = command("doctor")
-    assert ran.code == 0
-    assert "not here  google-cloud-pubsub (streams)\n         pip install 'ldpbeam[pubsub]'" in ran.out
+    assert ran.code == code
+    assert all(line in ran.out for line in lines), ran.out
+
+
+def test_prism_has_an_account_where_a_container_has_none(
+    command: Any, bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for variable in ("USER", "HOME"):
+        monkeypatch.setenv(variable, "to be restored")
+        monkeypatch.delenv(variable)
+    prism = bare_machine / "prism"
+    prism.write_text(f'#!/bin/sh\n[ "$USER" ] && [ "$HOME" ] && echo "{CLOSED}"\n')
+    prism.chmod(0o755)
+    assert f"ok       Prism (streams): {prism}" in command("doctor").out
 
 
 @pytest.fixture
@@ -214,7 +254,7 @@ def test_dataflow_without_beams_parts_for_it(command: Any, monkeypatch: pytest.M
     def refuse() -> None:
         raise ImportError("No module named 'google.cloud.dataflow'; pip install 'ldpbeam[gcp]'")
 
-    monkeypatch.setattr(doctor.dataflow, "runner", refuse)
+    monkeypatch.setattr(dataflow, "runner", refuse)
     ran = command("doctor", "--runner", "dataflow")
     assert ran.code == 2
     assert (
@@ -242,7 +282,7 @@ def test_dataflow_without_credentials(
     key: str | None, library: bool, advice: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("google.auth")
-    monkeypatch.setattr(doctor, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
+    monkeypatch.setattr(of_engines, "ours", lambda folder: folder / "ldpbeam-0.1.0.tar.gz")
     if key:
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", key)
     if not library:
@@ -262,9 +302,11 @@ def test_what_cannot_be_staged_is_said(command: Any, monkeypatch: pytest.MonkeyP
             raise ValueError("dice: it was installed as editable; install it without -e")
         return folder / f"{plugin.name}.whl"
 
-    monkeypatch.setattr(doctor, "ours", ours)
-    monkeypatch.setattr(doctor, "wheel_of", wheel_of)
-    monkeypatch.setattr(doctor, "plugins", lambda: [SimpleNamespace(name=name) for name in ("coin", "dice")])
+    monkeypatch.setattr(of_engines, "ours", ours)
+    monkeypatch.setattr(of_engines, "wheel_of", wheel_of)
+    monkeypatch.setattr(
+        of_engines, "plugins", lambda: [SimpleNamespace(name=name) for name in ("coin", "dice")]
+    )
     ran = command("doctor", "--runner", "dataflow")
     assert ran.code == 2
     assert "MISSING  what workers install\n         setup.py: workers need a source package" in ran.out

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
     PipelineOptions,
 )
+from support.operators import RUNNERS, image_of, object_of, objects_of
 
 from ldpbeam.command_line.catalogue import COMMANDS
 from ldpbeam.command_line.main import main
@@ -31,11 +31,9 @@ from ldpbeam.pipelines.commands import estimate as estimate_command
 from ldpbeam.pipelines.commands import stream as stream_command
 
 ROOT = Path(__file__).parents[2]
-RUNNERS = ROOT / "runners"
 PAGES = [RUNNERS / "README.md", RUNNERS / "flex_template" / "README.md"]
 TEXTS = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 IMAGES = [RUNNERS / "docker" / "Dockerfile", RUNNERS / "flex_template" / "Dockerfile"]
-OBJECTS = list(yaml.safe_load_all((RUNNERS / "kubernetes" / "flink.yaml").read_text(encoding="utf-8")))
 TEMPLATE = json.loads((RUNNERS / "flex_template" / "metadata.json").read_text(encoding="utf-8"))
 PARAMETERS = {parameter["name"]: parameter for parameter in TEMPLATE["parameters"]}
 BEAM = importlib.metadata.version("apache-beam")
@@ -69,23 +67,24 @@ def test_hadolint_has_nothing_to_say(dockerfile: Path) -> None:
     assert (said.returncode, said.stdout) == (0, "")
 
 
+@pytest.mark.parametrize("manifest", ["estimate.yaml", "flink.yaml", "stream.yaml"])
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
-def test_kubernetes_knows_every_field(version: str) -> None:
+def test_kubernetes_knows_every_field(manifest: str, version: str) -> None:
     validator = pytest.importorskip("kubernetes_validate")
-    assert OBJECTS
-    for stated in OBJECTS:
+    for stated in objects_of(manifest):
         validator.validate(stated, version, strict=True)
 
 
-def test_the_hourly_command_is_of_the_hour_that_ended(asked: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("manifest", ["estimate.yaml", "flink.yaml"])
+def test_the_hourly_command_is_of_the_hour_that_ended(manifest: str, asked: Any, tmp_path: Path) -> None:
     programs = {"date": '[ "$*" = +%s ] && echo 1795173659', "ldpbeam": 'printf "%s\\n" "$@"'}  # 11:20:59
     for name, line in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / name).chmod(0o755)
-    (cron,) = [stated for stated in OBJECTS if stated["kind"] == "CronJob"]
+    cron = object_of(manifest, "CronJob")
     (estimate,) = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    # Kubernetes fills in $(NAME) for names of variables, of which there are none.
-    assert "env" not in estimate
+    # Kubernetes fills in $(NAME) for names of variables, which the command has none of.
+    assert {variable["name"] for variable in estimate.get("env", [])} <= {"TMPDIR"}
     said = subprocess.run(
         ["/usr/bin/env", *estimate["command"], *estimate["args"]],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True, cwd=tmp_path,
@@ -93,6 +92,43 @@ def test_the_hourly_command_is_of_the_hour_that_ended(asked: Any, tmp_path: Path
     assert main(said.stdout.splitlines()) == 0
     ((options, _),) = asked
     assert (options.start, options.stop) == ("1795168800000", "1795172400000")
+
+
+def test_the_pod_of_a_stream_fits_its_image_and_the_page_on_operating() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    pod = object_of("stream.yaml", "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    image = image_of("stream")
+    assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == image.user
+    assert image.extras <= {*importlib.metadata.metadata("ldpbeam").get_all("Provides-Extra", [])}
+    # A stop needs so long at most.
+    (grace,) = re.findall(r"terminationGracePeriodSeconds: (\d+)`", page)
+    assert pod["terminationGracePeriodSeconds"] == int(grace)
+    # The alert comes before the kernel ends the command.
+    (alert,) = re.findall(r"(\d+) GiB of memory", page)
+    (limit,) = re.findall(r"^(\d+)Gi$", container["resources"]["limits"]["memory"])
+    assert int(limit) > int(alert)
+    options = vars(COMMANDS["stream"].parser().parse(container["args"][1:]))
+    (port,) = container["ports"]
+    assert port["containerPort"] == options["metrics_port"]
+    probes = [container[probe]["httpGet"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert [probe["path"] for probe in probes] == ["/healthz", "/healthz", "/readyz"]
+    (service,) = object_of("stream.yaml", "Service")["spec"]["ports"]
+    assert {service["targetPort"], *(probe["port"] for probe in probes)} == {port["name"]}
+    # What is written is on a volume that is mounted so that it can be, as the image itself is read-only.
+    volumes = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    (temporary,) = [variable["value"] for variable in container["env"] if variable["name"] == "TMPDIR"]
+    for path in (options["output"], options["report"], f"{temporary}/run"):
+        assert not volumes[str(Path(path).parent)].get("readOnly")
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_what_the_page_gives_to_the_image_of_a_stream_is_a_command_line() -> None:
+    lines = re.findall(r"ldpbeam-stream:0\.1\.0 ((?:doctor|stream)[^\n`]*)", TEXTS.replace("\\\n", ""))
+    assert len(lines) == 2
+    for line in lines:
+        name, *options = line.split()
+        COMMANDS[name].parser().parse(options)
 
 
 # Dataflow's template

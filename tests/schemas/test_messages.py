@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from support.sent_messages import (
@@ -130,6 +131,28 @@ def test_single_reports_are_decoded_together_by_what_they_have_of_text() -> None
     assert found.column("payload")[:6] == [0.5, "00a0ff", 3, 0.5, "00a0ff", 3]
     assert set(found.column("event_time")) == {NEW_YEAR}
     assert found.column("position") == list(range(3000))
+
+
+def test_single_objects_of_a_size_are_decoded_together_and_are_what_each_is_by_itself() -> None:
+    """Some have other bytes: a longer text in one field and a shorter one in the next, or damage."""
+    rng = np.random.default_rng(2)
+    given = []
+    for number in range(400):
+        record = {
+            "user_id": f"person-{rng.integers(2_000)}",
+            "attribute": "minutes",
+            "service": ("maps", "taxi", "bus")[rng.integers(3)],
+            "event_time": NEW_YEAR + number,
+            "payload": (0.5, 3, b"00")[number % 25 % 3],
+        }
+        data = bytearray(single_object(record))
+        if number % 9 == 0:
+            data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+        given.append(Message(str(number), bytes(data), AVRO))
+    together, alone = read(*given), [read(message) for message in given]
+    assert len(together.rows) > 350 and len(together.bad) > 5
+    assert sorted(map(repr, together.rows)) == sorted(repr(row) for found in alone for row in found.rows)
+    assert sorted(map(repr, together.bad)) == sorted(repr(bad) for found in alone for bad in found.bad)
 
 
 def test_many_messages_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

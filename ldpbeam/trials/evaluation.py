@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.answers.child import limit_blas
-from ldpbeam.answers.people import People
-from ldpbeam.clients.values import scaled
 from ldpbeam.domains import KeyValuePairs
-from ldpbeam.errors import StudyError, UserError
-from ldpbeam.planning.trial import Draw, of_population, trial
+from ldpbeam.errors import StudyError, UserError, meant_or_known
+from ldpbeam.estimators.solving import check
 from ldpbeam.processes import results_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
+from ldpbeam.trials.populations import names_for
+from ldpbeam.trials.trial import Draw, of_population, trial, untried
 
 #: The word for people from a file, in the place of a population's name.
 DATA = "data"
@@ -34,12 +35,14 @@ class Case(NamedTuple):
 
     Attributes:
         population: the name of a population, or :data:`DATA`.
+        mechanism: the mechanism of every service; None for the study's own.
         epsilon: the epsilon of every service; None for the study's own.
         users: how many people report.
         seed: the seed of people and reports.
     """
 
     population: str
+    mechanism: str | None
     epsilon: float | None
     users: int
     seed: int
@@ -51,19 +54,23 @@ class Evaluation:
 
     Attributes:
         attribute: the attribute's name.
-        studies: the study of each epsilon; the key None is for the study's own epsilons.
+        studies: the study of each mechanism and epsilon; None is for the study's own.
         draws: how to draw people, by the population's name.
         cases: all trials, in the order of the table.
     """
 
     attribute: str
-    studies: Mapping[float | None, Study]
+    studies: Mapping[tuple[str | None, float | None], Study]
     draws: Mapping[str, Draw]
     cases: Sequence[Case]
 
+    def study(self, case: Case) -> Study:
+        """The study of a trial."""
+        return self.studies[case.mechanism, case.epsilon]
+
     def key(self, case: Case) -> str:
         """The text under which the result of a trial is kept: equal texts have equal results."""
-        of = {"study": self.studies[case.epsilon].fingerprint, "attribute": self.attribute}
+        of = {"study": self.study(case).fingerprint, "attribute": self.attribute}
         draw = self.draws[case.population]
         people = {"sha256": draw.sha256} if isinstance(draw, Resampled) else {}
         return json.dumps({**of, **case._asdict(), **people})
@@ -81,8 +88,8 @@ class Resampled:
         sha256: the hash of these values in hexadecimal digits.
     """
 
-    def __init__(self, people: People, study: Study, attribute: str) -> None:
-        self.values = values = scaled(study.attribute(attribute).domain, people.values)
+    def __init__(self, values: NDArray[Any] | KeyValuePairs) -> None:
+        self.values = values
         arrays: Any = vars(values).values() if isinstance(values, KeyValuePairs) else (values,)
         self.sha256 = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
 
@@ -102,6 +109,23 @@ def with_epsilon(text: str, attribute: str, epsilon: float) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
+def with_mechanism(text: str, attribute: str, mechanism: str) -> str:
+    """The text of a study in which every service of an attribute has another mechanism, with fresh noise.
+
+    Its options are the mechanism's own, and its epsilon is that of the service's last version.
+    """
+    study = parse_study(text)
+    data, known = json.loads(study.text), study.attribute(attribute)
+    data["attributes"][attribute]["services"] = {
+        service: {
+            "mechanism": mechanism,
+            "epsilon": known.versions[known.versions_of([service])[-1]].named.epsilon,
+        }
+        for service in known.services
+    }
+    return json.dumps(data, ensure_ascii=False)
+
+
 def with_estimators(text: str, attribute: str, estimators: Sequence[str]) -> str:
     """The text of a study in which an attribute has one estimate by each of these estimators."""
     data = json.loads(parse_study(text).text)
@@ -109,53 +133,101 @@ def with_estimators(text: str, attribute: str, estimators: Sequence[str]) -> str
     return json.dumps(data, ensure_ascii=False)
 
 
-def _study_with_epsilon(text: str, attribute: str, epsilon: float) -> Study:
+def _study_with(text: str, attribute: str, mechanism: str | None, epsilon: float | None) -> Study:
+    changed = [f"mechanism {mechanism}"] * (mechanism is not None)
+    changed += [] if epsilon is None else [f"epsilon {epsilon:g}"]
     try:
-        return parse_study(with_epsilon(text, attribute, epsilon), "study")
+        text = text if mechanism is None else with_mechanism(text, attribute, mechanism)
+        text = text if epsilon is None else with_epsilon(text, attribute, epsilon)
+        return parse_study(text, "study")
     except StudyError as error:
         # The line number counts lines of the changed study, which the user does not have.
-        problem = re.sub(r"^study(:\d+)?: ", "", str(error))
-        raise StudyError(f"--epsilon {epsilon:g}: {problem}") from None
+        problem = re.sub(r"^study(:\d+)?: ", "", str(error).splitlines()[0])
+        raise StudyError(f"{', '.join(changed)}: {problem}") from None
 
 
 def evaluation(
-    text: str,
-    attribute: str,
-    populations: Sequence[str],
-    people: People | None,
-    epsilons: Sequence[float],
+    study: Study,
+    attribute: str | None,
+    *,
     users: Sequence[int],
     seeds: range,
+    populations: Sequence[str] = (),
+    values: NDArray[Any] | KeyValuePairs | None = None,
+    epsilons: Sequence[float] = (),
+    mechanisms: Sequence[str] = (),
+    estimators: Sequence[str] = (),
 ) -> Evaluation:
     """An evaluation of a study's attribute.
 
     Args:
-        text: the study, YAML.
-        attribute: the attribute's name.
-        populations: names of populations.
-        people: people to draw from beside the populations; None for none.
-        epsilons: each is the epsilon of all services in turn; empty for the study's own.
+        study: the study.
+        attribute: the attribute's name; None for the only one.
         users: numbers of people.
         seeds: the seeds of the trials.
+        populations: names of populations; empty for all of them, or for none where there are values.
+        values: those of people to draw from, on the mechanisms' scale; None for none.
+        epsilons: each is the epsilon of all services in turn; empty for the study's own.
+        mechanisms: each is the mechanism of all services in turn; empty for the study's own.
+        estimators: estimates by these, instead of the study's; empty for the study's.
 
     Raises:
-        StudyError: if the study does not allow one of the epsilons.
+        StudyError: if the study, or its attribute, does not allow what is asked.
     """
-    study = parse_study(text)
-    studies: dict[float | None, Study] = {
-        epsilon: _study_with_epsilon(text, attribute, epsilon) for epsilon in epsilons
-    } or {None: study}
-    draws: dict[str, Draw] = {name: of_population(study, attribute, name) for name in populations}
-    if people is not None:
-        draws[DATA] = Resampled(people, study, attribute)
+    name, text = attribute_in(study, attribute), study.text
+    known = study.attribute(name)
+    for estimator in () if mechanisms else estimators:
+        try:
+            check(estimator, known, known.services, {})
+        except ValueError as error:
+            raise StudyError(f"estimator {estimator}: {error}") from None
+    for epsilon in epsilons:
+        if not 0.0 < epsilon < math.inf:
+            raise StudyError(f"epsilon {epsilon:g}: a number above 0")
+    can_have = names_for(known.domain)
+    for population in populations:
+        if population not in can_have:
+            raise StudyError(f"population {population}: {name!r} can have {', '.join(can_have)}")
+    if estimators:
+        text = with_estimators(text, name, estimators)
+    studies = {
+        (mechanism, epsilon): _study_with(text, name, mechanism, epsilon)
+        for mechanism in mechanisms or (None,)
+        for epsilon in [*map(float, epsilons)] or (None,)
+    }
+    if not populations and values is None:
+        populations = list(can_have)
+    draws: dict[str, Draw] = {each: of_population(study, name, each) for each in populations}
+    if values is not None:
+        draws[DATA] = Resampled(values)
     cases = [
-        Case(population, epsilon, count, seed)
+        Case(population, mechanism, epsilon, count, seed)
         for population in draws
-        for epsilon in studies
+        for mechanism, epsilon in studies
         for count in dict.fromkeys(users)
         for seed in seeds
     ]
-    return Evaluation(attribute, studies, draws, cases)
+    return Evaluation(name, studies, draws, cases)
+
+
+def attribute_in(study: Study, asked: str | None) -> str:
+    """The name of the attribute that is evaluated.
+
+    Raises:
+        StudyError: if none is asked for and there are several, if there is no such attribute, or if it cannot
+            be tried.
+    """
+    if asked is None and len(study.attributes) > 1:
+        raise StudyError(f"the attribute is missing: the study has {', '.join(study.attributes)}")
+    name = asked or next(iter(study.attributes))
+    if name not in study.attributes:
+        raise StudyError(
+            f"the study has no attribute {name!r}; {meant_or_known(name, list(study.attributes))}"
+        )
+    reason = untried(study.attribute(name))
+    if reason is not None:
+        raise StudyError(f"{name!r} cannot be evaluated: {reason}")
+    return name
 
 
 def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int], None]) -> list[Errors]:
@@ -178,7 +250,7 @@ def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int
     with kept.open("a", encoding="utf-8") as stream:
         done_now = 0
         try:
-            for done_now, (case, errors) in enumerate(_computed(wanted, missing, processes), 1):
+            for done_now, (case, errors) in enumerate(computed(wanted, missing, processes), 1):
                 key = wanted.key(case)
                 errors_by_key[key] = errors
                 stream.write(json.dumps({"key": key, "errors": errors}) + "\n")
@@ -210,11 +282,10 @@ def _read(kept: Path) -> dict[str, Errors]:
 
 def _one(given: Evaluation, case: Case) -> Errors:
     limit_blas()
-    study = given.studies[case.epsilon]
-    return trial(study, given.attribute, given.draws[case.population], case.users, case.seed)
+    return trial(given.study(case), given.attribute, given.draws[case.population], case.users, case.seed)
 
 
-def _computed(wanted: Evaluation, cases: Sequence[Case], processes: int) -> Iterator[tuple[Case, Errors]]:
+def computed(wanted: Evaluation, cases: Sequence[Case], processes: int) -> Iterator[tuple[Case, Errors]]:
     """Each case and its errors, as they are ready."""
     if processes == 1 or len(cases) < 2:
         for case in cases:
@@ -231,25 +302,27 @@ def summarised(wanted: Evaluation, results: Iterable[Errors]) -> list[dict[str, 
     """The rows of the table: the mean of each kind of absolute error over the seeds, and its standard error.
 
     Returns:
-        Dictionaries with population, epsilon, users, estimate, estimator, services, error (its kind), mean,
-        standard_error and trials.
+        Dictionaries with population, mechanism, epsilon, users, estimate, estimator, services, error (its
+        kind), mean, standard_error and trials.
     """
-    values: dict[tuple[str, float | None, int, str, str], list[float]] = {}
+    values: dict[tuple[Case, str, str], list[float]] = {}
     for case, by_estimate in zip(wanted.cases, results, strict=True):
-        of = case.population, case.epsilon, case.users
         for estimate, errors in by_estimate.items():
             for kind, value in errors.items():
-                values.setdefault((*of, estimate, kind), []).append(value)
+                values.setdefault((case._replace(seed=0), estimate, kind), []).append(value)
     rows = []
-    for (population, epsilon, users, estimate, kind), errors_of_seeds in values.items():
-        how = wanted.studies[epsilon].attributes[wanted.attribute].estimates[estimate]
+    for (case, estimate, kind), errors_of_seeds in values.items():
+        study = wanted.study(case)
+        how, known = study.attributes[wanted.attribute].estimates[estimate], study.attribute(wanted.attribute)
+        newest = [known.versions[known.versions_of([service])[-1]].named.name for service in how.services]
         sizes = np.abs(errors_of_seeds)
         spread = float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else None
         rows.append(
             {
-                "population": population,
-                "epsilon": epsilon,
-                "users": users,
+                "population": case.population,
+                "mechanism": case.mechanism or " ".join(newest),
+                "epsilon": case.epsilon,
+                "users": case.users,
                 "estimate": estimate,
                 "estimator": how.estimator,
                 "services": " ".join(how.services),

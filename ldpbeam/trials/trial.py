@@ -16,11 +16,11 @@ from ldpbeam.answers.solve import answers
 from ldpbeam.answers.truth import errors_of, errors_of_papers, truth_of
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import KeyValuePairs, Numeric, Vector
-from ldpbeam.planning.populations import drawn
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, Statistic, merge, tally
 from ldpbeam.study import Study
+from ldpbeam.trials.populations import drawn
 
 #: This many people report at once, so that the memory of a trial does not grow with the people.
 AT_ONCE = 250_000
@@ -40,7 +40,7 @@ Draw = Callable[[int, np.random.Generator], NDArray[Any] | KeyValuePairs]
 
 
 def of_population(study: Study, name: str, population: str, most_keys: float = math.inf) -> Draw:
-    """Draws from a named population (:func:`ldpbeam.planning.populations.drawn`)."""
+    """Draws from a named population (:func:`ldpbeam.trials.populations.drawn`)."""
     return functools.partial(drawn, population, study.attribute(name).domain, most_keys=most_keys)
 
 

@@ -1,0 +1,74 @@
+"""What a client must know of a study, as JSON: the client in JavaScript takes it as ``fromStudy``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.mechanisms.options import options_of
+from ldpbeam.study import Study
+
+
+def described_clients(study: Study) -> list[dict[str, Any]]:
+    """The clients of each service, or of each of its versions, in the study's order.
+
+    Each has the names of the ``study``, ``attribute``, ``service`` and ``version``; the ``mechanism``,
+    ``epsilon``, ``options`` and ``domain``, and what clients remember, as a study has them; ``users``, which
+    is ``none`` where reports have no user id; the ``fields`` that are the same in all their reports, and the
+    names of those that each report ``needs`` besides. Clients of names that change from window to window are
+    left out: they need the window's file.
+    """
+    return [
+        {
+            "study": study.name,
+            "attribute": attribute.name,
+            "service": version.service,
+            **({"version": version.version} if version.version else {}),
+            "mechanism": version.named.name,
+            "epsilon": version.named.epsilon,
+            "options": {k: v for k, v in version.parameters.items() if k in options_of(type(version.named))},
+            **({} if version.lifetime is None else version.lifetime.options),
+            "domain": _domain(attribute.domain),
+            "users": "ids" if attribute.has_users else "none",
+            **_fields(study, attribute, version),
+        }
+        for attribute in map(study.attribute, study.attributes)
+        if not isinstance(attribute.domain, Candidates)
+        for version in attribute.versions
+    ]
+
+
+def _fields(study: Study, attribute: Attribute, version: ServiceVersion) -> dict[str, Any]:
+    """The fields of a report that are always the same, and the names of those that its program gives."""
+    known = study.attributes[attribute.name].services[version.service].versions.get(version.version)
+    told = {} if known is None else known.fields
+    same = {name: values[0] for name, values in told.items() if len(values) == 1}
+    needs = ["event_time"] if study.windows or (known is not None and not told) else []
+    needs += [study.groups.field] if study.groups else []
+    return {
+        "fields": {"attribute": attribute.name, "service": version.service, **same},
+        "needs": needs + [name for name in told if name not in same],
+    }
+
+
+def _domain(domain: Domain) -> dict[str, Any]:
+    if isinstance(domain, Categories):
+        return {"categories": _names(domain.names)}
+    if isinstance(domain, KeyValues):
+        return {"keys": _names(domain.keys), "values": _range(domain.values)["numeric"]}
+    if isinstance(domain, Vector):
+        numbers = _range(domain.values)
+        return {"coordinates": _names(domain.coordinates), "values": numbers.pop("numeric"), **numbers}
+    assert isinstance(domain, Numeric)
+    return _range(domain)
+
+
+def _range(domain: Numeric) -> dict[str, Any]:
+    step = {} if domain.step is None else {"step": domain.step}
+    return {"numeric": [domain.low, domain.high], **step}
+
+
+def _names(names: tuple[str, ...]) -> list[str] | int:
+    """The names, or how many there are where a study says no more."""
+    return len(names) if names == tuple(map(str, range(len(names)))) else list(names)

@@ -1,0 +1,149 @@
+"""``ldpbeam.evaluate``: how accurate mechanisms and estimators are, tried on people who are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ldpbeam.charts.alone import COLOURS, THEME
+from ldpbeam.clients.values import scaled_values
+from ldpbeam.study import Study
+from ldpbeam.trials.evaluation import attribute_in, computed, evaluation, summarised
+
+if TYPE_CHECKING:
+    import altair
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The errors of an evaluation.
+
+    Attributes:
+        rows: for each population, mechanism, epsilon, number of people, estimate and kind of error, the
+            ``mean`` of the absolute error over the trials, and its ``standard_error``, None of one trial.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a table."""
+        return pa.Table.from_pylist([dict(row) for row in self.rows])
+
+    def plot(self) -> altair.VConcatChart:
+        """A chart of each kind of error; needs the extra ``[report]``."""
+        import altair as alt
+
+        return alt.vconcat(*charts_of(self.rows).values()).configure(**THEME)
+
+
+def evaluate(
+    study: Study,
+    attribute: str | None = None,
+    *,
+    mechanisms: Sequence[str] = (),
+    estimators: Sequence[str] = (),
+    epsilons: Sequence[float] = (),
+    users: Sequence[int] = (10_000,),
+    populations: Sequence[str] = (),
+    values: Any = None,
+    trials: int = 5,
+    seed: int = 0,
+    processes: int = 1,
+) -> Evaluated:
+    """The errors of mechanisms and estimators, as ``ldpbeam evaluate`` computes them.
+
+    Args:
+        study: the study.
+        attribute: which attribute; by default the study's, if it has only one.
+        mechanisms: each is the mechanism of all services in turn, with fresh noise; by default the study's.
+        estimators: what estimates, instead of the study's estimates.
+        epsilons: each is the epsilon of all services in turn; by default the study's.
+        users: numbers of people.
+        populations: names of populations; by default all of them, or none where ``values`` are given.
+        values: values of people to draw from with replacement, as :meth:`ldpbeam.Client.reports` takes them.
+        trials: how often each combination is tried.
+        seed: the first seed of people and reports.
+        processes: how many processes compute. Others than this one do not know mechanisms and estimators that
+            were registered in a notebook.
+
+    Raises:
+        ValueError: if the study, or its attribute, does not allow what is asked.
+    """
+    name = attribute_in(study, attribute)
+    wanted = evaluation(
+        study,
+        name,
+        populations=populations,
+        values=None if values is None else scaled_values(study.attribute(name), values, clip=True),
+        epsilons=epsilons,
+        users=users,
+        seeds=range(seed, seed + trials),
+        mechanisms=mechanisms,
+        estimators=estimators,
+    )
+    errors = dict(computed(wanted, wanted.cases, processes))
+    return Evaluated(tuple(summarised(wanted, [errors[case] for case in wanted.cases])))
+
+
+#: The title of an axis, by the kind of error.
+TITLES = {
+    "wasserstein": "W1 (Wasserstein distance)",
+    "kolmogorov_smirnov": "KS (Kolmogorov-Smirnov distance)",
+    "jensen_shannon": "square root of the Jensen-Shannon divergence",
+    "mean_absolute_error": "mean absolute error of the shares",
+    "mean_squared_error": "mean squared error of the shares",
+    "uniform_guess": "mean absolute error of the uniform guess",
+    "key_mean_error": "mean absolute error of the key means",
+    "key_mean_squared_error": "mean squared error of the key means",
+    "mean": "absolute error of the mean",
+    "variance": "absolute error of the variance",
+    "quantiles": "mean absolute error of the quantiles",
+}
+
+
+def charts_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, altair.FacetChart]:
+    """A chart of each kind of error.
+
+    The error is a line per mechanism and estimate over epsilon, or over the number of people where there is
+    one epsilon only, with a bar of one standard error to each side. Populations stand side by side, and
+    numbers of people below each other.
+
+    Args:
+        rows: those of :func:`~ldpbeam.trials.evaluation.summarised`.
+    """
+    import altair as alt
+
+    several = len({row["mechanism"] for row in rows}) > 1
+    over, other = ("epsilon", "users") if len({row["epsilon"] for row in rows}) > 1 else ("users", None)
+    charts = {}
+    for kind in dict.fromkeys(row["error"] for row in rows):
+        chosen = [
+            {
+                **row,
+                "of": f"{row['mechanism']}, {row['estimate']}" if several else row["estimate"],
+                # The axis is logarithmic: it shows no zero.
+                "low": max(row["mean"] - (row["standard_error"] or 0.0), row["mean"] / 10.0),
+                "high": row["mean"] + (row["standard_error"] or 0.0),
+            }
+            for row in rows
+            if row["error"] == kind and row["mean"] > 0
+        ]
+        if not chosen:
+            continue
+        named = alt.Scale(domain=list(dict.fromkeys(row["of"] for row in chosen)), range=COLOURS)
+        shown = alt.Chart(alt.InlineData(values=chosen)).encode(
+            x=alt.X(f"{over}:Q", scale=alt.Scale(type="log", nice=False), title=over),
+            color=alt.Color("of:N", title=None, scale=named),
+        )
+        axis = alt.Y("mean:Q", scale=alt.Scale(type="log"), title=TITLES.get(kind, kind))
+        shape = alt.Shape("of:N", title=None, scale=alt.Scale(domain=named.domain))
+        line, bars = shown.mark_line().encode(y=axis), shown.mark_rule().encode(y="low:Q", y2="high:Q")
+        spread: dict[str, Any] = {"column": alt.Column("population:N", title=None)}
+        if other is not None:
+            spread["row"] = alt.Row(f"{other}:Q", title="people")
+        layers = line + bars + shown.mark_point(filled=True).encode(y=axis, shape=shape)
+        charts[kind] = layers.properties(width=320, height=220).facet(**spread)
+    return charts

@@ -1,0 +1,1 @@
+"""People who are drawn, what they send, and how far estimates are from them."""
