@@ -30,10 +30,13 @@ class Registry(Generic[T]):
     def add(self, name: str, item: T) -> None:
         """Let study files use an object by a name.
 
+        It takes the place of one that the program itself defines: a notebook runs its cells again.
+
         Raises:
             ValueError: if another object has this name.
         """
-        if name in self._known:
+        known = self._known.get(name)
+        if known is not None and getattr(known, "function", known).__module__ != "__main__":
             raise ValueError(f"two {self.kind}s are called {name!r}")
         self._known[name] = item
 

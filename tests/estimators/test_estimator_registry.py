@@ -78,6 +78,16 @@ def test_two_estimators_of_one_name_are_refused(registry: ModuleType) -> None:
         register(BLENDED)
 
 
+def test_what_a_notebook_registers_again_takes_the_place_of_what_it_registered(
+    registry: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blended, "__module__", "__main__")
+    register(BLENDED)
+    again = Estimator("blended", "another", blended, check_em)
+    register(again)
+    assert registered_estimators()["blended"] is again
+
+
 def test_a_package_can_ship_an_estimator(shipped: Callable[[object], None]) -> None:
     shipped(BLENDED)
     assert list(registered_estimators())[-1] == "blended"
