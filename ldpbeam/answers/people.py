@@ -153,10 +153,13 @@ def start_of(path: str) -> bytes:
 def _table(path: str, names: list[str]) -> pa.Table:
     try:
         refuse_special(path)
-        check_once(path, names, _header(start_of(path)))
+        header = _header(start_of(path))
+        check_once(path, names, header)
+        # In a file of one column, an empty line is a row without a value.
+        layout = pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(header) > 1)
         return pyarrow.csv.read_csv(
             path,
-            parse_options=CSV,
+            parse_options=layout,
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=list(dict.fromkeys(names)),
                 column_types={name: pa.string() for name in names},

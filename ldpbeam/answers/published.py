@@ -17,6 +17,7 @@ from ldpbeam.times import rfc3339
 from ldpbeam.transforms.candidates import with_names
 from ldpbeam.transforms.reports.counts import (
     BEYOND_MOST,
+    DUPLICATES,
     ENDED_WINDOWS,
     NOT_ESTIMATED,
     REPORTS_NOT_ESTIMATED,
@@ -127,6 +128,12 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         yield (
             f"{counted(counts[BEYOND_MOST], 'report')} dropped, of users who sent more than "
             f"{study.most_reports:,} to a service in a window; if they are honest, raise most_reports"
+        )
+    if counts.get(DUPLICATES) and 2 * counts[DUPLICATES] >= counts["in"]:
+        yield (
+            f"{counts[DUPLICATES]:,} of {counts['in']:,} reports are duplicates: of each user one to a "
+            "service counts in a window"
+            + ("" if study.repeats == "all" else ", unless the study has repeats: all")
         )
     if counts.get(WITHOUT_NAMES):
         yield (

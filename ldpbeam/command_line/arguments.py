@@ -78,6 +78,8 @@ class Parser(argparse.ArgumentParser):
             # The missing option may be there, misspelt: then the error names that one.
             unknown = [name for name in self._given if name.partition("=")[0] not in self.options]
             refuse([name for name in unknown if _is_near(name, missing)], missing)
+            if "--study" in missing and self._given and not self._given[0].startswith("-"):
+                message += f"; write --study {self._given[0]}"
         number = _NO_NUMBER.fullmatch(message)
         if number is not None:
             option, kind, given = number.groups()

@@ -238,7 +238,12 @@ def warn_of_rows(people: People) -> None:
             people.skipped, "row has no usable value and was", "rows have no usable value and were"
         )
         warn(f"{rows} left out{example}")
-    if people.clipped:
+    if people.clipped and 2 * people.clipped >= people.numbers:
+        warn(
+            f"{people.clipped:,} of {people.numbers:,} values lie outside the domain and were clipped to it: "
+            "check the column and the unit"
+        )
+    elif people.clipped:
         values = counted(
             people.clipped, "value lies outside the domain and was", "values lie outside the domain and were"
         )

@@ -84,8 +84,11 @@ def _as_json(row: Checked) -> dict[str, Any]:
 Verdict = Literal["certainly, at any look", "certainly", "possibly", "no"]
 AT_ANY_LOOK: Verdict = "certainly, at any look"
 _CONDITION = re.compile(
-    r"(?P<number>.*\S)\s*(?P<side>[<>])\s*(?P<value>[-+\d.eE_]+)\s*(?P<percent>%?)\s*", re.DOTALL
+    r"(?P<number>.*\S)\s*(?P<side>[<>])=?\s*(?P<value>[-+\d.eE_]+)\s*(?P<percent>%?)\s*", re.DOTALL
 )
+#: Other words for numbers, and how people write quantiles: p95, percentile 95, q0.95.
+_WORDS = {"average": "mean", "avg": "mean", "median": "quantile 0.5"}
+_QUANTILE = re.compile(r"(?:p|q|percentile|quantile)\s*(\d*\.?\d+)\s*%?")
 #: A message lists at most this many numbers of an attribute.
 _MOST_LISTED = 12
 
@@ -207,6 +210,7 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
         if number.startswith(f"{attribute}:"):
             wanted, number = [attribute], number.removeprefix(f"{attribute}:").strip()
             break
+    number = next(filter(None, (_meant(number, names[attribute]) for attribute in wanted)), number)
     having = [attribute for attribute in wanted if number in names[attribute]]
     if len(having) > 1:
         raise UserError(f"{text!r}: {' and '.join(having)} have it: write '{having[0]}: {text}'")
@@ -215,6 +219,18 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
         hint = meant_or_known(number, every, _MOST_LISTED)
         raise UserError(f"{text!r}: no estimate has {number!r}; {hint}")
     return Condition(text, having[0], number, match["side"] == ">", threshold)
+
+
+def _meant(number: str, names: Sequence[str]) -> str | None:
+    """The one of the names that a person means by a number; None if there is none, or not one alone."""
+    if number in names:
+        return number
+    word = _WORDS.get(number.casefold(), number.casefold())
+    if quantile := _QUANTILE.fullmatch(word):
+        level = float(quantile[1])
+        word = f"quantile {level if level < 1 else level / 100:g}"
+    same = [name for name in names if name.casefold() == word]
+    return same[0] if len(same) == 1 else None
 
 
 def _checked(key: EstimateKey, part: Numbers, index: int, condition: Condition) -> Checked:

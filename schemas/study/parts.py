@@ -50,3 +50,10 @@ class Model(BaseModel):
     def known_keys(cls) -> set[str]:
         """The keys of this part and of those that derive from it."""
         return set(cls.model_fields).union(*(part.known_keys() for part in cls.__subclasses__()))
+
+    @classmethod
+    def having(cls, key: str) -> set[str]:
+        """The parts that have a key: of this one and of those that derive from it."""
+        name = cls.__name__.removesuffix("Model").lower()
+        own = {name} if key in cls.model_fields and not name.startswith("_") else set()
+        return own.union(*(part.having(key) for part in cls.__subclasses__()))

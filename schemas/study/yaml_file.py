@@ -302,7 +302,10 @@ def _message(problem: Any, root: yaml.Node, name: str) -> str:
         text = "this must be a finite number; write the end of the domain"
     shown = ""
     if problem["type"] == "extra_forbidden":
-        text, given = f"unknown key{did_you_mean(str(path[-1]), sorted(Model.known_keys()), before='; ')}", {}
+        key, given = str(path[-1]), {}
+        parts = sorted(Model.having(key))
+        hint = f" here; it belongs to: {', '.join(parts)}" if parts else ""
+        text = f"unknown key{hint or did_you_mean(key, sorted(Model.known_keys()), before='; ')}"
     if not isinstance(given, dict) and problem["type"] != "missing":
         shown = f", found {given!r}"
     return f"{_at(root, path, name)}: {_in_words(path) or 'study'}: {text}{shown}"

@@ -246,7 +246,7 @@ def test_values_of_a_truth_that_are_moved_or_left_out_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "people.csv"
-    file.write_text("v\n12\n19\nn/a\n")
+    file.write_text("v\n12\n19\n11\nn/a\n")
     assert true_values(asked(file, value="v"), STUDY, times=False, groups=False) is not None
     said = capsys.readouterr().err
     assert "1 row has no usable value and was left out; one has 'n/a'" in said

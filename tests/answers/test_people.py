@@ -129,6 +129,13 @@ def test_a_text_of_several_lines_is_one_where_a_block_of_the_file_ends_too(file:
     assert proposal(str(file), "note").categories == (lines, "c")
 
 
+def test_an_empty_line_of_a_file_of_one_column_is_a_row_without_a_value(file: Path) -> None:
+    people = read(file, "v\n5\n\n7\n\n\n", PeopleColumns("v"), PRICE)
+    assert (people.values.tolist(), people.skipped) == ([5, 7], 3)  # type: ignore[union-attr]
+    people = read(file, "v,row\n5,1\n\n7,2\n", PeopleColumns("v"), PRICE)
+    assert (people.values.tolist(), people.skipped) == ([5, 7], 0)  # type: ignore[union-attr]
+
+
 def test_a_category_called_na_is_a_category(file: Path) -> None:
     people = read(file, "c,row\nNA,0\nred,0\nNA,0\n,0\n", PeopleColumns("c"), COLOUR)
     assert (people.values.tolist(), people.skipped) == ([2, 0, 2], 1)  # type: ignore[union-attr]

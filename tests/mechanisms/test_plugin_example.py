@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -185,3 +186,38 @@ def histogram_of(folder: Path) -> list[int]:
     with path.open("rb") as stream:
         (snapshot,) = read_snapshots(stream)
     return snapshot.statistic.histograms[0].tolist()
+
+
+#: What a notebook adds to the page on own mechanisms: a Beam pipeline whose workers are other processes.
+IN_WORKERS = """
+if __name__ == "__main__":
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    people = ["tea"] * 60 + ["coffee"] * 40
+    reports = ldp.Client(study, "drink", "app").reports(people, [f"u{i}" for i in range(100)])
+    assert ldp.estimate(study, reports)[0].frequencies is not None
+    for estimator in ("auto", "halved"):
+        asked = ldp.Study.from_dict(
+            study="drinks",
+            attributes={"drink": {
+                "domain": {"categories": ["tea", "coffee", "water"]},
+                "services": {"app": {"mechanism": "coin", "epsilon": 1.0}},
+                "estimates": {"shares": {"estimator": estimator}},
+            }},
+        )
+        options = PipelineOptions(["--direct_running_mode=multi_processing", "--direct_num_workers=2"])
+        with beam.Pipeline(options=options) as pipeline:
+            found = pipeline | beam.Create(reports.to_pylist()) | ldp.beam.Estimate(asked)
+            found.estimates | beam.Map(lambda row: print("solved", row.estimate))
+"""
+
+
+def test_workers_know_a_mechanism_of_a_notebook_and_no_estimator(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program = tmp_path / "notebook.py"
+    program.write_text(block + IN_WORKERS)
+    ran = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode and "unknown estimator 'halved'" in ran.stderr, ran.stderr[-2000:]
+    assert "solved shares" in ran.stdout + ran.stderr

@@ -189,10 +189,16 @@ def test_reports_of_a_service_are_replaced_if_asked_and_no_others(tmp_path: Path
 def test_what_people_may_not_expect_is_said(perturb: Callable[..., Any]) -> None:
     study = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 10]}")
     study = study.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ems}")
-    ran, _ = perturb(study, "colour", [1, 11, "x"], "--user-column", "user", user=["ann", "ann", "bob"])
+    users = ["ann", "ann", "bob", "eve"]
+    ran, _ = perturb(study, "colour", [1, 11, "x", 5], "--user-column", "user", user=users)
     assert "1 row has no usable value and was left out" in ran.err
     assert "1 value lies outside the domain and was clipped to it" in ran.err
     assert "rows of users who have an earlier row: 1; of a user's reports" in ran.err
+    ran, _ = perturb(study, "colour", [5, 11, 12, 13])
+    assert (
+        "3 of 4 values lie outside the domain and were clipped to it: check the column and the unit"
+        in ran.err
+    )
     ran, _ = perturb(COLOURS, "colour", ["red", "yellow"])
     assert "1 row has no usable value and was left out; one has 'yellow'" in ran.err
     assert "clipped to it" not in ran.err

@@ -72,6 +72,8 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("explain --studdy=x", "unknown option --studdy; did you mean --study?"),
         ("explain --study small.yaml --job_name x", "unknown option --job_name"),
         ("explain --study small.yaml extra", "unexpected argument 'extra'"),
+        ("explain small.yaml", "arguments are required: --study; write --study small.yaml"),
+        ("estimate small.yaml in.jsonl", "required: --study, --output; write --study small.yaml"),
         ("explain --study foo://study.yaml", "foo://study.yaml: cannot be read: "),
         # A misspelt option is named before the one that is missing for it.
         ("estimate --study x --input y --ouput z", "unknown option --ouput; did you mean --output?"),

@@ -43,6 +43,14 @@ def hour(start: int) -> dict[str, str]:
         ("mean < 4", "no"),
         ("price: mean > 3.9", "certainly"),
         ("quantile 0.5 < 5.5", "certainly"),
+        # As people write them.
+        ("mean >= 3.9", "certainly"),
+        ("Average > 3.9", "certainly"),
+        ("price: median < 5.5", "certainly"),
+        ("p50 < 5.5", "certainly"),
+        ("percentile 50% <= 5.5", "certainly"),
+        ("q0.5 < 5.5", "certainly"),
+        ("Share of CASH < 21%", "certainly"),
         # Beyond it if the density is smooth.
         ("quantile 0.5 < 5.2", "possibly"),
         ("share from 0 to 2 > 28%", "possibly"),
@@ -140,7 +148,8 @@ def test_the_latest_window_is_the_last_that_has_closed() -> None:
     ("condition", "said"),
     [
         ("mean", "is not a condition: write NUMBER > VALUE"),
-        ("mean >= 4", "is not a condition"),
+        ("mean == 4", "is not a condition"),
+        ("p25 > 4", "no estimate has 'p25'; there are: mean, quantile 0.5"),
         ("mean > much", "is not a condition"),
         ("mean > 1e999", "is not a condition"),
         ("maen > 4", "did you mean 'mean'?"),

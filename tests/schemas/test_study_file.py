@@ -62,6 +62,8 @@ MISTAKES = [
     ("windows:", "window:", "14: window", "unknown key; did you mean 'windows'?"),
     ("allowed_lateness", "alowed_latenes", "14: windows.alowed_latenes", "mean 'allowed_lateness'?"),
     ("study: commute", "study: commute\nqqqqq: 1", "2: qqqqq", "unknown key"),
+    ("study: commute", "study: commute\nepsilon: 1", "2: epsilon", "it belongs to: service, version"),
+    ("study: commute", "study: commute\nintervals: {buckets: 2}", "2: intervals.buckets", "to: attribute"),
     ("study: commute", "study: commute\npublish: {at_leat: 3}", "2: publish.at_leat", "mean 'at_least'?"),
     # names
     ("study: commute", "study: my commute", "1: study", "names have letters, digits, _ and -"),
