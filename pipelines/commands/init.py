@@ -19,7 +19,13 @@ from ldpbeam.domains import as_text
 from ldpbeam.errors import DONE, StudyError, UserError
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.pipelines.commands.init_data import Proposal, columns_of, names_users, proposal
+from ldpbeam.pipelines.commands.init_data import (
+    Proposal,
+    columns_of,
+    names_users,
+    proposal,
+    times_in,
+)
 from ldpbeam.pipelines.commands.init_text import Draft
 from ldpbeam.printing import document, note, warn
 from ldpbeam.schemas.study.json_schema import study_schema
@@ -281,7 +287,11 @@ def _following(path: Path, draft: Draft, data: str | None, column: str) -> list[
             "--value-column",
             column,
         ]
-        if draft.windows:
+        users = next(filter(names_users, columns_of(data) if draft.users else ()), None)
+        times = times_in(data)
+        perturb += ["--user-column", users] if users else []
+        perturb += ["--time-column", times] if times else []
+        if draft.windows and not times:
             perturb += ["--start", "2026-01-01T00:00:00Z"]
         if draft.groups:
             perturb += ["--group-column", draft.groups]

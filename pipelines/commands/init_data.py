@@ -61,6 +61,12 @@ def names_users(column: str) -> bool:
     return bool(_USERS.fullmatch(re.sub("[^a-z]", "", column.lower())))
 
 
+#: Those of columns of event times.
+_TIMES = re.compile(
+    "(event|report|created|recorded)?(time|times|timestamp|date|datetime|when)|ts|(created|recorded)at"
+)
+
+
 def columns_of(path: str) -> list[str]:
     """The names of a file's columns.
 
@@ -74,6 +80,19 @@ def columns_of(path: str) -> list[str]:
             raise UserError(f"{path}: it is {other}")
         with pyarrow.csv.open_csv(path, parse_options=CSV) as reader:
             return list(reader.schema.names)
+
+
+def times_in(path: str) -> str | None:
+    """The first column of a CSV file with event times by its name, and by its values; None without one.
+
+    Times without a zone may be hours away from what is meant, and are refused later.
+    """
+    for column in columns_of(path):
+        if _TIMES.fullmatch(re.sub("[^a-z]", "", column.lower())):
+            kind = _values(path, column).type
+            if pa.types.is_timestamp(kind) and kind.tz is not None:
+                return column
+    return None
 
 
 def proposal(path: str, column: str) -> Proposal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 from collections.abc import Callable
@@ -61,6 +62,21 @@ def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) 
     assert [
         line for line in command("explain", "--study", "study.yaml").out.splitlines() if "Total_cost" in line
     ]
+
+
+@pytest.mark.parametrize("more", [(), ("--windows", "1h"), ("--users", "none")])
+def test_columns_of_persons_and_times_are_named_in_what_comes_next(
+    init: Callable[..., Any], command: Any, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    rows = (f"u{place % 9},2026-11-20T10:{place:02}:00+01:00,{place / 7}" for place in range(60))
+    (tmp_path / "trips.csv").write_text("\n".join(["User ID,created_at,price", *rows]))
+    found = json.loads(init("trips.csv", "--attribute", "price", *more, "--yes", "--json").out)
+    words = shlex.split(found["next"][2])
+    named = dict(itertools.pairwise(words))
+    assert named["--time-column"] == "created_at" and "--start" not in words
+    assert named.get("--user-column") == (None if "none" in more else "User ID")
+    done = command(*words[1:])
+    assert done.code == 0, done.err
 
 
 def test_a_field_makes_groups_and_publish_stands_as_a_comment(
