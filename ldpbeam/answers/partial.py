@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
 import numpy as np
 
+from ldpbeam.answers.alarms import series_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.windows import Bounds
 
@@ -17,38 +18,51 @@ from ldpbeam.windows import Bounds
 #: days, and times may be dates, so the number of reports tells more than the time of the first.
 PART, FEWEST = 0.5, 5
 
-_Series = tuple[str, str, bool]
-
 
 def with_partial(records: Sequence[EstimateRecord]) -> list[EstimateRecord]:
     """The same records, in which those of such windows have their part of the usual reports.
 
+    A window is such a one by the reports of all groups, and then for the groups that have few of their own:
+    one group may end before the others do.
+
     Args:
         records: all of a run, or of the runs that share a folder.
     """
-    reports: dict[_Series, dict[Bounds, int]] = defaultdict(lambda: defaultdict(int))
+    of_all, of_group = _counted(), _counted()
     for record in records:
         if record.window is not None:
-            reports[_series(record)][record.window] += record.reports
-    parts = {(series, window): part for series, of in reports.items() for window, part in _parts(of)}
-    return [
-        record
-        if record.window is None or (_series(record), record.window) not in parts
-        else replace(record, partial=parts[_series(record), record.window])
-        for record in records
-    ]
+            of_all[_all_groups(record)][record.window] += record.reports
+            of_group[series_of(record)][record.window] += record.reports
+    few = {(series, window) for series, of in of_all.items() for window in _few_at_the_ends(of)}
+    usual = {series: _usual(of) for series, of in of_group.items()}
+
+    def marked(record: EstimateRecord) -> EstimateRecord:
+        if (_all_groups(record), record.window) not in few:
+            return record
+        usually = usual[series_of(record)]
+        return (
+            replace(record, partial=record.reports / usually) if record.reports < PART * usually else record
+        )
+
+    return [marked(record) for record in records]
 
 
-def _series(record: EstimateRecord) -> _Series:
+def _counted() -> defaultdict[tuple[object, ...], defaultdict[Bounds, int]]:
+    return defaultdict(lambda: defaultdict(int))
+
+
+def _all_groups(record: EstimateRecord) -> tuple[object, ...]:
     return record.attribute, record.name, record.joined
 
 
-def _parts(reports: dict[Bounds, int]) -> Iterator[tuple[Bounds, float]]:
-    """(window, part of the usual reports) of windows from each end on that have less than :data:`PART`."""
+def _usual(reports: Mapping[Bounds, int]) -> float:
+    return float(np.median(list(reports.values())))
+
+
+def _few_at_the_ends(reports: Mapping[Bounds, int]) -> Iterator[Bounds]:
+    """The windows from each end on that have less than :data:`PART` of the usual reports."""
     if len(reports) < FEWEST:
         return
-    usual = float(np.median(list(reports.values())))
-    ordered = sorted(reports)
+    ordered, least = sorted(reports), PART * _usual(reports)
     for windows in (ordered, ordered[::-1]):
-        few = takewhile(lambda window: reports[window] < PART * usual, windows)
-        yield from ((window, reports[window] / usual) for window in few)
+        yield from takewhile(lambda window: reports[window] < least, windows)

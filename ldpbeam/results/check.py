@@ -88,7 +88,7 @@ _CONDITION = re.compile(
 )
 #: Other words for numbers, and how people write quantiles: p95, percentile 95, q0.95.
 _WORDS = {"average": "mean", "avg": "mean", "median": "quantile 0.5"}
-_QUANTILE = re.compile(r"(?:p|q|percentile|quantile)\s*(\d*\.?\d+)\s*%?")
+_QUANTILE = re.compile(r"(?P<of>p|q|percentile|quantile)\s*(?P<level>\d*\.?\d+)\s*(?P<percent>%?)")
 #: A message lists at most this many numbers of an attribute.
 _MOST_LISTED = 12
 
@@ -227,8 +227,9 @@ def _meant(number: str, names: Sequence[str]) -> str | None:
         return number
     word = _WORDS.get(number.casefold(), number.casefold())
     if quantile := _QUANTILE.fullmatch(word):
-        level = float(quantile[1])
-        word = f"quantile {level if level < 1 else level / 100:g}"
+        level = float(quantile["level"])
+        of_100 = quantile["of"].startswith("p") or quantile["percent"] or level >= 1
+        word = f"quantile {level / 100 if of_100 else level:g}"
     same = [name for name in names if name.casefold() == word]
     return same[0] if len(same) == 1 else None
 

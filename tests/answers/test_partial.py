@@ -55,6 +55,11 @@ def test_groups_of_a_window_count_together_and_joined_windows_apart() -> None:
     few = record(0, 2, group="a")
     marked = with_partial([few, record(0, 48, group="b"), *single[2:]])
     assert [one.partial for one in marked] == [None] * 12
+    # One group has ended, and the others have nearly as many reports as before.
+    ended = [record(day, 100 if day < 5 else 4, group="a") for day in range(6)]
+    others = [record(day, 60 if day < 5 else 50, group="b") for day in range(6)]
+    marked = with_partial([*ended, *others])
+    assert [one.partial for one in marked] == [*[None] * 5, 0.04, *[None] * 6]
     longer = [record(day, 1, joined=True) for day in range(6)]
     assert [one.partial for one in with_partial([*single, *longer])] == [None] * 18
 

@@ -150,6 +150,8 @@ def test_the_latest_window_is_the_last_that_has_closed() -> None:
         ("mean", "is not a condition: write NUMBER > VALUE"),
         ("mean == 4", "is not a condition"),
         ("p25 > 4", "no estimate has 'p25'; there are: mean, quantile 0.5"),
+        ("percentile 0.5 > 4", "no estimate has 'percentile 0.5'"),
+        ("q0.5% > 4", "no estimate has 'q0.5%'"),
         ("mean > much", "is not a condition"),
         ("mean > 1e999", "is not a condition"),
         ("maen > 4", "did you mean 'mean'?"),
