@@ -23,7 +23,7 @@ from ldpbeam.charts.panels import (
     ticks,
     tips,
 )
-from ldpbeam.charts.subject import Subject, Subset, banded, level_of, many, pair
+from ldpbeam.charts.subject import Subject, Subset, banded, level_of, many, pair, state_of
 from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
 #: Neighbouring buckets are added up until at most this many are left; a screen shows no more.
@@ -76,7 +76,8 @@ def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | 
         )
         for place, own, of_truth in zip(places, steps, true, strict=True)
     ]
-    last = [record for place in places if place.window == places[-1].window for record in place.records]
+    told = [place for place in places if all(state_of(r) == "complete" for r in place.records)] or places
+    last = [record for place in told if place.window == told[-1].window for record in place.records]
     return Figure(
         title=f"Distribution of {subject.name}",
         chart=_chart(
@@ -231,6 +232,8 @@ def _sentence(subject: Subject, record: EstimateRecord) -> str:
     if "0.05" in quantiles and "0.95" in quantiles:
         parts.append(f"nine in ten are between {spelled['0.05']} and {spelled['0.95']}")
     where = subject.label(record) if subject.by_group or len(subject.labels) > 1 else ""
+    if len(subject.windows) > 1:
+        where = ", ".join(filter(None, (where, Subset.of(record).window)))
     return f"{words.opened(where, words.listed(parts) or 'there are no quantiles')}."
 
 

@@ -78,8 +78,9 @@ class Parser(argparse.ArgumentParser):
             # The missing option may be there, misspelt: then the error names that one.
             unknown = [name for name in self._given if name.partition("=")[0] not in self.options]
             refuse([name for name in unknown if _is_near(name, missing)], missing)
-            if "--study" in missing and self._given and not self._given[0].startswith("-"):
-                message += f"; write --study {self._given[0]}"
+            first = next(iter(self._given), "")
+            if "--study" in missing and first.endswith((".yaml", ".yml", ".json")) and first[0] != "-":
+                message += f"; write --study {first}"
         number = _NO_NUMBER.fullmatch(message)
         if number is not None:
             option, kind, given = number.groups()
@@ -190,7 +191,8 @@ def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
         return
     name = unknown[0].partition("=")[0]
     if not name.startswith("-"):
-        raise UserError(f"unexpected argument {name!r}")
+        hint = "; files of reports are named with --input" if "--input" in known else ""
+        raise UserError(f"unexpected argument {name!r}{hint}")
     near = _RENAMED[name] if _RENAMED.get(name) in known else nearest(name, known)
     hint = "" if near is None else f"; did you mean {near}?"
     raise UserError(f"unknown option {name}{hint}")

@@ -218,6 +218,10 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
         every = dict.fromkeys(name for attribute in wanted for name in names[attribute])
         hint = meant_or_known(number, every, _MOST_LISTED)
         raise UserError(f"{text!r}: no estimate has {number!r}; {hint}")
+    if match["percent"] and not number.startswith("share"):
+        raise UserError(
+            f"{text!r}: a number with % is for shares, and {number!r} has the unit of {having[0]}"
+        )
     return Condition(text, having[0], number, match["side"] == ">", threshold)
 
 

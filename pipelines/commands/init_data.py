@@ -125,6 +125,8 @@ def proposal(path: str, column: str) -> Proposal:
     if any(is_type(values.type) for is_type in _TEXTS):
         if pa.types.is_string_view(values.type):
             values = values.cast(pa.string())
+        if names_users(column):
+            raise UserError(f"{path}: column {column!r} has the ids of people, and no answers of theirs")
         different = sorted(str(text) for text in pc.unique(values.drop_null()).to_pylist())
         if not 2 <= len(different) <= MOST_CATEGORIES:
             raise UserError(

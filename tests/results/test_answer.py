@@ -47,7 +47,8 @@ def test_the_last_complete_window_is_compared_with_the_one_before() -> None:
     assert made.rows[0].change == f"+7.0 ({7 - room:.1f} to {7 + room:.1f}): clear"
     assert made.sentences == ["Since 20 Nov 2026, 10:00: rose by 7.0."]
     (panel,) = made.figure.panels
-    assert panel.data["line"]["value"] == [5, 12, 90]
+    # The line ends at the number beside it.
+    assert panel.data["line"]["value"] == [5, 12]
     small = answer(mean(5.0, 1.0, 0), mean(7.0, 1.0, 1))
     assert small.rows[0].change.endswith(": may be chance")
     assert small.sentences == ["Since 20 Nov 2026, 10:00: changes may be chance."]

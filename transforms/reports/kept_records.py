@@ -38,7 +38,6 @@ from ldpbeam.schemas.reports.columns import WRITER_KEY, Columns
 
 #: A record whose input has a longer schema is not kept: each record would have it.
 MOST_SCHEMA_BYTES = 2**16
-_NOT_KEPT = b""
 _SYNC = b"ldpbeam kept rec"
 #: An Avro file, which is no message, and what is not decoded as messages are.
 _AVRO_FILE = "avro"

@@ -157,7 +157,11 @@ def answer_of(subject: Subject, study: Study | None) -> Answer | None:
             )
             for label in shown
         ],
-        figure=_sparklines(subject, {label: list(series[label].values()) for label in shown}, share),
+        figure=_sparklines(
+            subject,
+            {label: [one for start, one in series[label].items() if start <= now] for label in shown},
+            share,
+        ),
     )
 
 
