@@ -27,7 +27,7 @@ passed, and the statistics last emitted; a mark for {REMEMBERED_WINDOWS} windows
 `--shards` is raised |
 | stream: `FirePanes` | attribute, window | one statistic per group, for {REMEMBERED_WINDOWS} windows more | \
 the same; more with groups |
-| stream: dead letters; accounting | one | those of a minute; a few counts | more, with bad reports |
+| stream: few dead letters; accounting | one | those of ten seconds; a few counts | more, with bad reports |
 | stream: the source | a reader | messages not yet acknowledged, a journal of windows | the same |
 
 No key, window or accumulator belongs to a single user. Users are hashed to shards ([decision \
