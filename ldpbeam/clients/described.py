@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.domains import Candidates
 from ldpbeam.mechanisms.options import options_of
 from ldpbeam.study import Study
 
@@ -19,6 +20,7 @@ def described_clients(study: Study) -> list[dict[str, Any]]:
     names of those that each report ``needs`` besides. Clients of names that change from window to window are
     left out: they need the window's file.
     """
+    written = json.loads(study.text)["attributes"]
     return [
         {
             "study": study.name,
@@ -29,7 +31,7 @@ def described_clients(study: Study) -> list[dict[str, Any]]:
             "epsilon": version.named.epsilon,
             "options": {k: v for k, v in version.parameters.items() if k in options_of(type(version.named))},
             **({} if version.lifetime is None else version.lifetime.options),
-            "domain": _domain(attribute.domain),
+            "domain": written[attribute.name]["domain"],
             "users": "ids" if attribute.has_users else "none",
             **_fields(study, attribute, version),
         }
@@ -42,33 +44,11 @@ def described_clients(study: Study) -> list[dict[str, Any]]:
 def _fields(study: Study, attribute: Attribute, version: ServiceVersion) -> dict[str, Any]:
     """The fields of a report that are always the same, and the names of those that its program gives."""
     known = study.attributes[attribute.name].services[version.service].versions.get(version.version)
-    told = {} if known is None else known.fields
-    same = {name: values[0] for name, values in told.items() if len(values) == 1}
-    needs = ["event_time"] if study.windows or (known is not None and not told) else []
+    values_of = {} if known is None else known.fields
+    same = {name: values[0] for name, values in values_of.items() if len(values) == 1}
+    needs = ["event_time"] if study.windows or (known is not None and not values_of) else []
     needs += [study.groups.field] if study.groups else []
     return {
         "fields": {"attribute": attribute.name, "service": version.service, **same},
-        "needs": needs + [name for name in told if name not in same],
+        "needs": needs + [name for name in values_of if name not in same],
     }
-
-
-def _domain(domain: Domain) -> dict[str, Any]:
-    if isinstance(domain, Categories):
-        return {"categories": _names(domain.names)}
-    if isinstance(domain, KeyValues):
-        return {"keys": _names(domain.keys), "values": _range(domain.values)["numeric"]}
-    if isinstance(domain, Vector):
-        numbers = _range(domain.values)
-        return {"coordinates": _names(domain.coordinates), "values": numbers.pop("numeric"), **numbers}
-    assert isinstance(domain, Numeric)
-    return _range(domain)
-
-
-def _range(domain: Numeric) -> dict[str, Any]:
-    step = {} if domain.step is None else {"step": domain.step}
-    return {"numeric": [domain.low, domain.high], **step}
-
-
-def _names(names: tuple[str, ...]) -> list[str] | int:
-    """The names, or how many there are where a study says no more."""
-    return len(names) if names == tuple(map(str, range(len(names)))) else list(names)

@@ -64,6 +64,9 @@ function meansOf({ mechanism, options, means }, { size, scaled, low, high }) {
   });
 }
 
+/** The keys of every service. */
+export const OF_SERVICE = ["mechanism", "epsilon", "domain", "options", "means"];
+
 /** The report of one coordinate of a vector, after the coordinate's index. */
 function onCoordinate(perturb, size, isWhole) {
   return (vector, draws) => {
@@ -97,8 +100,7 @@ export function client(service) {
     throw new TypeError("a service is an object with mechanism, epsilon and domain");
   }
   const remembers = service.lifetime_epsilon !== undefined;
-  const keys = ["mechanism", "epsilon", "domain", "options", "means"];
-  checkKeys(service, remembers ? [...keys, ...REMEMBERED] : keys, "a service");
+  checkKeys(service, remembers ? [...OF_SERVICE, ...REMEMBERED] : OF_SERVICE, "a service");
   const domain = readDomain(service.domain);
   if (remembers) {
     const given = checkRemembering(service, domain);

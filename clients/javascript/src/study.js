@@ -2,11 +2,10 @@
 
 import { kindOf } from "./domains.js";
 import { line } from "./lines.js";
-import { client } from "./report.js";
+import { REMEMBERED } from "./remembering.js";
+import { client, OF_SERVICE } from "./report.js";
 
-const OF_SERVICE = ["mechanism", "epsilon", "options", "domain"];
-const NAMES = ["study", "attribute", "service", "version"];
-const REMEMBERED = ["lifetime_epsilon", "as_published", "memo_buckets", ...NAMES];
+const NAMES = ["attribute", "service", "version"];
 
 function chosen(from, names) {
   return Object.fromEntries(names.filter((name) => from[name] !== undefined).map((name) => [name, from[name]]));
@@ -14,8 +13,7 @@ function chosen(from, names) {
 
 /** What tells a client from the others, such as `service "maps"`. */
 function named(known) {
-  return NAMES.slice(1)
-    .filter((name) => known[name] !== undefined)
+  return NAMES.filter((name) => known[name] !== undefined)
     .map((name) => `${name} "${known[name]}"`)
     .join(", ");
 }
@@ -42,10 +40,8 @@ export function fromStudy(study, { device_key, means, ...of } = {}) {
   }
   const [known] = meant;
   const remembers = known.lifetime_epsilon !== undefined;
-  const service = chosen(
-    { ...known, device_key, means },
-    remembers ? [...OF_SERVICE, ...REMEMBERED, "device_key"] : [...OF_SERVICE, "means"],
-  );
+  const keys = remembers ? [...OF_SERVICE, ...REMEMBERED] : OF_SERVICE;
+  const service = chosen({ ...known, device_key, means }, keys);
   return {
     report: client(service),
     line(record) {
