@@ -73,26 +73,31 @@ def columns_of(path: str) -> list[str]:
     Raises:
         UserError: if it cannot be read as CSV or Parquet.
     """
-    with _as_mistakes(path):
-        if _is_parquet(path):
-            return list(pq.read_schema(path).names)
-        if (other := other_table(start_of(path))) is not None:
-            raise UserError(f"{path}: it is {other}")
-        with pyarrow.csv.open_csv(path, parse_options=CSV) as reader:
-            return list(reader.schema.names)
+    return [column for column, _ in _types_of(path)]
 
 
 def times_in(path: str) -> str | None:
-    """The first column of a CSV file with event times by its name, and by its values; None without one.
+    """The first column with event times by its name, and by its first values; None without one.
 
     Times without a zone may be hours away from what is meant, and are refused later.
     """
-    for column in columns_of(path):
-        if _TIMES.fullmatch(re.sub("[^a-z]", "", column.lower())):
-            kind = _values(path, column).type
-            if pa.types.is_timestamp(kind) and kind.tz is not None:
-                return column
+    for column, kind in _types_of(path):
+        named = _TIMES.fullmatch(re.sub("[^a-z]", "", column.lower()))
+        if named and pa.types.is_timestamp(kind) and kind.tz is not None:
+            return column
     return None
+
+
+def _types_of(path: str) -> list[tuple[str, pa.DataType]]:
+    """(name, type) of each column; several may have one name."""
+    with _as_mistakes(path):
+        if _is_parquet(path):
+            schema = pq.read_schema(path)
+            return list(zip(schema.names, schema.types, strict=True))
+        if (other := other_table(start_of(path))) is not None:
+            raise UserError(f"{path}: it is {other}")
+        with pyarrow.csv.open_csv(path, parse_options=CSV) as reader:
+            return list(zip(reader.schema.names, reader.schema.types, strict=True))
 
 
 def proposal(path: str, column: str) -> Proposal:
