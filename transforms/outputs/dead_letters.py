@@ -155,6 +155,8 @@ class _WriteMany(beam.DoFn):
     def start_bundle(self) -> None:
         """Forget the letters of a bundle that failed."""
         self.letters: list[pa.RecordBatch] = []
+        #: How many they are, and of how many bytes: a bundle may have thousands of batches.
+        self.rows = self.size = 0
         self.files = 0
 
     def process(
@@ -163,6 +165,8 @@ class _WriteMany(beam.DoFn):
         """Write a file as soon as there are enough letters for one."""
         self.timestamp = timestamp
         self.letters.append(batch)
+        self.rows += batch.num_rows
+        self.size += batch.nbytes
         if self._exceed(MOST_LETTERS, 8 * FEW_BYTES):
             yield from (beam.pvalue.TaggedOutput(COUNTS, written) for written in self._write())
 
@@ -178,12 +182,11 @@ class _WriteMany(beam.DoFn):
         return WindowedValue(value, self.timestamp, (GlobalWindow(),))
 
     def _exceed(self, rows: int, size: int) -> bool:
-        return sum(batch.num_rows for batch in self.letters) > rows or (
-            sum(int(batch.nbytes) for batch in self.letters) > size
-        )
+        return self.rows > rows or self.size > size
 
     def _write(self) -> Iterator[tuple[str, int]]:
         batches, self.letters = sorted(self.letters, key=order_of), []
+        self.rows = self.size = 0
         if not batches:
             return
         # A bundle that is repeated writes the same files.
