@@ -160,6 +160,10 @@ class Attribute:
         """The indexes into ``versions`` of all versions of the given services."""
         return tuple(i for i, version in enumerate(self.versions) if version.service in services)
 
+    def newest(self, service: str) -> int:
+        """The index into ``versions`` of the last version of a service, which people of today run."""
+        return self.versions_of([service])[-1]
+
     def mechanisms_of(
         self, services: Sequence[str], kind: type[Any] = Mechanism, problem: str = ""
     ) -> list[Any]:

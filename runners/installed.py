@@ -31,13 +31,13 @@ def of_package() -> Iterator[Check]:
     """What ldpbeam requires, and what each of its extras does, as its metadata says."""
     for extra in ("", *(metadata.metadata("ldpbeam").get_all("Provides-Extra") or ())):
         name = f"ldpbeam[{extra}]" if extra else "ldpbeam"
-        found = list(_requirements("ldpbeam", extra))
+        versions = list(_requirements("ldpbeam", extra))
         lacking = [
-            f"{wanted.name}{wanted.specifier}" for wanted, version in found if not _fits(wanted, version)
+            f"{wanted.name}{wanted.specifier}" for wanted, version in versions if not _fits(wanted, version)
         ]
         yield Check(
             name,
-            None if lacking else first_ones([f"{wanted.name} {version}" for wanted, version in found], 4),
+            None if lacking else first_ones([f"{wanted.name} {version}" for wanted, version in versions], 4),
             f"pip install '{name}' for {first_ones(lacking, 4)}",
             needed=not extra,
         )

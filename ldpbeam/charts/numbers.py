@@ -76,8 +76,8 @@ def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | 
         )
         for place, own, of_truth in zip(places, steps, true, strict=True)
     ]
-    told = [place for place in places if all(state_of(r) == "complete" for r in place.records)] or places
-    last = [record for place in told if place.window == told[-1].window for record in place.records]
+    whole = [place for place in places if all(state_of(r) == "complete" for r in place.records)] or places
+    last = [record for place in whole if place.window == whole[-1].window for record in place.records]
     return Figure(
         title=f"Distribution of {subject.name}",
         chart=_chart(

@@ -72,7 +72,7 @@ def designs(study: Study, name: str, users: int) -> Iterator[Design]:
     attribute, windows = study.attribute(name), windows_of_period(study)
     in_month = MONTH * DAY / study.windows.size
     for service in attribute.services if in_month >= 1.0 else ():
-        version = attribute.versions[attribute.versions_of([service])[-1]]
+        version = attribute.versions[attribute.newest(service)]
         fresh = replace(version, mechanism=version.named, lifetime=None)
         quantity_and_error = _error(attribute, fresh)
         if quantity_and_error is None or version.named.delta:

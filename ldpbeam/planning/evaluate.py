@@ -35,12 +35,13 @@ from ldpbeam.untrusted import shown
 def evaluate_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam evaluate`` and return its exit code."""
     study = study_of(options.study)
-    people = _people(options, study, attribute_in(study, options.attribute))
+    name = attribute_in(study, options.attribute)
+    people = _people(options, study, name)
     if not options.no_figures:
         check_charts("figures need", ", or give --no-figures")
     wanted = evaluation(
         study,
-        options.attribute,
+        name,
         populations=options.population,
         values=people,
         epsilons=options.epsilon,

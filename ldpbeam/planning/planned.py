@@ -127,7 +127,7 @@ def detailed(study: Study, line: Planned) -> Planned:
         return line
     # A person answers one coordinate of a vector.
     people = line.users // sum(attribute_of(name) == attribute_of(line.attribute) for name in study.estimated)
-    reports = {attribute.versions_of([service])[-1]: people for service in asked.services}
+    reports = {attribute.newest(service): people for service in asked.services}
     level = WantedIntervals.level if asked.intervals is None else asked.intervals.level
     quantiles = tuple(sorted({0.5, *summary.quantiles}))
     wanted = WantedIntervals(level, quantiles=quantiles, ranges=summary.ranges)

@@ -72,7 +72,7 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
         estimator: the estimator's name.
         services: the services whose reports are used.
     """
-    newest = [attribute.versions_of([service])[-1] for service in services]
+    newest = list(map(attribute.newest, services))
     if isinstance(attribute.domain, Categories):
         return _of_shares(attribute, newest)
     if not isinstance(attribute.domain, Numeric):

@@ -119,7 +119,7 @@ def with_mechanism(text: str, attribute: str, mechanism: str) -> str:
     data["attributes"][attribute]["services"] = {
         service: {
             "mechanism": mechanism,
-            "epsilon": known.versions[known.versions_of([service])[-1]].named.epsilon,
+            "epsilon": known.versions[known.newest(service)].named.epsilon,
         }
         for service in known.services
     }
@@ -134,7 +134,7 @@ def with_estimators(text: str, attribute: str, estimators: Sequence[str]) -> str
 
 
 def _study_with(text: str, attribute: str, mechanism: str | None, epsilon: float | None) -> Study:
-    changed = [f"mechanism {mechanism}"] * (mechanism is not None)
+    changed = [] if mechanism is None else [f"mechanism {mechanism}"]
     changed += [] if epsilon is None else [f"epsilon {epsilon:g}"]
     try:
         text = text if mechanism is None else with_mechanism(text, attribute, mechanism)
@@ -148,7 +148,7 @@ def _study_with(text: str, attribute: str, mechanism: str | None, epsilon: float
 
 def evaluation(
     study: Study,
-    attribute: str | None,
+    name: str,
     *,
     users: Sequence[int],
     seeds: range,
@@ -162,7 +162,7 @@ def evaluation(
 
     Args:
         study: the study.
-        attribute: the attribute's name; None for the only one.
+        name: an attribute of :func:`attribute_in`.
         users: numbers of people.
         seeds: the seeds of the trials.
         populations: names of populations; empty for all of them, or for none where there are values.
@@ -174,8 +174,8 @@ def evaluation(
     Raises:
         StudyError: if the study, or its attribute, does not allow what is asked.
     """
-    name, text = attribute_in(study, attribute), study.text
-    known = study.attribute(name)
+    text, known = study.text, study.attribute(name)
+    # With other mechanisms, their studies are refused below.
     for estimator in () if mechanisms else estimators:
         try:
             check(estimator, known, known.services, {})
@@ -314,13 +314,13 @@ def summarised(wanted: Evaluation, results: Iterable[Errors]) -> list[dict[str, 
     for (case, estimate, kind), errors_of_seeds in values.items():
         study = wanted.study(case)
         how, known = study.attributes[wanted.attribute].estimates[estimate], study.attribute(wanted.attribute)
-        newest = [known.versions[known.versions_of([service])[-1]].named.name for service in how.services]
+        named = [known.versions[known.newest(service)].named.name for service in how.services]
         sizes = np.abs(errors_of_seeds)
         spread = float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else None
         rows.append(
             {
                 "population": case.population,
-                "mechanism": case.mechanism or " ".join(newest),
+                "mechanism": case.mechanism or " ".join(named),
                 "epsilon": case.epsilon,
                 "users": case.users,
                 "estimate": estimate,

@@ -80,7 +80,7 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
 def _parts(
     attribute: Attribute, draw: Draw, users: int, rng: np.random.Generator
 ) -> Iterator[tuple[NDArray[Any] | KeyValuePairs, Statistic]]:
-    newest = [attribute.versions_of([service])[-1] for service in attribute.services]
+    newest = list(map(attribute.newest, attribute.services))
     for first in range(0, users, AT_ONCE):
         people = min(AT_ONCE, users - first)
         values = draw(people, rng)

@@ -36,7 +36,7 @@ def estimate_all(
         job: the run; its snapshots are written.
         on: ``driver`` to compute them here, ``worker`` to read what the pipeline's workers computed.
         processes: how many processes compute them here; None for as many as there are cores.
-        shared: the folder of several runs, whose earlier windows alarms compare with; empty if it has one.
+        shared: the folder that the run shares, with earlier windows for alarms; empty if it shares none.
 
     Raises:
         UserError: if a process was killed.

@@ -148,7 +148,11 @@ def _decode_records(
         of_size[len(data)].append((index, data))
     for some in of_size.values():
         alike = reader.alike(b"".join(data for _, data in some), len(some))
-        for index, data in some if alike is None else ():
+        if alike is not None:
+            _extend(values, alike.values)
+            whole += [index for index, _ in some]
+            continue
+        for index, data in some:
             message = messages[index]
             try:
                 for part in reader.parts([data], 1):
@@ -157,9 +161,6 @@ def _decode_records(
                 yield BadMessage(message, 1, BAD_MESSAGE, f"it does not decode: {error!r}", message.data, 0)
                 continue
             whole.append(index)
-        if alike is not None:
-            _extend(values, alike.values)
-            whole += [index for index, _ in some]
     positions = np.array(whole, dtype=np.int64)
     yield from reader.batches(values, {}, positions, np.zeros_like(positions))
 

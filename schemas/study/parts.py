@@ -55,5 +55,5 @@ class Model(BaseModel):
     def having(cls, key: str) -> set[str]:
         """The parts that have a key: of this one and of those that derive from it."""
         name = cls.__name__.removesuffix("Model").lower()
-        own = {name} if key in cls.model_fields and not name.startswith("_") else set()
-        return own.union(*(part.having(key) for part in cls.__subclasses__()))
+        here = {name} if key in cls.model_fields and not name.startswith("_") else set()
+        return here.union(*(part.having(key) for part in cls.__subclasses__()))
