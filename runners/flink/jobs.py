@@ -252,7 +252,8 @@ class StreamResult(ClusterResult):
     on_checkpoint: Callable[[str], object] | None = None
     _id: str | None = None
     _drained = False
-    _checkpoints: int | None = None
+    #: The newest checkpoint that had begun when the stream was drained.
+    _newest: int | None = None
 
     def savepoint(self) -> str | None:
         """The savepoint with which the job was ended, in Flink's notation; None if it was not."""
@@ -298,12 +299,13 @@ class StreamResult(ClusterResult):
         if self._drained or job["state"] != "RUNNING" or not drained(self._rest, job["jid"]):
             return
         checkpoints = self._rest.checkpoints(job["jid"])
-        if self._checkpoints is None:
-            self._checkpoints = checkpoints["counts"]["total"]
+        if self._newest is None:
+            # Not the count of all: those that failed while no task ran have no id.
+            self._newest = max((checkpoint["id"] for checkpoint in checkpoints["history"]), default=0)
             return
         completed = checkpoints["latest"]["completed"]
         # A checkpoint that began later has waited for all bundles, and so for all their output.
-        if completed is not None and completed["id"] > self._checkpoints:
+        if completed is not None and completed["id"] > self._newest:
             self._drained = True
             self._rest.cancel(job["jid"])
 

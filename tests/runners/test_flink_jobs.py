@@ -35,7 +35,8 @@ class FakeRest:
 
     def checkpoints(self, _: str) -> dict[str, Any]:
         latest = {"id": self.completed} if self.completed else None
-        return {"counts": {"total": 4}, "latest": {"completed": latest}}
+        # The fourth is going on. Five more failed before they had an id, while no task ran.
+        return {"counts": {"total": 9}, "history": [{"id": 4}, {"id": 2}], "latest": {"completed": latest}}
 
     def cancel(self, job: str) -> None:
         assert next(self.steps, None) is None
