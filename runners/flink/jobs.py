@@ -296,18 +296,24 @@ class StreamResult(ClusterResult):
             if completed is not None:
                 self.on_checkpoint(completed["external_path"].rpartition("/")[0])
                 self.on_checkpoint = None
-        if self._drained or job["state"] != "RUNNING" or not drained(self._rest, job["jid"]):
-            return
-        checkpoints = self._rest.checkpoints(job["jid"])
+        if job["state"] == "RUNNING" and (self._drained or self._is_done(job["jid"])):
+            self._drained = True
+            # A request that is lost is made again at the next look.
+            self._rest.cancel(job["jid"])
+
+    def _is_done(self, job: str) -> bool:
+        """Whether the job is drained, and a checkpoint has begun after that and is complete.
+
+        Such a checkpoint has waited for all bundles, and so for all their output.
+        """
+        if not drained(self._rest, job):
+            return False
+        checkpoints = self._rest.checkpoints(job)
         if self._newest is None:
             # Not the count of all: those that failed while no task ran have no id.
             self._newest = max((checkpoint["id"] for checkpoint in checkpoints["history"]), default=0)
-            return
         completed = checkpoints["latest"]["completed"]
-        # A checkpoint that began later has waited for all bundles, and so for all their output.
-        if completed is not None and completed["id"] > self._newest:
-            self._drained = True
-            self._rest.cancel(job["jid"])
+        return completed is not None and completed["id"] > self._newest
 
 
 def drained(rest: Rest, job: str) -> bool:

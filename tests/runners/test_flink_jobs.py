@@ -14,10 +14,11 @@ from ldpbeam.runners.flink.parts import FlinkError
 
 
 class FakeRest:
-    """A job whose watermarks and checkpoints follow a script; a look a step."""
+    """A job whose watermarks and checkpoints follow a script; a look a step. The first cancel is lost."""
 
     def __init__(self, steps: list[tuple[int, int]]) -> None:
         self.steps = iter(steps)
+        self.asked = 0
         self.cancelled = threading.Event()
 
     def jobs(self) -> list[dict[str, Any]]:
@@ -40,6 +41,9 @@ class FakeRest:
 
     def cancel(self, job: str) -> None:
         assert next(self.steps, None) is None
+        self.asked += 1
+        if self.asked == 1:
+            raise FlinkError("away")
         self.cancelled.set()
 
 
@@ -92,8 +96,7 @@ def test_a_job_that_ends_with_a_savepoint_says_which(
     result = jobs.StreamResult(FakeResult(threading.Event()), None, rest, "n")  # type: ignore[arg-type]
     folders: list[str] = []
     result.on_checkpoint = folders.append
-    result._drained = True
-    result._look({"jid": "j", "name": "n", "state": "RUNNING", "tasks": {"running": 1}})
+    result._look({"jid": "j", "name": "n", "state": "CANCELLING", "tasks": {"running": 1}})
     assert folders == ["file:/c/j"]
     assert result.savepoint() == found
 
