@@ -12,6 +12,7 @@ from scipy import integrate, optimize, stats
 from support.asked import question_of
 
 from ldpbeam import Attribute, Numeric, ServiceVersion
+from ldpbeam.density.atoms import LOW
 from ldpbeam.density.averaging import Family, average, tried
 from ldpbeam.density.curves import Curves, Scale
 from ldpbeam.density.families import BEGINNINGS
@@ -22,7 +23,7 @@ from ldpbeam.density.priors import SPIKE, Prior, spiked
 from ldpbeam.density.spikes import _promises
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto import joined, numbers
-from ldpbeam.estimators.auto.counted import of_channels
+from ldpbeam.estimators.auto.counted import of_channels, with_points
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.metrics import wasserstein
 
@@ -173,24 +174,33 @@ def test_a_prior_has_independent_differences_of_its_order() -> None:
         )
 
 
-def test_with_ends_the_density_may_go_like_a_power_and_nobody_is_outside_of_the_support() -> None:
-    sizes, exponent = np.ones(64, dtype=np.int64), 0.7
-    curves = Prior(2, 1.0, ends=True, support=(0.25, 0.75)).curves(sizes)
-    # Columns: the line, then the two powers.
+def power(curves: Curves, column: int) -> Floats:
+    """The distribution that goes like 1 over the root of the distance to the low end of the support."""
     coefficients = np.zeros(curves.matrix.shape[1])
-    coefficients[1] = -exponent
-    shares = curves.shares(coefficients[:, None])[:, 0]
-    assert shares[:16].sum() + shares[48:].sum() < 1e-6
-    middles = (np.arange(32) + 0.5) / 64
-    np.testing.assert_allclose(shares[16:48], middles**-exponent / (middles**-exponent).sum(), rtol=1e-6)
+    coefficients[column] = -0.5
+    return curves.shares(coefficients[:, None])[:, 0]
 
 
-def test_a_reference_is_what_a_flat_curve_gives() -> None:
-    reference = np.random.default_rng(4).dirichlet(np.ones(32))
-    for scale in SCALES:
-        curves = Prior(2, 1.0, scale).curves(np.ones(32), reference)
-        flat = np.zeros((curves.matrix.shape[1], 1))
-        np.testing.assert_allclose(curves.shares(flat)[:, 0], reference, rtol=1e-12)
+def test_with_ends_the_density_may_go_like_a_power_and_nobody_is_outside_of_the_support() -> None:
+    curves = Prior(2, 1.0, ends=True, support=(0.25, 0.75)).curves(with_points(np.ones(64, dtype=np.int64)))
+    # Columns: the line, then the two powers.
+    shares = power(curves, 1)
+    assert shares[:17].sum() + shares[49:].sum() < 1e-6
+    roots = np.sqrt(np.arange(33) / 32)
+    np.testing.assert_allclose(shares[17:49], np.diff(roots), rtol=1e-6)
+
+
+def test_a_power_puts_people_nearer_to_the_end_than_even_in_the_last_block_too() -> None:
+    sizes = with_points(np.ones(64, dtype=np.int64))
+    shares = power(Prior(2, 1.0, ends=True).curves(sizes), 1)
+    roots = np.sqrt(np.arange(65) / 64)
+    ratios = np.array([shares[0] + shares[1], *shares[2:-2]]) / np.diff(roots)[:-1]
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
+    # Their mean place is at a third of the block: half of it for those that are even.
+    assert 0.5 * shares[1] / (shares[0] + shares[1]) == pytest.approx(1.0 / 3.0)
+    # With an atom at the end, its people are the atom's.
+    spiked_end = power(Prior(2, 1.0, ends=True, spikes=(LOW,)).curves(sizes), 2)
+    assert spiked_end[1] / spiked_end[2] == pytest.approx(np.diff(roots)[0] / np.diff(roots)[1])
 
 
 @pytest.mark.parametrize("blocks", [16, 3.4, 27], ids=["a place", "between places", "far from places"])
@@ -278,14 +288,11 @@ def test_what_is_no_prior_is_refused(options: dict[str, Any]) -> None:
         Prior(**{"order": 2, "deviation": 1.0, **options})
 
 
-def test_what_is_no_family_or_no_reference_is_refused() -> None:
+def test_what_is_no_family_is_refused() -> None:
     descending = [Prior(2, 4.0), Prior(2, 1.0)]
     for priors, chance in ((descending, 1.0), (descending[:1], 0.0)):
         with pytest.raises(ValueError, match="a family has"):
             Family(priors, chance)
-    for reference in (np.ones(3), np.zeros(4)):
-        with pytest.raises(ValueError, match="a share above 0 for each of 4 blocks"):
-            Prior(2, 1.0).curves(np.ones(4), reference)
 
 
 def test_many_blocks_say_what_all_buckets_say() -> None:
