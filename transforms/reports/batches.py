@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.mechanisms.mechanism import in_cache
 from ldpbeam.schemas.reports.casts import fixed_bytes
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.windows import Span, Windows
@@ -112,12 +113,6 @@ def attribute_name(batch: pa.RecordBatch) -> str:
     return name
 
 
-def is_null(column: pa.Array) -> NDArray[np.bool_]:
-    """Which values of a column are null."""
-    nulls: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
-    return nulls
-
-
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -165,9 +160,7 @@ def mixed(keys: pa.Array) -> NDArray[np.uint64]:
 def mixed_words(words: NDArray[np.uint64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
     """:func:`mixed` of keys as :func:`words_of` gives them."""
     numbers = lengths.astype(np.uint64)
-    # What is computed of so many stays in the processor's cache.
-    for start in range(0, len(numbers), 2**14):
-        part = slice(start, start + 2**14)
+    for part in in_cache(len(numbers)):
         numbers[part] = _mixed(words[part], numbers[part])
     return numbers
 
