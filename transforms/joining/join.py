@@ -6,8 +6,8 @@ Pure functions over batches.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -168,8 +168,10 @@ def without_join(
     every = np.ones(len(codes), dtype=np.bool_)
     codes, names = at_most_groups(codes, every, names, most_groups)
     payloads = payloads_of(attribute, batch)
-    for code, rows in _rows_of_codes(codes, every):
-        answers = Answers(version_index(batch), np.zeros(len(rows), dtype=np.int64), payloads[rows])
+    parts: Iterable[tuple[int, Any]] = [(0, slice(None))] if len(names) == 1 else _rows_of_codes(codes, every)
+    for code, rows in parts:
+        of_group = payloads[rows]
+        answers = Answers(version_index(batch), np.zeros(len(of_group), dtype=np.int64), of_group)
         yield UserReports(attribute.name, names[code].as_py(), 0, (answers,))
 
 

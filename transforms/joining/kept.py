@@ -125,8 +125,10 @@ def payloads_of(attribute: Attribute, batch: pa.RecordBatch) -> NDArray[Any]:
 def column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataType) -> pa.Array:
     """Concatenate a column of batches, with nulls for batches that do not have it.
 
-    It is of the given kind, unless the batches agree on another.
+    It is of the given kind, unless the batches agree on another, or none of them has it.
     """
+    if not any(name in batch.schema.names for batch in batches):
+        return pa.nulls(sum(batch.num_rows for batch in batches))
     columns = [
         batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
         for batch in batches

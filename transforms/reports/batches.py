@@ -1,9 +1,10 @@
 """Batches, the elements of PCollections up to the statistics: Arrow RecordBatches of one channel's reports.
 
-Its columns are ``user`` (binary, of 16 bytes if each is), ``event_time`` (int64 epoch milliseconds, 0 if the
-study does not need one and the report has none), ``payload`` (the mechanism's type), and if the input has
-them ``report_id`` (binary), ``DELIVERY`` (binary) and ``group`` (string). Its schema's metadata names the
-attribute and the channel. Shuffles are keyed by stable shards of users, never by users.
+Its columns are ``event_time`` (int64 epoch milliseconds, 0 if the study does not need one and the report has
+none), ``payload`` (the mechanism's type), and if the input has it ``group`` (string). Where reports are
+compared there are ``user`` (binary, of 16 bytes if each is), and if the input has them ``report_id`` (binary)
+and ``DELIVERY`` (binary). Its schema's metadata names the attribute and the channel. Shuffles are keyed by
+stable shards of users, never by users.
 """
 
 from __future__ import annotations
@@ -125,7 +126,10 @@ def shard_of(keys: pa.Array, shards: int) -> NDArray[np.uint16]:
     """
     if shards == 1:
         return np.zeros(len(keys), dtype=np.uint16)
-    return ((mixed(keys) >> np.uint64(33)) % np.uint64(shards)).astype(np.uint16)
+    hashes, codes = mixed(keys), np.empty(len(keys), dtype=np.uint16)
+    for part in in_cache(len(keys)):
+        codes[part] = (hashes[part] >> np.uint64(33)) % np.uint64(shards)
+    return codes
 
 
 def words_of(keys: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

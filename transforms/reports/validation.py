@@ -292,7 +292,9 @@ class Validation:
             return batch.column(name) if every else batch.column(name).take(chosen)
 
         columns: dict[str, pa.Array] = {}
-        if attribute.has_users:
+        # Where no report is compared with another, nothing reads who sent it, and which report it is.
+        compared = self.study.duplicates == "drop"
+        if attribute.has_users and compared:
             columns["user"] = users = column("user_id")
             if self.key is not None:
                 columns["user"] = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
@@ -300,7 +302,7 @@ class Validation:
         columns["event_time"] = pa.array(_times(column("event_time")))
         columns["payload"] = payload_column(payloads)
         for name in ("report_id", DELIVERY):
-            if name in batch.schema.names:
+            if compared and name in batch.schema.names:
                 ids = column(name)
                 if ids.null_count < len(ids):
                     columns[name] = ids
