@@ -14,10 +14,11 @@ from ldpbeam.runners.flink.parts import FlinkError
 
 
 class FakeRest:
-    """A job whose watermarks and checkpoints follow a script; a look a step."""
+    """A job whose watermarks and checkpoints follow a script; a look a step. The first cancel is lost."""
 
     def __init__(self, steps: list[tuple[int, int]]) -> None:
         self.steps = iter(steps)
+        self.asked = 0
         self.cancelled = threading.Event()
 
     def jobs(self) -> list[dict[str, Any]]:
@@ -35,10 +36,15 @@ class FakeRest:
 
     def checkpoints(self, _: str) -> dict[str, Any]:
         latest = {"id": self.completed} if self.completed else None
-        return {"counts": {"total": 4}, "latest": {"completed": latest}}
+        # The fourth was begun. Five more failed before they had an id, while no task ran.
+        history = [{"id": max(4, self.completed)}, {"id": 2}]
+        return {"counts": {"total": 99}, "history": history, "latest": {"completed": latest}}
 
     def cancel(self, job: str) -> None:
         assert next(self.steps, None) is None
+        self.asked += 1
+        if self.asked == 1:
+            raise FlinkError("away")
         self.cancelled.set()
 
 
@@ -71,6 +77,18 @@ def test_a_stream_is_done_when_a_checkpoint_has_begun_after_its_end(monkeypatch:
     assert result.metrics() == "metrics"
 
 
+def test_a_stream_whose_watermarks_are_not_told_is_done_when_many_checkpoints_wrote_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
+    # A reader still reads, all have ended, and one more window is written at the seventh checkpoint.
+    written = iter([None, {"a"}])
+    rest = FakeRest([(0, last) for last in range(5, 7 + jobs.SILENT_CHECKPOINTS + 1)])
+    result = jobs.StreamResult(FakeResult(rest.cancelled), None, rest, "n")  # type: ignore[arg-type]
+    result.written = lambda: next(written, {"a", "b"})
+    assert result.wait_until_finish() == PipelineState.DONE
+
+
 @pytest.mark.parametrize(
     ("state", "saved", "found"),
     [("CANCELED", 6, "file:/s/6"), ("FINISHED", 6, "file:/s/6"), ("CANCELED", 4, None), ("FAILED", 6, None)],
@@ -91,8 +109,7 @@ def test_a_job_that_ends_with_a_savepoint_says_which(
     result = jobs.StreamResult(FakeResult(threading.Event()), None, rest, "n")  # type: ignore[arg-type]
     folders: list[str] = []
     result.on_checkpoint = folders.append
-    result._drained = True
-    result._look({"jid": "j", "name": "n", "state": "RUNNING", "tasks": {"running": 1}})
+    result._look({"jid": "j", "name": "n", "state": "CANCELLING", "tasks": {"running": 1}})
     assert folders == ["file:/c/j"]
     assert result.savepoint() == found
 

@@ -362,9 +362,10 @@ def message_of(delivered: Any) -> Message:
         headers = delivered.headers() or ()
     except SystemError:  # confluent-kafka cannot give a header whose name is not UTF-8
         headers = ()
-    named = next((value for name, value in headers if name.lower() == CONTENT_TYPE), None)
-    return Message(
-        f"{delivered.topic()}/{delivered.partition()}/{delivered.offset()}",
-        delivered.value() or b"",
-        named.decode("utf-8", "replace") if isinstance(named, bytes) else str(named or ""),
-    )
+    content_type = ""
+    for header, value in headers:
+        if header.lower() == CONTENT_TYPE:
+            content_type = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+            break
+    number = f"{delivered.topic()}/{delivered.partition()}/{delivered.offset()}"
+    return Message(number, delivered.value() or b"", content_type)
