@@ -56,6 +56,16 @@ def test_people_who_are_clipped_are_at_the_end_and_not_beside_it(together: bool)
     assert weight_of(fitted.fits, LOW) < 0.5
 
 
+@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
+def test_a_density_without_a_bound_at_the_ends_is_not_taken_for_atoms(name: str) -> None:
+    version = ServiceVersion(name, "", build_mechanism(name, UNIT, 3.0))
+    values = np.random.default_rng(6).beta(0.5, 0.5, 200_000)
+    fitted = numbers.fit(question_of(Attribute("a", UNIT, 256, (version,)), values, 6))
+    assert fitted is not None
+    # In the first and the last bucket are 8% of the people.
+    assert max(weight_of(fitted.fits, end) for end in (LOW, HIGH)) < 0.2
+
+
 def test_an_end_holds_as_many_people_as_the_reports_allow() -> None:
     """Reports hardly show 3%: over many runs its interval holds in some 80%."""
     attribute, held = attribute_of("square_wave", epsilon=1.0), list[bool]()
