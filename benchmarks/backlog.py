@@ -30,6 +30,7 @@ from pathlib import Path
 
 import fastavro
 import numpy as np
+import psutil
 
 from benchmarks.pages import renew
 from benchmarks.stream import ACCOUNTING_LINE, PARTITIONS, STUDY, Kafka, PubSub, memory, running
@@ -86,18 +87,16 @@ def counted(output: Path) -> int:
 
 def processor_seconds() -> float:
     """The processor time so far of all Python processes of a stream, wherever an engine started them."""
-    ticks = 0
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            command = (process / "cmdline").read_bytes()
-            if b"ldpbeam" in command and b"java" not in command.partition(b"\0")[0]:
-                # After the name in brackets, which may have spaces: those of the user and the system.
-                ticks += sum(map(int, (process / "stat").read_text().rpartition(")")[2].split()[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    seconds = 0.0
+    for process in psutil.process_iter(["cmdline", "cpu_times"]):
+        command, times = process.info["cmdline"] or [""], process.info["cpu_times"]
+        if times is not None and "java" not in command[0] and any("ldpbeam" in word for word in command):
+            seconds += times.user + times.system
+    return seconds
 
 
-def bare(subscription: str, reports: int, per_message: int) -> str:
-    """A line of the table: a client that pulls messages and acknowledges them."""
+def bare(label: str, subscription: str, reports: int, per_message: int) -> str:
+    """A line of the table, under a label: a client that pulls messages and acknowledges them."""
     from google.api_core.exceptions import DeadlineExceeded
     from google.cloud import pubsub_v1
 
@@ -113,11 +112,11 @@ def bare(subscription: str, reports: int, per_message: int) -> str:
         moments.append((time.monotonic(), time.process_time(), taken))
     seconds, processor, counted = (moments[1][i] - moments[0][i] for i in range(3))
     cells = f"{seconds:,.0f} | {counted / seconds:,.0f} | {1e6 * processor / counted:.1f}"
-    return f"| bare client | {cells} |  |  | {os.getloadavg()[0]:.0f} | nothing |"
+    return f"| {label} | {cells} |  |  | {os.getloadavg()[0]:.0f} | nothing |"
 
 
-def measure(engine: str, source: Sequence[str], reports: int, folder: Path) -> str:
-    """A line of the table."""
+def measure(engine: str, label: str, source: Sequence[str], reports: int, folder: Path) -> str:
+    """A line of the table, under a label."""
     output, log = folder / "out", folder / "log"
     command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
     command += [*source, "--output", str(output), "--max-disorder", "10s", "--stop-when-idle", "20s"]
@@ -141,7 +140,7 @@ def measure(engine: str, source: Sequence[str], reports: int, folder: Path) -> s
     closed = len(list((output / "statistics").glob("*.avro")))
     (accounting,) = [line for line in log.read_text().splitlines() if ACCOUNTING_LINE.search(line)]
     return (
-        f"| {engine} | {seconds:,.0f} | {taken / seconds:,.0f} | {1e6 * processor / taken:.1f} | "
+        f"| {label} | {seconds:,.0f} | {taken / seconds:,.0f} | {1e6 * processor / taken:.1f} | "
         f"{', '.join(used)} | {closed} | "
         f"{os.getloadavg()[0]:.0f} | {accounting} (exit code {code}) |"
     )
@@ -150,6 +149,8 @@ def measure(engine: str, source: Sequence[str], reports: int, folder: Path) -> s
 def page(options: argparse.Namespace) -> Iterator[str]:
     """The lines of the section."""
     many = "one report" if options.per_message == 1 else f"{options.per_message:,} reports"
+    contents = "Arrow" if options.per_message > 1 else "Avro" if options.avro else "JSON"
+    contents += " of Pub/Sub" if options.pubsub else ""
     where = "in a subscription of Pub/Sub" if options.pubsub else "in a topic of Kafka"
     yield f"## What waits {where}, {many} in a message{', Avro single objects' if options.avro else ''}"
     yield ""
@@ -171,11 +172,11 @@ def page(options: argparse.Namespace) -> Iterator[str]:
         yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
         fill(server, options.reports, options.per_message, options.avro)
         if options.pubsub:
-            yield bare(source[-1], options.reports, options.per_message)
+            yield bare(f"bare client, {contents}", source[-1], options.reports, options.per_message)
             fill(server, options.reports, options.per_message, options.avro)
         for engine in options.engine or ENGINES[: 1 if options.pubsub else 2]:
             with tempfile.TemporaryDirectory() as folder:
-                yield measure(engine, source, options.reports, Path(folder))
+                yield measure(engine, f"{engine}, {contents}", source, options.reports, Path(folder))
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
 """How estimates of numbers hold where values are clipped, and where they have a step.
 
     python -m benchmarks.steps RESULTS.csv [--runs 10] [--seed 0] [--only WORDS] [--without]
-    python -m benchmarks.steps RESULTS.csv --runs 0
+    python -m benchmarks.steps RESULTS.csv --runs 0 [--means MEANS.csv]
 
-A row is one run, and rows are added as they come; the means of all cells of the file are printed. Seeds below
-100 were for tuning.
+A row is one run, and rows are added as they come; the means of all cells of the file are printed, and written
+to another file where asked to. What is held there is of the runs without a flag of that kind of number; the
+worst range and quantile are by themselves. Seeds below 100 were for tuning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import csv
 import itertools
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -261,22 +262,52 @@ PRINTED = {
 }
 
 
-def table(path: Path) -> Iterator[str]:
-    """The lines of a table of the means of each cell of a file."""
+def by_cell(path: Path) -> dict[str, list[dict[str, str]]]:
+    """The runs of each cell of a file."""
     cells = dict[str, list[dict[str, str]]]()
     with path.open(newline="") as file:
         for line in csv.DictReader(file):
             cells.setdefault(line["cell"], []).append(line)
+    return cells
+
+
+def without_flag(lines: Sequence[dict[str, str]], kind: str) -> list[dict[str, str]]:
+    """The runs that have no flag of a kind of number."""
+    return [line for line in lines if f"{kind}: " not in line["flags"]]
+
+
+def mean(lines: Sequence[dict[str, str]], key: str) -> float:
+    """The mean of a column over the runs that have it; NaN if none has."""
+    values = [float(line[key]) for line in lines if line[key]]
+    return float(np.mean(values)) if values else np.nan
+
+
+def table(path: Path) -> Iterator[str]:
+    """The lines of a table of the means of each cell of a file."""
     yield f"| cell | runs | {' | '.join(PRINTED.values())} | flags of shares, ranges |"
     yield "| --- " * (len(PRINTED) + 3) + "|"
-    for name, lines in cells.items():
-        means = [[float(line[key]) for line in lines if line[key]] for key in PRINTED]
-        shown = " | ".join(f"{np.mean(own):.3g}" if own else "" for own in means)
-        flags = [
-            np.mean([f"{kind}: " in line["flags"] for line in lines])
-            for kind in ("distribution", "quantiles")
-        ]
+    for name, lines in by_cell(path).items():
+        means = [mean(lines, key) for key in PRINTED]
+        shown = " | ".join("" if np.isnan(value) else f"{value:.3g}" for value in means)
+        flags = [1 - len(without_flag(lines, kind)) / len(lines) for kind in ("distribution", "quantiles")]
         yield f"| {name} | {len(lines)} | {shown} | {flags[0]:.0%}, {flags[1]:.0%} |"
+
+
+def means_of(name: str, lines: Sequence[dict[str, str]]) -> dict[str, object]:
+    """A cell's runs, W1, the shares of runs with flags, and what its intervals hold without."""
+    shares, ranges = without_flag(lines, "distribution"), without_flag(lines, "quantiles")
+    values = {
+        "shares flagged": 1 - len(shares) / len(lines),
+        "ranges flagged": 1 - len(ranges) / len(lines),
+        "ranges": mean(ranges, "ranges held"),
+        "worst range": min(mean(ranges, f"range {place} held") for place in range(4)),
+        "quantiles": mean(ranges, "quantiles held"),
+        "worst quantile": min(mean(ranges, f"q{level:g} held") for level in QUANTILES),
+        "shares": mean(shares, "buckets held"),
+        "heaped values": mean(shares, "heaps held"),
+    }
+    shown = {key: "" if np.isnan(value) else f"{value:.3f}" for key, value in values.items()}
+    return {"cell": name, "runs": len(lines), "w1": f"{mean(lines, 'w1'):.3g}", **shown}
 
 
 def main() -> None:
@@ -285,6 +316,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--means", type=Path)
     parser.add_argument("--without", action="store_true", help="without heaps")
     given = parser.parse_args()
     if given.without:
@@ -303,6 +335,12 @@ def main() -> None:
                 writer.writerow(line)
                 file.flush()
     print("\n".join(table(given.results)))
+    if given.means is not None:
+        rows = [means_of(name, lines) for name, lines in by_cell(given.results).items()]
+        with given.means.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
+from ldpbeam.mechanisms.mechanism import in_cache
 from ldpbeam.over_time.joined_windows import JoinedWindows, joined_cells, joined_supports, merged_windows
 from ldpbeam.resolution import ENOUGH
 from ldpbeam.words import counted
@@ -261,8 +262,9 @@ def _joint_histogram(
         for index, first, _ in attribute.axis(service):
             if index in by_version:
                 mechanism, answer = attribute.versions[index].mechanism, by_version[index]
-                cells_of_service = mechanism.bucketise(answer.payloads, attribute.joint_resolution(index))
-                digit[answer.rows] = first + cells_of_service
+                resolution = attribute.joint_resolution(index)
+                for part in in_cache(len(answer.rows)):
+                    digit[answer.rows[part]] = first + mechanism.bucketise(answer.payloads[part], resolution)
     return joint_cells.histogram(attribute.joint_shape, digits)
 
 
@@ -278,12 +280,13 @@ def _moments(
             for answer in answers
             if len(answer.payloads)
         }
-    answered = np.zeros(users, dtype=np.int64)
+    # Where numbers are small, counting takes a tenth of the time.
+    small = len(attribute.versions) <= 16
+    answered: NDArray[Any] = np.zeros(users, dtype=np.uint16 if small else np.int64)
     for answer in answers:
-        answered[answer.rows] |= np.int64(1 << answer.version)
+        answered[answer.rows] |= answered.dtype.type(1 << answer.version)
     by_mask = {}
-    if len(attribute.versions) <= 16:
-        # Where numbers are small, counting takes a tenth of the time.
+    if small:
         counts = np.bincount(answered)
         masks = np.flatnonzero(counts)
         counts = counts[masks]
@@ -292,7 +295,7 @@ def _moments(
     for mask, count in zip(masks, counts, strict=True):
         chosen = answered == mask
         payloads = {
-            answer.version: answer.payloads[chosen[answer.rows]]
+            answer.version: answer.payloads if count == users else answer.payloads[chosen[answer.rows]]
             for answer in answers
             if mask >> answer.version & 1
         }
@@ -304,15 +307,17 @@ def _moments_of(attribute: Attribute, payloads: Mapping[int, NDArray[Any]], user
     sums, squares, bounded = ([0] * len(attribute.versions) for _ in range(3))
     for index, reports in payloads.items():
         mechanism = attribute.versions[index].mechanism
-        if isinstance(mechanism, UnbiasedMechanism):
-            grid = mechanism.fixed_point(reports)
+        if not isinstance(mechanism, UnbiasedMechanism):
+            continue
+        for part in in_cache(len(reports)):
+            grid = mechanism.fixed_point(reports[part])
             square = (grid * grid).astype(np.uint64)
             # A square has up to 60 bits, so a sum of a few overflows 64 bits: the halves are summed instead.
             high, low = square >> np.uint64(32), square & np.uint64(0xFFFFFFFF)
-            sums[index] = int(grid.sum())
-            squares[index] = (int(high.sum()) << 32) + int(low.sum())
+            sums[index] += int(grid.sum())
+            squares[index] += (int(high.sum()) << 32) + int(low.sum())
             if has_tail(mechanism):
-                bounded[index] = int(mechanism.fixed_point(mechanism.bounded(reports)).sum())
+                bounded[index] += int(mechanism.fixed_point(mechanism.bounded(reports[part])).sum())
     tails = any(has_tail(version.mechanism) for version in attribute.versions)
     return Moments(users, tuple(sums), tuple(squares), tuple(bounded) if tails else ())
 

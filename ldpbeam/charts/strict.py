@@ -25,10 +25,6 @@ _BARS = ("name", "value", "low", "high", "kind", "estimate")
 #: How strong the colours of the light and of the dark intervals are, and how thick their bars.
 _LIGHT, _DARK = {"opacity": 0.2}, {"opacity": 0.45}
 _LIGHT_BAR, _DARK_BAR = {"opacity": 0.35, "strokeWidth": 9}, {"opacity": 1.0, "strokeWidth": 3}
-_HOLDS = (
-    "Light is certain: it holds whatever the density is. Dark holds if people are spread smoothly, without "
-    "gaps, steps and favourite values."
-)
 
 
 def strict_bounds(subject: Subject) -> Figure | None:
@@ -45,7 +41,7 @@ def strict_bounds(subject: Subject) -> Figure | None:
             for place in places
         ],
         summary=[_sentence(subject, record) for place in places if (record := place.first)],
-        caption=f"{level_of(places[0].records)} intervals. {_HOLDS}",
+        caption=_caption(places[0].records),
         keys=_keys(subject, places),
     )
 
@@ -75,6 +71,15 @@ def _places(subject: Subject, names: str) -> list[Place]:
     """The panels of estimates with strict intervals of these numbers; of groups those of the last window."""
     places, _ = places_of(subject, lambda record: _numbers(record, names), apart=True)
     return [place for place in places if not subject.by_group or place.window == places[-1].window]
+
+
+def _caption(records: Sequence[EstimateRecord]) -> str:
+    """What holds; with a step, the dark intervals do also where round values have more people."""
+    rests = "but for round values" if records[0].step else "without gaps, steps and favourite values"
+    return (
+        f"{level_of(records)} intervals. Light is certain: it holds whatever the density is. "
+        f"Dark holds if people are spread smoothly, {rests}."
+    )
 
 
 def _keys(subject: Subject, places: Sequence[Place]) -> list[Any]:

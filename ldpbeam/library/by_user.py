@@ -27,7 +27,7 @@ from ldpbeam.over_time.joined_windows import difference_of_windows
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.joining.join import at_most_groups, groups_merged, ranks_of
+from ldpbeam.transforms.joining.join import at_most_groups, groups_merged
 from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.validation import columns_or_only
@@ -205,10 +205,9 @@ def _of_attribute(
             sides = []
             for inside in (of_version & ~later, of_version & later):
                 rows = np.flatnonzero(inside)
-                payloads = reports.payloads[index][reports.places[rows]] if len(rows) else None
+                payloads = next((payloads for *_, payloads in reports.by_channel(rows)), None)
                 sides.append((users[rows], payloads))
-            people = (int(ranks_of(rows, len(known)).max(initial=-1)) + 1 for rows, _ in sides)
-            if min(people) < max(study.publish.at_least, 1):
+            if min(len(np.unique(people)) for people, _ in sides) < max(study.publish.at_least, 1):
                 continue
             if _is_compared(attribute, version.mechanism):
                 first_side, second_side = cast(list[_Side], sides)

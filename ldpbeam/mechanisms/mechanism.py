@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -43,6 +44,12 @@ class SecureUniforms:
         """An array of draws, shape (size,)."""
         bits = np.frombuffer(os.urandom(8 * size), dtype="<u8") >> np.uint64(11)
         return bits.astype(np.float64) * 2.0**-53
+
+
+def in_cache(rows: int, least: int = 0) -> Iterator[slice]:
+    """Parts of some rows, at least so many each: what is computed of one stays in the processor's cache."""
+    size = max(2**14, least)
+    return (slice(start, start + size) for start in range(0, rows, size))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,8 +166,10 @@ class Mechanism(ABC):
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
         """The number of reports in each bucket, shape (``histogram_cells(resolution)``,)."""
-        cells = self.bucketise(payloads, resolution)
-        return np.bincount(cells, minlength=self.cells(resolution)).astype(np.int64)
+        counts = np.zeros(self.cells(resolution), dtype=np.int64)
+        for part in in_cache(len(payloads), len(counts)):
+            counts += np.bincount(self.bucketise(payloads[part], resolution), minlength=len(counts))
+        return counts
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(histogram cell | value bucket) of one count of a histogram; the columns sum to one."""

@@ -33,7 +33,7 @@ from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.panes import PANES, pane_fields, pane_line
 from ldpbeam.transforms.reports import emitted
 from ldpbeam.transforms.sources import reader
-from ldpbeam.transforms.state.journal import ask_to_stop
+from ldpbeam.transforms.state.journal import all_ended, ask_to_stop
 from ldpbeam.transforms.storage import open_raw
 from ldpbeam.transforms.windows.timers import in_words, waiting_windows
 from ldpbeam.untrusted import cut_short
@@ -98,6 +98,7 @@ def run_until_stopped(
         result = pipeline.run()
         if isinstance(result, StreamResult):
             result.on_checkpoint = partial(remember, job)
+            result.written = partial(_written_at_the_end, job)
         if watch is not None:
             watch(job, here, result)
         printer.start()
@@ -113,6 +114,16 @@ def run_until_stopped(
         finally:
             done.set()
             printer.join()
+    return None
+
+
+def _written_at_the_end(job: StreamJob) -> object:
+    """The statistics that a run has written, if all its readers have ended; None while one of them reads."""
+    # Files that cannot be read now are read next time.
+    with contextlib.suppress(BeamIOError, OSError, ValueError):
+        if all_ended(job.output, job.run, job.readers):
+            entries = files_in(job.path(STATISTICS), f"*.{job.run}.avro")
+            return {(entry.path, entry.last_updated_in_seconds) for entry in entries}
     return None
 
 

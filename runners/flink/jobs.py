@@ -5,6 +5,10 @@ ends it, but with this option the first checkpoint never completes, so that no m
 So the process that waits for the job checks whether the watermark of every task has passed all windows, and
 then cancels the job. A source must not advance its watermark to the end of time: Beam would clear state
 before Python's timers have read it.
+
+A job manager that fetches metrics while a task manager is lost may never fetch any again, so that watermarks
+stay what they were. So it is enough, too, that all readers have ended and many checkpoints have completed in
+which nothing more was written.
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ PAST_ALL_WINDOWS = (GlobalWindow().max_timestamp() - Duration(3600)).micros // 1
 LOOKING_SECONDS = 2.0
 #: Seconds to ask a cluster for a job that has ended.
 ENDED_SECONDS = 5.0
+#: A stream whose readers have ended has nothing left to write if so many checkpoints in a row wrote nothing:
+#: each of them waits for all bundles.
+SILENT_CHECKPOINTS = 15
 #: Seconds without a running task after which a message is printed.
 STALLED_SECONDS = 30.0
 
@@ -250,10 +257,13 @@ class StreamResult(ClusterResult):
 
     #: Called with the folder of the job's checkpoints, in Flink's notation, when there is one.
     on_checkpoint: Callable[[str], object] | None = None
+    #: What the run has written, if all its readers have ended; None while one of them reads.
+    written: Callable[[], object] = staticmethod(lambda: None)
     _id: str | None = None
     _drained = False
-    #: The newest checkpoint that had begun when the stream was drained.
+    #: The newest checkpoint that had begun when what is known of the end of the stream was first seen.
     _newest: int | None = None
+    _seen: tuple[bool, object] = False, None
 
     def savepoint(self) -> str | None:
         """The savepoint with which the job was ended, in Flink's notation; None if it was not."""
@@ -302,18 +312,21 @@ class StreamResult(ClusterResult):
             self._rest.cancel(job["jid"])
 
     def _is_done(self, job: str) -> bool:
-        """Whether the job is drained, and a checkpoint has begun after that and is complete.
+        """Whether a checkpoint has begun after the end of the stream and is complete.
 
         Such a checkpoint has waited for all bundles, and so for all their output.
         """
-        if not drained(self._rest, job):
+        passed, written = drained(self._rest, job), self.written()
+        if not passed and written is None:
             return False
         checkpoints = self._rest.checkpoints(job)
-        if self._newest is None:
+        if self._newest is None or (passed, written) != self._seen:
+            self._seen = passed, written
             # Not the count of all: those that failed while no task ran have no id.
             self._newest = max((checkpoint["id"] for checkpoint in checkpoints["history"]), default=0)
         completed = checkpoints["latest"]["completed"]
-        return completed is not None and completed["id"] > self._newest
+        least = self._newest + (1 if passed else SILENT_CHECKPOINTS)
+        return completed is not None and completed["id"] >= least
 
 
 def drained(rest: Rest, job: str) -> bool:

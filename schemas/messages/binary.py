@@ -23,6 +23,7 @@ from ldpbeam.schemas.encodings.avro_schemas import Shape, measure
 from ldpbeam.schemas.encodings.writer_schemas import measured
 from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.files.avro_headers import MAGIC
+from ldpbeam.schemas.reports.casts import is_null
 from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of, with_most_letters
 
 BAD_MESSAGE = "bad_message"
@@ -277,7 +278,7 @@ def _readable(column: pa.Array) -> pa.Array:
     if column.null_count:
         validity, views, *data = column.buffers()
         copied = np.frombuffer(views, dtype=np.uint8).copy()
-        missing = column.is_null().to_numpy(zero_copy_only=False)
+        missing = is_null(column)
         copied[16 * start : 16 * (start + len(column))].reshape(-1, 16)[missing] = 0
         buffers = [validity, pa.py_buffer(copied), *data]
         column = pa.Array.from_buffers(kind, len(column), buffers, offset=start)

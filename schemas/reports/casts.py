@@ -42,6 +42,14 @@ _OF_DIGITS = np.where(
 _EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
 
+def is_null(column: pa.Array) -> np.ndarray:
+    """Which values of a column are null, shape (n,)."""
+    if not column.null_count:
+        return np.zeros(len(column), dtype=np.bool_)
+    nulls: np.ndarray = column.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
 def unwrapped(array: pa.Array) -> pa.Array:
     """The values of an array without chunks, dictionaries, extension types, views and the rarer widths."""
     if isinstance(array, pa.ChunkedArray):
@@ -171,7 +179,8 @@ def fixed_bytes(array: pa.Array) -> np.ndarray:
 def binary_of_width(data: np.ndarray) -> pa.Array:
     """Rows of bytes, shape (n, width), as an Arrow binary array over the same memory."""
     rows, width = data.shape
-    offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
+    offsets = np.arange(rows + 1, dtype=np.int32)
+    offsets *= np.int32(width)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(pa.binary(), rows, buffers)
 

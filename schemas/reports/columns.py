@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpbeam.schemas.encodings.writer_schemas import NO_SCHEMAS, WriterSchemas
-from ldpbeam.schemas.reports.casts import cast_column
+from ldpbeam.schemas.reports.casts import cast_column, is_null
 from ldpbeam.schemas.reports.near import meant
 
 #: Metadata keys of a report file that give the attribute and the service for records without them.
@@ -223,9 +223,7 @@ def _near(
     """The column :data:`NEAR` of a batch, or None if no record has such fields."""
     length = len(columns["payload"])
     missing = {
-        name: columns[name].is_null().to_numpy(zero_copy_only=False)
-        if name in columns
-        else np.ones(length, bool)
+        name: is_null(columns[name]) if name in columns else np.ones(length, bool)
         for name in (*wanted.needed, "attribute", "service")
         if name not in constants
     }

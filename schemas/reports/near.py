@@ -37,6 +37,8 @@ def meant(
         Text, n values, null for a record without such a field; None if all are null.
     """
     lacks_any = np.logical_or.reduce(list(missing.values()))
+    if not lacks_any.any():
+        return None
     near: list[str | None] = [None] * len(lacks_any)
     compared: dict[tuple[tuple[str, ...], tuple[str, ...]], str | None] = {}
     for row in np.flatnonzero(lacks_any)[:MOST_LOOKED_AT].tolist():

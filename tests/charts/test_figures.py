@@ -161,9 +161,8 @@ def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> Non
         strict=strict,
     )
     ranges = (RangeShare(0.0, 0.5, 0.4),)
-    _, figure, of_ranges, *_ = figures_of(
-        replace(of_service("a"), intervals=intervals, quantiles={"0.5": 0.5}, ranges=ranges)
-    )
+    record = replace(of_service("a"), intervals=intervals, quantiles={"0.5": 0.5}, ranges=ranges)
+    _, figure, of_ranges, *_ = figures_of(record)
     data = figure.panels[0].data
     # Up to 0.5 people are at most as many as have at most 0.5.
     assert (data["cdf"]["at"], data["cdf"]["low"], data["cdf"]["high"]) == (
@@ -183,6 +182,9 @@ def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> Non
         "The median is certainly between 0.30 and 0.80; if people are spread smoothly between 0.40 and 0.60."
     )
     assert figure.summary == [said]
+    assert figure.caption.endswith("if people are spread smoothly, without gaps, steps and favourite values.")
+    _, figure, *_ = figures_of(replace(record, step=0.125))
+    assert figure.caption.endswith("if people are spread smoothly, but for round values.")
     # Without strict intervals there is no such figure.
     titles = [figure.title for figure in figures_of(of_service("a"))]
     assert titles and not {"Share of people up to each value of x", "Shares of ranges of x"} & {*titles}

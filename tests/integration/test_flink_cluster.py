@@ -138,7 +138,7 @@ def test_a_lost_task_manager_is_told_of_and_its_workers_and_all_else_end(
         waiting.join(60)
         assert not waiting.is_alive()
         assert cluster.rest.jobs()[0]["state"] in ("CANCELED", "CANCELLING")
-    assert not jobs.processes(cluster)
+    jobs.wait_for(lambda: not jobs.processes(cluster), "the workers to end with their task managers", 60)
     assert not (tmp_path / "cluster" / "tmp").exists()
 
 

@@ -36,8 +36,9 @@ class FakeRest:
 
     def checkpoints(self, _: str) -> dict[str, Any]:
         latest = {"id": self.completed} if self.completed else None
-        # The fourth is going on. Five more failed before they had an id, while no task ran.
-        return {"counts": {"total": 9}, "history": [{"id": 4}, {"id": 2}], "latest": {"completed": latest}}
+        # The fourth was begun. Five more failed before they had an id, while no task ran.
+        history = [{"id": max(4, self.completed)}, {"id": 2}]
+        return {"counts": {"total": 99}, "history": history, "latest": {"completed": latest}}
 
     def cancel(self, job: str) -> None:
         assert next(self.steps, None) is None
@@ -74,6 +75,18 @@ def test_a_stream_is_done_when_a_checkpoint_has_begun_after_its_end(monkeypatch:
     assert result.state == PipelineState.DONE
     assert stopped == ["stopped"]
     assert result.metrics() == "metrics"
+
+
+def test_a_stream_whose_watermarks_are_not_told_is_done_when_many_checkpoints_wrote_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
+    # A reader still reads, all have ended, and one more window is written at the seventh checkpoint.
+    written = iter([None, {"a"}])
+    rest = FakeRest([(0, last) for last in range(5, 7 + jobs.SILENT_CHECKPOINTS + 1)])
+    result = jobs.StreamResult(FakeResult(rest.cancelled), None, rest, "n")  # type: ignore[arg-type]
+    result.written = lambda: next(written, {"a", "b"})
+    assert result.wait_until_finish() == PipelineState.DONE
 
 
 @pytest.mark.parametrize(

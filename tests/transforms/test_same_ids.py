@@ -9,19 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.transforms.joining.kept import column_or_nulls
-from ldpbeam.transforms.joining.same_ids import MOST_BYTES, numbers_of
+from ldpbeam.transforms.joining.same_ids import MOST_BYTES, in_order, numbers_of
 from ldpbeam.transforms.reports.batches import mixed
 
 MULTIPLIER, BITS = 0x9E3779B97F4A7C15, 2**64
 
 
 def told_apart(ids: list[bytes | None], kind: pa.DataType) -> None:
-    """See that ids have equal numbers, from 0 on, exactly if they are equal, in a slice of an array, too."""
-    for first in (0, len(ids) // 2):
-        numbers = numbers_of(pa.array(ids, kind)[first:]).tolist()
-        pairs = set(zip(ids[first:], numbers, strict=True))
-        assert len(pairs) == len(set(ids[first:])) == len(set(numbers))
+    """See that ids have equal numbers, from 0 on, exactly if they are equal, in a slice of an array, too.
+
+    In the order of ids, the rows of each are together and ascend.
+    """
+    for start in (0, len(ids) // 2):
+        given = pa.array(ids, kind)[start:]
+        numbers = numbers_of(given).tolist()
+        pairs = set(zip(ids[start:], numbers, strict=True))
+        assert len(pairs) == len(set(ids[start:])) == len(set(numbers))
         assert sorted(set(numbers)) == list(range(len(pairs)))
+        order, first = in_order(given)
+        rows: dict[bytes | None, list[int]] = {}
+        for row, each in enumerate(ids[start:]):
+            rows.setdefault(each, []).append(row)
+        runs = np.split(order, np.flatnonzero(first)[1:]) if len(order) else []
+        assert sorted(run.tolist() for run in runs) == sorted(rows.values())
 
 
 def after(word: int) -> int:

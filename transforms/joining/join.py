@@ -5,10 +5,9 @@ Pure functions over batches.
 
 from __future__ import annotations
 
-import itertools
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +22,15 @@ from ldpbeam.transforms.joining.kept import (
     Reports,
     codes_of,
     column_or_nulls,
+    first_of,
     gathered,
     kept,
     pairs_of,
     payloads_of,
     per_service,
+    services_of,
 )
-from ldpbeam.transforms.joining.same_ids import numbers_of
+from ldpbeam.transforms.joining.same_ids import in_order
 from ldpbeam.transforms.reports.batches import version_index
 
 
@@ -83,18 +84,41 @@ def join(
         (alone,) = without_join(batches[0], attribute, most_groups)
         return [alone._replace(users=1)], int(batches[0].column("event_time")[0].as_py() < counted_until)
     reports = gathered(attribute, batches)
-    users = numbers_of(reports.users)
-    of_window = (
-        users if windows is None else pairs_of(users, codes_of(pa.array(windows.numbers(reports.times)))[0])
-    )
-    rows_kept = kept(reports, per_service(attribute, reports, of_window))
+    order, first = in_order(reports.users)
+    users = np.empty(len(order), dtype=np.int64)
+    users[order] = np.cumsum(first) - 1
+    if windows is None:
+        rows_kept = first_of(reports, *_repeated(services_of(attribute, reports.versions), order, first))
+    else:
+        of_window = pairs_of(users, codes_of(pa.array(windows.numbers(reports.times)))[0])
+        rows_kept = kept(reports, per_service(attribute, reports, of_window))
     groups, names = codes_of(reports.groups)
     groups, names = at_most_groups(groups, rows_kept, names, most_groups)
     joined = [
         _user_reports(attribute, names[code].as_py(), reports, users, rows)
         for code, rows in _rows_of_codes(groups, rows_kept)
     ]
-    return joined, int(rows_kept[reports.times < counted_until].sum())
+    return joined, int((rows_kept & (reports.times < counted_until)).sum())
+
+
+def _repeated(
+    services: NDArray[np.uint16], order: NDArray[np.int64], first: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(the rows of users who have several at a service, ascending; a number for each user and service).
+
+    Args:
+        services: the service of each row, ascending.
+        order: the rows in the order of users (:func:`in_order`).
+        first: which of these are the first of their users.
+    """
+    of_row = services[order]
+    alone = first.copy()
+    # The rows of a user ascend, so those of a service follow each other.
+    alone[1:] |= of_row[1:] != of_row[:-1]
+    places = np.flatnonzero(~alone | ~np.append(alone[1:], True))
+    same, rows = np.cumsum(alone[places], dtype=np.int64), order[places]
+    ascending = np.argsort(rows)
+    return rows[ascending], same[ascending]
 
 
 def _rows_of_codes(
@@ -120,13 +144,7 @@ def _user_reports(
 ) -> UserReports:
     """The reports in some rows, ascending, which are those of a group."""
     numbers = ranks_of(users[rows], len(users))
-    # Reports are ordered by channel.
-    bounds = np.searchsorted(reports.versions[rows], np.arange(len(attribute.versions) + 1))
-    answers = []
-    for version, (start, end) in enumerate(itertools.pairwise(bounds.tolist())):
-        if start < end:
-            payloads = reports.payloads[version][reports.places[rows[start:end]]]
-            answers.append(Answers(version, numbers[start:end], payloads))
+    answers = [Answers(index, numbers[part], payloads) for index, part, payloads in reports.by_channel(rows)]
     return UserReports(attribute.name, group, int(numbers.max(initial=-1)) + 1, tuple(answers))
 
 
@@ -150,8 +168,10 @@ def without_join(
     every = np.ones(len(codes), dtype=np.bool_)
     codes, names = at_most_groups(codes, every, names, most_groups)
     payloads = payloads_of(attribute, batch)
-    for code, rows in _rows_of_codes(codes, every):
-        answers = Answers(version_index(batch), np.zeros(len(rows), dtype=np.int64), payloads[rows])
+    parts: Iterable[tuple[int, Any]] = [(0, slice(None))] if len(names) == 1 else _rows_of_codes(codes, every)
+    for code, rows in parts:
+        of_group = payloads[rows]
+        answers = Answers(version_index(batch), np.zeros(len(of_group), dtype=np.int64), of_group)
         yield UserReports(attribute.name, names[code].as_py(), 0, (answers,))
 
 

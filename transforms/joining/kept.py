@@ -7,6 +7,7 @@ fixed order.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,12 +18,12 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells
-from ldpbeam.schemas.reports.casts import binary_of_width
+from ldpbeam.schemas.reports.casts import binary_of_width, is_null
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.reports.payloads import payloads_in
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.same_ids import numbers_of
-from ldpbeam.transforms.reports.batches import is_null, mixed, version_index
+from ldpbeam.transforms.reports.batches import mixed, version_index
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES
 
 
@@ -68,46 +69,50 @@ class Reports(NamedTuple):
     """Batches of several channels as parallel columns, one row per report.
 
     Attributes:
-        versions: the channel's index, shape (n,).
+        versions: the channel's index, ascending, shape (n,).
         users: user keys, binary, n values; null where reports have no users.
         times: event times in epoch milliseconds, shape (n,).
         report_ids: binary, n values; null without one.
         deliveries: binary, n values; null with a report id, and where reports do not come in messages.
         groups: text, n values; null without one.
-        payloads: the payloads of each channel, by its index.
-        places: the row of each report in the payloads of its channel, shape (n,).
+        payloads: the payloads of each channel, by its index, ascending.
     """
 
-    versions: NDArray[np.int64]
+    versions: NDArray[np.uint16]
     users: pa.Array
     times: NDArray[np.int64]
     report_ids: pa.Array
     deliveries: pa.Array
     groups: pa.Array
     payloads: dict[int, NDArray[Any]]
-    places: NDArray[np.int64]
+
+    def by_channel(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, slice, NDArray[Any]]]:
+        """(a channel's index, which of some ascending rows are its reports, their payloads) if it has any."""
+        ends = np.cumsum([*map(len, self.payloads.values())])
+        bounds = [0, *np.searchsorted(rows, ends).tolist()]
+        for (version, payloads), end, (first, last) in zip(
+            self.payloads.items(), ends.tolist(), itertools.pairwise(bounds), strict=True
+        ):
+            if first < last:
+                part = slice(first, last)
+                yield version, part, payloads[rows[part] - (end - len(payloads))]
 
 
 def gathered(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> Reports:
     """Concatenate batches into columns, ordered by channel."""
-    by_version: dict[int, list[pa.RecordBatch]] = {}
-    for batch in batches:
-        by_version.setdefault(version_index(batch), []).append(batch)
-    ordered = [batch for version in sorted(by_version) for batch in by_version[version]]
+    ordered = sorted(batches, key=version_index)
     payloads = {
         version: np.concatenate([payloads_of(attribute, batch) for batch in parts])
-        for version, parts in by_version.items()
+        for version, parts in itertools.groupby(ordered, version_index)
     }
-    versions = sorted(payloads)
     return Reports(
-        versions=np.repeat(versions, [len(payloads[version]) for version in versions]),
+        versions=np.repeat(np.array([*payloads], np.uint16), [*map(len, payloads.values())]),
         users=column_or_nulls(ordered, "user", pa.binary()),
         times=np.concatenate([batch.column("event_time").to_numpy() for batch in ordered]),
         report_ids=column_or_nulls(ordered, "report_id", pa.binary()),
         deliveries=column_or_nulls(ordered, DELIVERY, pa.binary()),
         groups=column_or_nulls(ordered, "group", pa.string()),
         payloads=payloads,
-        places=np.concatenate([np.arange(len(payloads[version])) for version in versions]),
     )
 
 
@@ -120,8 +125,10 @@ def payloads_of(attribute: Attribute, batch: pa.RecordBatch) -> NDArray[Any]:
 def column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataType) -> pa.Array:
     """Concatenate a column of batches, with nulls for batches that do not have it.
 
-    It is of the given kind, unless the batches agree on another.
+    It is of the given kind, unless the batches agree on another, or none of them has it.
     """
+    if not any(name in batch.schema.names for batch in batches):
+        return pa.nulls(sum(batch.num_rows for batch in batches))
     columns = [
         batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
         for batch in batches
@@ -146,40 +153,49 @@ def pairs_of(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.
     return codes_of(pa.array(pairs))[0]
 
 
+def services_of(attribute: Attribute, versions: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """The index of each channel's service."""
+    return np.array(
+        [attribute.services.index(version.service) for version in attribute.versions], dtype=np.uint16
+    )[versions]
+
+
 def per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """A number for each report, shape (n,): equal for reports with the same code and service."""
-    services = {service: index for index, service in enumerate(attribute.services)}
-    of_version = np.array([services[version.service] for version in attribute.versions])
-    pairs = codes * len(services) + of_version[reports.versions]
+    pairs: NDArray[np.int64] = codes * len(attribute.services) + services_of(attribute, reports.versions)
     # Small numbers serve as they are, since kept counts by them; large ones are renumbered.
     if pairs.max(initial=0) <= 8 * len(pairs):
-        return np.asarray(pairs, dtype=np.int64)
+        return pairs
     return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
 
 
 def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which reports are kept, shape (n,): the first report of each number.
+    """Which reports are kept, shape (n,): the first report of each number, as :func:`first_of` has it."""
+    repeated = np.flatnonzero(np.bincount(same)[same] > 1)
+    return first_of(reports, repeated, same[repeated])
+
+
+def first_of(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """All reports but those in some rows that are not the first of their number, shape (n,).
 
     The order is by event time, then report id (none first), then a tie-break: a hash of the whole report. So
     the order of arrival never matters, and the choice reveals nothing about payloads. Keeping the smallest
     payload, say, would bias estimates towards small values.
+
+    Args:
+        reports: n reports.
+        rows: rows, ascending.
+        same: a number for each of them.
     """
-    first = np.ones(len(same), dtype=np.bool_)
-    repeated = np.flatnonzero(np.bincount(same)[same] > 1)
-    if not len(repeated):
-        return first
-    # Dense ranks: no report id ranks as the empty text.
-    ranks = pc.rank(_bytes(reports.report_ids, repeated), tiebreaker="dense").to_numpy()
-    keys = (
-        _tie_breaks(reports, repeated),
-        ranks.astype(np.int64),
-        reports.times[repeated],
-        same[repeated],
-    )
-    order = np.lexsort(keys)
-    ordered = same[repeated][order]
-    follows = np.concatenate(([False], ordered[1:] == ordered[:-1]))
-    first[repeated[order[follows]]] = False
+    first = np.ones(len(reports.times), dtype=np.bool_)
+    times = reports.times[rows]
+    order = np.lexsort((times, same))
+    follows = same[order][1:] == same[order][:-1]
+    if (follows & (times[order][1:] == times[order][:-1])).any():
+        # Dense ranks: no report id ranks as the empty text.
+        ranks = pc.rank(_bytes(reports.report_ids, rows), tiebreaker="dense").to_numpy()
+        order = np.lexsort((_tie_breaks(reports, rows), ranks.astype(np.int64), times, same))
+    first[rows[order[1:][follows]]] = False
     return first
 
 
@@ -420,9 +436,6 @@ def _mixed_in(numbers: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[
 def _payload_numbers(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A hash of the bytes of each payload, shape (rows,)."""
     numbers = np.zeros(len(rows), dtype=np.uint64)
-    for version, payloads in reports.payloads.items():
-        of_version = np.flatnonzero(reports.versions[rows] == version)
-        values = np.ascontiguousarray(payloads[reports.places[rows[of_version]]])
-        if len(of_version):
-            numbers[of_version] = mixed(binary_of_width(values.view(np.uint8).reshape(len(of_version), -1)))
+    for _, part, payloads in reports.by_channel(rows):
+        numbers[part] = mixed(binary_of_width(payloads.view(np.uint8).reshape(len(payloads), -1)))
     return numbers

@@ -1,9 +1,10 @@
 """Batches, the elements of PCollections up to the statistics: Arrow RecordBatches of one channel's reports.
 
-Its columns are ``user`` (binary, of 16 bytes if each is), ``event_time`` (int64 epoch milliseconds, 0 if the
-study does not need one and the report has none), ``payload`` (the mechanism's type), and if the input has
-them ``report_id`` (binary), ``DELIVERY`` (binary) and ``group`` (string). Its schema's metadata names the
-attribute and the channel. Shuffles are keyed by stable shards of users, never by users.
+Its columns are ``event_time`` (int64 epoch milliseconds, 0 if the study does not need one and the report has
+none), ``payload`` (the mechanism's type), and if the input has it ``group`` (string). Where reports are
+compared there are ``user`` (binary, of 16 bytes if each is), and if the input has them ``report_id`` (binary)
+and ``DELIVERY`` (binary). Its schema's metadata names the attribute and the channel. Shuffles are keyed by
+stable shards of users, never by users.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.mechanisms.mechanism import in_cache
 from ldpbeam.schemas.reports.casts import fixed_bytes
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.windows import Span, Windows
@@ -112,12 +114,6 @@ def attribute_name(batch: pa.RecordBatch) -> str:
     return name
 
 
-def is_null(column: pa.Array) -> NDArray[np.bool_]:
-    """Which values of a column are null."""
-    nulls: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
-    return nulls
-
-
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -130,7 +126,10 @@ def shard_of(keys: pa.Array, shards: int) -> NDArray[np.uint16]:
     """
     if shards == 1:
         return np.zeros(len(keys), dtype=np.uint16)
-    return ((mixed(keys) >> np.uint64(33)) % np.uint64(shards)).astype(np.uint16)
+    hashes, codes = mixed(keys), np.empty(len(keys), dtype=np.uint16)
+    for part in in_cache(len(keys)):
+        codes[part] = (hashes[part] >> np.uint64(33)) % np.uint64(shards)
+    return codes
 
 
 def words_of(keys: pa.Array) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -165,9 +164,7 @@ def mixed(keys: pa.Array) -> NDArray[np.uint64]:
 def mixed_words(words: NDArray[np.uint64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
     """:func:`mixed` of keys as :func:`words_of` gives them."""
     numbers = lengths.astype(np.uint64)
-    # What is computed of so many stays in the processor's cache.
-    for start in range(0, len(numbers), 2**14):
-        part = slice(start, start + 2**14)
+    for part in in_cache(len(numbers)):
         numbers[part] = _mixed(words[part], numbers[part])
     return numbers
 

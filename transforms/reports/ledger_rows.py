@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ldpbeam.over_time.received import Received, Unsigned
 from ldpbeam.over_time.spent import services_of
+from ldpbeam.schemas.reports.casts import is_null
 from ldpbeam.schemas.reports.stamps import stamp_of
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import is_null, mixed
+from ldpbeam.transforms.reports.batches import mixed
 
 #: The tag of the rows.
 RECEIVED = "received"

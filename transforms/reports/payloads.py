@@ -9,9 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.mechanisms import Mechanism
-from ldpbeam.schemas.reports.casts import fixed_bytes
+from ldpbeam.schemas.reports.casts import fixed_bytes, is_null
 from ldpbeam.schemas.reports.payloads import bytes_in
-from ldpbeam.transforms.reports.batches import is_null
 from ldpbeam.transforms.reports.dead_letters import CODE
 
 
@@ -38,11 +37,11 @@ def checked_payloads(
         problems[~missing] = CODE["payload_not_a_number"]
         return payloads, problems
     possible = mechanism.is_report(np.where(missing, 0, values) if missing.any() else values)
+    if possible.all() and not missing.any():
+        return values.astype(mechanism.payload_dtype, copy=False), problems
     problems[~possible & ~missing] = CODE["payload_outside_mechanism"]
     problems[np.isnan(values) & ~missing] = CODE["payload_not_a_number"]
     good = problems == 0
-    if good.all():
-        return values.astype(mechanism.payload_dtype, copy=False), problems
     payloads[good] = values[good].astype(mechanism.payload_dtype)
     return payloads, problems
 

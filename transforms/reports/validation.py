@@ -19,12 +19,12 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.over_time.received import Received
 from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.reports import event_times, fields, stamps
-from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width, without_offsets
+from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width, is_null, without_offsets
 from ldpbeam.schemas.reports.columns import DELIVERY, STAMP_KEYS, Columns
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.study import Service, Study
-from ldpbeam.transforms.reports.batches import is_null, tagged
+from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.dead_letters import CODE, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import payload_key, received_rows, report_marks, window_starts
 from ldpbeam.transforms.reports.payloads import checked_payloads
@@ -165,13 +165,14 @@ class Validation:
                     continue
                 unclaimed = in_attribute & in_service & (reasons == 0)
                 for index, rows in _by_version(attribute, service, model, batch, unclaimed):
-                    unclaimed[rows] = False
+                    every = slice(None) if len(rows) == batch.num_rows else rows
+                    unclaimed[every] = False
                     if stamp and len(rows) and stamps.differences(stamp, attribute, index):
-                        reasons[rows] = CODE["other_stamp"]
+                        reasons[every] = CODE["other_stamp"]
                         continue
                     mechanism = attribute.versions[index].mechanism
                     payloads, problems = checked_payloads(mechanism, batch, rows)
-                    reasons[rows] = problems
+                    reasons[every] = problems
                     good = problems == 0
                     valid, users = good, None
                     if self.ledger_key is not None and good.any():
@@ -185,11 +186,14 @@ class Validation:
                         reasons[rows[good & others]] = CODE["out_of_turn"]
                         good = good & ~others
                     kept = good & ~self._left_out(batch, rows)
-                    out_of_range += int(good.sum() - kept.sum())
-                    if kept.any():
+                    left = int(np.count_nonzero(kept))
+                    out_of_range += int(np.count_nonzero(good)) - left
+                    if left:
                         same_key = users is not None and self.key == self.ledger_key
                         hidden = users[kept[valid]] if users is not None and same_key else None
-                        reports = self._reports(batch, attribute, rows[kept], payloads[kept], hidden)
+                        if left < len(rows):
+                            rows, payloads = rows[kept], payloads[kept]
+                        reports = self._reports(batch, attribute, rows, payloads, hidden)
                         batches.append(tagged(reports, name, index, batch.schema.metadata))
                 reasons[unclaimed] = CODE["unknown_channel" if model.of_records else "unknown_version"]
         return Validated(batches, refused(self.study, batch, reasons), out_of_range, received)
@@ -225,8 +229,7 @@ class Validation:
                     refuse(in_attribute & in_service, reason)
         if self.needs_time:
             refuse(is_null(batch.column("event_time")), "no_event_time")
-            times = pc.fill_null(batch.column("event_time"), 0).to_numpy()
-            problems = event_times.problems(times, old=self.old_times)
+            problems = event_times.problems(_times(batch.column("event_time")), old=self.old_times)
             for code in np.unique(problems[problems > 0]):
                 refuse(problems == code, event_times.PROBLEMS[code - 1][0])
         return reasons
@@ -289,15 +292,17 @@ class Validation:
             return batch.column(name) if every else batch.column(name).take(chosen)
 
         columns: dict[str, pa.Array] = {}
-        if attribute.has_users:
+        # Where no report is compared with another, nothing reads who sent it, and which report it is.
+        compared = self.study.duplicates == "drop"
+        if attribute.has_users and compared:
             columns["user"] = users = column("user_id")
             if self.key is not None:
                 columns["user"] = binary_of_width(_keyed(users, self.key) if hidden is None else hidden)
             columns["user"] = without_offsets(columns["user"])
-        columns["event_time"] = pc.fill_null(column("event_time"), 0)
+        columns["event_time"] = pa.array(_times(column("event_time")))
         columns["payload"] = payload_column(payloads)
         for name in ("report_id", DELIVERY):
-            if name in batch.schema.names:
+            if compared and name in batch.schema.names:
                 ids = column(name)
                 if ids.null_count < len(ids):
                     columns[name] = ids
@@ -306,12 +311,17 @@ class Validation:
         return pa.RecordBatch.from_pydict(columns)
 
 
+def _times(column: pa.Array) -> NDArray[np.int64]:
+    """Event times, shape (n,); 0 where there is none."""
+    times: NDArray[np.int64] = (pc.fill_null(column, 0) if column.null_count else column).to_numpy()
+    return times
+
+
 def _is_longer(batch: pa.RecordBatch, name: str, most: int) -> NDArray[np.bool_]:
     """Which rows have more than ``most`` bytes in a column, shape (rows,); none without such a column."""
     if name not in batch.schema.names:
         return np.zeros(batch.num_rows, dtype=np.bool_)
-    lengths = pc.fill_null(pc.binary_length(batch.column(name)), 0)
-    longer: NDArray[np.bool_] = lengths.to_numpy(zero_copy_only=False) > most
+    longer: NDArray[np.bool_] = _times(pc.binary_length(batch.column(name))) > most
     return longer
 
 

@@ -176,6 +176,11 @@ def ended_at(output: str, run: str) -> int | None:
     return max(_times(output, run, "ended_at"), default=None)
 
 
+def all_ended(output: str, run: str, readers: int) -> bool:
+    """Whether all readers of a run have finished, so many as there are."""
+    return len(_times(output, run, "ended_at")) == readers
+
+
 def lost_before(output: str, run: str) -> int | None:
     """The time of :meth:`Journal.lose`, the latest of a run's readers; None if nothing is lost."""
     return max(_times(output, run, "lost_before"), default=None)

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.cells import Cells
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.times import UNITS, format_duration
 from ldpbeam.transforms.joining.kept import Alike, can_be_kept
@@ -189,7 +190,7 @@ class Pieces:
         """
         places: dict[tuple[Run, ...], int] = {}
         late = late_in_windows = 0
-        steps, inverse, reports = _distinct(windows.steps.numbers(batch.column("event_time").to_numpy()))
+        steps, inverse, reports = _distinct(windows.steps, batch.column("event_time").to_numpy())
         codes = np.empty(len(steps), dtype=np.int64)
         for index, (step, of_step) in enumerate(zip(steps, reports, strict=True)):
             held = [window for window in windows.of_step(step) if self.span.holds(window)]
@@ -248,8 +249,11 @@ class Pieces:
             yield key, parts
 
 
-def _distinct(numbers: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64], list[int]]:
-    """(the distinct numbers, the index of each number among them, how often each occurs)."""
-    encoded = pa.array(numbers).dictionary_encode()
+def _distinct(cells: Cells, times: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64], list[int]]:
+    """(the distinct cells that hold some times, the index of that of each time, how many each holds)."""
+    ends = cells.numbers(np.array([times.min(), times.max()])).tolist()
+    if ends[0] == ends[1]:
+        return ends[:1], np.zeros(len(times), dtype=np.int64), [len(times)]
+    encoded = pa.array(cells.numbers(times)).dictionary_encode()
     places = encoded.indices.to_numpy()
     return encoded.dictionary.to_pylist(), places, np.bincount(places).tolist()

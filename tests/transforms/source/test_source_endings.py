@@ -7,7 +7,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from support.driven_source import NOW, SECOND, WEEK, Drive, at, batch, replaced
 
 from ldpbeam.transforms.sources import shared_feed
-from ldpbeam.transforms.state.journal import ask_to_stop, ended_at
+from ldpbeam.transforms.state.journal import all_ended, ask_to_stop, ended_at
 
 
 def test_asked_to_stop_it_takes_no_more_and_says_how_far_it_came(drive: Drive) -> None:
@@ -32,11 +32,13 @@ def test_a_reader_that_finishes_records_the_later_of_both_clocks(
     driven = drive(stop_when_idle=SECOND)
     driven.come(-60)
     driven.commit()
-    assert ended_at(driven.output, driven.reading.run) is None
+    run = driven.output, driven.reading.run
+    assert ended_at(*run) is None and not all_ended(*run, readers=1)
     driven.now += 2 * SECOND
     monkeypatch.setattr(shared_feed, "now", lambda: NOW - WEEK)  # somebody sets the clock of the machine
     assert not driven.take()
-    assert ended_at(driven.output, driven.reading.run) == at(2)
+    assert ended_at(*run) == at(2)
+    assert all_ended(*run, readers=1) and not all_ended(*run, readers=2)
 
 
 def test_it_does_not_end_while_its_server_does_not_answer(drive: Drive) -> None:
