@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ldpbeam.density.curves import Curves
 from ldpbeam.density.likelihoods import Likelihood
@@ -68,18 +67,17 @@ class Fit:
         return self.mode.log_evidence + math.log(self.chance)
 
 
-def tried(likelihood: Likelihood, family: Family, reference: ArrayLike | None = None) -> Iterator[Fit]:
+def tried(likelihood: Likelihood, family: Family) -> Iterator[Fit]:
     """The modes of a family's priors; each starts from the mode of the one before.
 
     Args:
         likelihood: of the reports.
         family: the priors.
-        reference: as in :meth:`ldpbeam.density.priors.Prior.curves`.
     """
     z, best, before = np.zeros(0), -np.inf, np.zeros(0)
     for prior in family.priors:
-        curves = prior.curves(likelihood.sizes, reference)
-        norms = np.maximum(np.linalg.norm(curves.matrix, axis=0), np.finfo(np.float64).tiny)
+        curves = prior.curves(likelihood.sizes)
+        norms = curves.norms
         # The same curve, in the coefficients of this prior, which may have more.
         start = np.zeros(len(norms))
         start[: len(z)] = z * before / norms[: len(z)]
@@ -90,11 +88,9 @@ def tried(likelihood: Likelihood, family: Family, reference: ArrayLike | None = 
         best, before, z = max(best, mode.log_evidence), norms, mode.coefficients
 
 
-def weigh(
-    likelihood: Likelihood, families: Sequence[Family], reference: ArrayLike | None = None
-) -> tuple[Fit, ...]:
+def weigh(likelihood: Likelihood, families: Sequence[Family]) -> tuple[Fit, ...]:
     """All priors of some families that are not hopeless, weighted by :func:`by_evidence`."""
-    return by_evidence([fit for family in families for fit in tried(likelihood, family, reference)])
+    return by_evidence([fit for family in families for fit in tried(likelihood, family)])
 
 
 def by_evidence(fits: Sequence[Fit]) -> tuple[Fit, ...]:

@@ -105,42 +105,41 @@ class Prior:
         if not 0.0 <= low < high <= 1.0 or (self.support != (0.0, 1.0) and not self.ends):
             raise ValueError(f"a support is a part of [0, 1], of a prior with ends, not {self.support}")
 
-    def curves(self, sizes: ArrayLike, reference: ArrayLike | None = None) -> Curves:
+    def curves(self, sizes: ArrayLike) -> Curves:
         """The curves, whose coefficients have standard normal priors.
 
         Args:
             sizes: the width of each block, up to a factor, shape (blocks,); 0 of a point.
-            reference: the distribution that a curve of height zero is, up to a factor, above zero, shape
-                (blocks,); the even one if it is None.
-
-        Raises:
-            ValueError: if the reference is not one.
         """
-        widths = np.asarray(sizes, dtype=np.float64)
-        points = widths == 0.0
-        base = np.where(points, POINT * widths.mean(), widths) if reference is None else np.asarray(reference)
-        if base.shape != widths.shape or not (base > 0.0).all():
-            raise ValueError(f"a reference has a share above 0 for each of {len(widths)} blocks")
-        points[list(self.spikes)] = False
-        base = np.where(points, OUTSIDE * base, base)
-        polynomials, terms, tallest, powers, inside = _terms(
-            self.order, widths.tobytes(), self.support if self.ends else None
+        return _curves(self, np.asarray(sizes, dtype=np.float64).tobytes())
+
+
+@functools.lru_cache(maxsize=128)
+def _curves(prior: Prior, sizes: bytes) -> Curves:
+    """The curves of a prior, which the windows of a channel share."""
+    widths = np.frombuffer(sizes)
+    points = widths == 0.0
+    base = np.where(points, POINT * widths.mean(), widths)
+    points[list(prior.spikes)] = False
+    base = np.where(points, OUTSIDE * base, base)
+    polynomials, terms, tallest, powers, inside = _terms(
+        prior.order, sizes, prior.support if prior.ends else None
+    )
+    # All further ones are smaller.
+    terms = prior.deviation * terms[:, : np.count_nonzero(prior.deviation * tallest > SMALLEST)]
+    spikes = SPIKE * spiked(np.array(prior.spikes, dtype=np.int64), len(widths))
+    heaps = [(own.columns(len(widths)), own) for own in prior.heaps]
+    matrix = np.hstack(
+        (
+            spikes,
+            *(own.deviation * columns for columns, own in heaps),
+            prior.polynomial * polynomials,
+            powers,
+            terms,
         )
-        # All further ones are smaller.
-        terms = self.deviation * terms[:, : np.count_nonzero(self.deviation * tallest > SMALLEST)]
-        spikes = SPIKE * spiked(np.array(self.spikes, dtype=np.int64), len(widths))
-        heaps = [(own.columns(len(widths)), own) for own in self.heaps]
-        matrix = np.hstack(
-            (
-                spikes,
-                *(own.deviation * columns for columns, own in heaps),
-                self.polynomial * polynomials,
-                powers,
-                terms,
-            )
-        )
-        logs = sum((own.mean * columns.sum(axis=1) for columns, own in heaps), np.zeros(len(widths)))
-        return Curves(matrix, base * inside * np.exp(logs), self.scale)
+    )
+    logs = sum((own.mean * columns.sum(axis=1) for columns, own in heaps), np.zeros(len(widths)))
+    return Curves(matrix, base * inside * np.exp(logs), prior.scale)
 
 
 def spiked(places: Integers, blocks: int) -> Floats:

@@ -215,7 +215,7 @@ def test_with_ends_the_density_may_go_like_a_power_and_nobody_is_outside_of_the_
 def test_a_reference_is_what_a_flat_curve_gives() -> None:
     reference = np.random.default_rng(4).dirichlet(np.ones(32))
     for scale in SCALES:
-        curves = Prior(2, 1.0, scale).curves(np.ones(32), reference)
+        curves = Curves(Prior(2, 1.0, scale).curves(np.ones(32)).matrix, reference, scale)
         flat = np.zeros((curves.matrix.shape[1], 1))
         np.testing.assert_allclose(curves.shares(flat)[:, 0], reference, rtol=1e-12)
 
@@ -305,14 +305,11 @@ def test_what_is_no_prior_is_refused(options: dict[str, Any]) -> None:
         Prior(**{"order": 2, "deviation": 1.0, **options})
 
 
-def test_what_is_no_family_or_no_reference_is_refused() -> None:
+def test_what_is_no_family_is_refused() -> None:
     descending = [Prior(2, 4.0), Prior(2, 1.0)]
     for priors, chance in ((descending, 1.0), (descending[:1], 0.0)):
         with pytest.raises(ValueError, match="a family has"):
             Family(priors, chance)
-    for reference in (np.ones(3), np.zeros(4)):
-        with pytest.raises(ValueError, match="a share above 0 for each of 4 blocks"):
-            Prior(2, 1.0).curves(np.ones(4), reference)
 
 
 def test_many_blocks_say_what_all_buckets_say() -> None:
