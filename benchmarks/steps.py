@@ -232,7 +232,7 @@ def run(cell: Cell, seed: int, place: int) -> dict[str, object]:
         line[f"{name} width"] = (high - low).mean() if held.size else ""
     line["top"] = intervals.distribution[-1, 1]
     line["truth"] = truth[-1]
-    line["atoms"] = weight(answer.details["weights"], " end")
+    line["atoms"] = weight(answer.details["weights"], "the low end", "the high end")
     line["heaps"] = weight(answer.details["weights"], "heights")
     line["flags"] = "; ".join(
         sorted({f"{k}: {v}" for k, v in intervals.flags.items() if k in ("quantiles", "distribution")})
@@ -241,9 +241,9 @@ def run(cell: Cell, seed: int, place: int) -> dict[str, object]:
     return {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in line.items()}
 
 
-def weight(weights: Mapping[str, float], word: str) -> float:
-    """The weight of the densities whose name has a word."""
-    return float(sum(own for name, own in weights.items() if word in name and not name.startswith("ends")))
+def weight(weights: Mapping[str, float], *words: str) -> float:
+    """The weight of the densities whose name has one of some words."""
+    return float(sum(own for name, own in weights.items() if any(word in name for word in words)))
 
 
 #: What is printed: the column of the file, and its name in the table.

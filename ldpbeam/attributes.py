@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldpbeam.channels import Channel, stacked
+from ldpbeam.channels import Channel, stacked, with_ends
 from ldpbeam.domains import (
     Candidates,
     Categories,
@@ -196,6 +196,20 @@ class Attribute:
         """The channel of single reports of ``versions[index]``, by default for the same value buckets."""
         return self._channel(index, value_buckets, resolution, of_histogram=False)
 
+    def at_ends(self, index: int, resolution: int | None = None) -> Floats:
+        """P(report bucket | value) at the low end of a domain of numbers, and at the high end.
+
+        Args:
+            index: of ``versions``.
+            resolution: that of single reports; None for the histogram.
+
+        Returns:
+            An array of shape (report buckets, 2).
+        """
+        mechanism, of_histogram = self.versions[index].mechanism, resolution is None
+        at_ends = channel_at_values(mechanism, 2, resolution or self.buckets, of_histogram=of_histogram)
+        return at_ends.dense()
+
     def _channel(
         self, index: int, value_buckets: int | None, resolution: int, *, of_histogram: bool
     ) -> Channel:
@@ -248,7 +262,7 @@ class Attribute:
             for index in self.versions_of(self.joint_services)
         }
 
-    def joint_likelihood(self, service: str, cells: Integers) -> Floats:
+    def joint_likelihood(self, service: str, cells: Integers, *, ends: bool = False) -> Floats:
         """P(axis cell | value bucket) for some cells of a joined service's axis.
 
         The row of cell 0, "no report", has ones: it gives no information about the value.
@@ -256,16 +270,20 @@ class Attribute:
         Args:
             service: one of ``joint_services``.
             cells: indexes along the service's axis, ascending, shape (n,).
+            ends: whether the first and the last value bucket are the ends of a range of numbers.
 
         Returns:
-            An array of shape (n, ``value_buckets``).
+            An array of shape (n, ``value_buckets``), or (n, ``value_buckets`` + 2) with the ends.
         """
-        rows = np.ones((len(cells), self.value_buckets))
+        rows = np.ones((len(cells), self.value_buckets + 2 * ends))
         for index, first, end in self.axis(service):
             of_version = np.flatnonzero((cells >= first) & (cells < end))
             if len(of_version):
-                channel = self.report_channel(index, self.joint_resolution(index))
-                rows[of_version] = channel.rows(cells[of_version] - first)
+                resolution, chosen = self.joint_resolution(index), cells[of_version] - first
+                of_cells = self.report_channel(index, resolution).rows(chosen)
+                rows[of_version] = (
+                    with_ends(of_cells, self.at_ends(index, resolution)[chosen]) if ends else of_cells
+                )
         return rows
 
     @functools.cached_property

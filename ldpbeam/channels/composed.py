@@ -159,14 +159,14 @@ def by_block(channel: Channel, sizes: Integers) -> Floats:
     return reduced.dense() if isinstance(channel, DenseChannel) else reduced.matmat(np.eye(len(sizes)))
 
 
-def with_ends(columns: Floats) -> Floats:
+def with_ends(columns: Floats, ends: Floats) -> Floats:
     """P(cell | value bucket) of numbers, and of the two ends of the range, shape (cells, value buckets + 2).
 
     Many people may be at an end itself, and not spread over the bucket beside it. The ends are the first and
-    the last column, as far beyond the middles of the buckets beside them as a straight line goes.
+    the last column.
 
     Args:
         columns: P(cell | value bucket), for all cells or some, shape (cells, value buckets).
+        ends: P(cell | the low end), and of the high end, shape (cells, 2).
     """
-    low, high = np.maximum(1.5 * columns[:, [0, -1]] - 0.5 * columns[:, [1, -2]], 0.0).T
-    return np.column_stack((low, columns, high))
+    return np.column_stack((ends[:, 0], columns, ends[:, 1]))

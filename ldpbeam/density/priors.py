@@ -9,8 +9,9 @@ normal density.
 
 A prior with ``ends`` is for densities that rise or fall like powers towards the ends of their support, as
 beta densities and 1/x do: the polynomial has the logarithms of the distances to both ends besides, and the
-curve is smooth on the scale of Beta(1/2, 1/2), which is fine near the ends. Its support may be a part of the
-range; then the density jumps where it begins.
+curve is smooth on the scale of Beta(1/2, 1/2), which is fine near the ends. Of that density blocks' shares
+are exact, and so is people's mean place in the last block. The support may be a part of the range; then the
+density jumps where it begins.
 
 Spikes are blocks whose heights differ from those of the smooth curve, because many people have one value.
 """
@@ -42,6 +43,9 @@ SMALLEST = 1e-4
 POINT = 6.0
 #: The part of the reference that a block outside of the support keeps, and a point that is no spike.
 OUTSIDE = 1e-9
+#: The parts of the block at an end of the range that are at the end itself and even, where the density goes
+#: like a power there: those that have the mean place of 1/sqrt(distance).
+OF_POWER = np.array([1.0, 2.0]) / 3.0
 
 
 @dataclass(frozen=True)
@@ -119,9 +123,11 @@ def _curves(prior: Prior, sizes: bytes) -> Curves:
     """The curves of a prior, which the windows of a channel share."""
     widths = np.frombuffer(sizes)
     points = widths == 0.0
-    base = np.where(points, POINT * widths.mean(), widths)
     points[list(prior.spikes)] = False
-    base = np.where(points, OUTSIDE * base, base)
+    base = np.where(points, OUTSIDE, np.where(widths > 0.0, widths, POINT * widths.mean()))
+    for end, beside in ((0, 1), (-1, -2)):
+        if prior.ends and points[end]:
+            base[[end, beside]] = base[beside] * OF_POWER
     polynomials, terms, tallest, powers, inside = _terms(
         prior.order, sizes, prior.support if prior.ends else None
     )
@@ -163,12 +169,14 @@ def _terms(
         places, powers, inside = middles, np.zeros((len(sizes), 0)), np.ones(len(sizes))
     else:
         low, high = support
-        near = 0.5 / len(sizes)
-        logs = np.log(np.maximum(np.column_stack((middles - low, high - middles)), near))
+        # The mean of 1/sqrt(distance) over a block is that at this distance.
+        roots = np.sqrt(np.maximum([edges - low, high - edges], 0.0))
+        distances = (0.5 * (roots[:, 1:] + roots[:, :-1])) ** 2
+        logs = np.log(np.maximum(distances, 0.25 / np.count_nonzero(sizes)).T)
         powers = logs - logs.mean(axis=0)
         places = np.arcsin(np.sqrt(np.clip((middles - low) / (high - low), 0.0, 1.0))) * 2.0 / math.pi
         overlap, parts = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), np.diff(edges)
-        parts = np.divide(overlap, parts, out=np.ones(len(sizes)), where=parts > 0.0)
+        parts = np.divide(overlap, parts, out=(overlap >= 0.0).astype(float), where=parts > 0.0)
         inside = np.maximum(parts, OUTSIDE)
     polynomials: Floats = legendre.legvander(2.0 * places - 1.0, order - 1)[:, 1:].astype(np.float64)
     points = min(len(sizes), MOST_POINTS)

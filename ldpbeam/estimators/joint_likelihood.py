@@ -9,7 +9,6 @@ import numpy as np
 
 from ldpbeam import joint_cells
 from ldpbeam.attributes import MOST_JOINT_CELLS, Attribute
-from ldpbeam.channels import with_ends
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.products import Products
 from ldpbeam.estimators.question import Question
@@ -121,11 +120,9 @@ class JointLikelihood:
         used = [np.unique(digit, return_inverse=True) for digit in self.digits.T]
         self.places = np.stack([digits.astype(self.digits.dtype) for _, digits in used], axis=1)
         axes = [
-            attribute.joint_likelihood(service, cells)
+            attribute.joint_likelihood(service, cells, ends=ends)
             for service, (cells, _) in zip(question.services, used, strict=True)
         ]
-        if ends:
-            axes = [with_ends(axis) for axis in axes]
         self.log_axes = [np.log(np.maximum(axis, np.finfo(np.float64).tiny)) for axis in axes]
         cells = float(np.prod([float(len(axis)) for axis in self.log_axes]))
         kinds = len(self.counts)

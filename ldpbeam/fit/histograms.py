@@ -85,16 +85,19 @@ def _pooled(attribute: Attribute, index: int, least: int) -> tuple[Integers, Den
     mechanism, buckets = cast(NumericMechanism, attribute.versions[index].mechanism), attribute.buckets
     cells, steps = greatest_divisor(buckets, CELLS), number_of_values(attribute.domain)
     values = steps or least_multiple(mechanism.granularity, min(least, MOST_DENSE // buckets))
-    if cells >= min(buckets, CELLS // 2):
+    few = cells >= min(buckets, CELLS // 2)
+    resolution = cells if few else buckets
+    columns = attribute.report_channel(index, resolution, values).dense()
+    if not steps:
+        columns = with_ends(columns, attribute.at_ends(index, resolution))
+    if few:
         groups = mechanism.bucketise(mechanism.representatives(buckets), cells)
-        columns = attribute.report_channel(index, cells, values).dense()
     else:
         # No number near CELLS divides that of the buckets, so that some cells have more of them than others.
         every = mechanism.cells(buckets)
         groups = np.arange(every) * min(CELLS, every) // every
-        rows = attribute.report_channel(index, buckets, values).dense()
-        columns = np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1)))
-    return groups, DenseChannel(columns if steps else with_ends(columns))
+        columns = np.add.reduceat(columns, np.flatnonzero(np.diff(groups, prepend=-1)))
+    return groups, DenseChannel(columns)
 
 
 def _noise_p_value(noise: _Noise, counts: Floats) -> float:

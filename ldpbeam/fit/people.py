@@ -95,11 +95,11 @@ class _Pooled(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _pooled(attribute: Attribute, index: int) -> _Pooled:
-    rows = attribute.report_channel(
-        index, attribute.joint_resolution(index), _value_buckets(attribute)
-    ).dense()
+    resolution = attribute.joint_resolution(index)
+    rows = attribute.report_channel(index, resolution, _value_buckets(attribute)).dense()
+    if isinstance(attribute.domain, Numeric) and not attribute.domain.count:
+        rows = with_ends(rows, attribute.at_ends(index, resolution))
     together = 1 if len(rows) <= MOST_UNPOOLED else -(-len(rows) // MOST_POOLED)
     group = np.arange(len(rows)) // together
     pooled = np.add.reduceat(rows, np.arange(0, len(rows), together), axis=0)
-    spread = isinstance(attribute.domain, Numeric) and not attribute.domain.count
-    return _Pooled(with_ends(pooled) if spread else pooled, group)
+    return _Pooled(pooled, group)

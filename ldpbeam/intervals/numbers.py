@@ -18,7 +18,7 @@ from ldpbeam.density.heaps import likeliest_comb
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
-from ldpbeam.estimators.auto.numbers import by_bucket, fit, of_columns
+from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
 from ldpbeam.intervals.finest_detail import finest_detail
@@ -118,7 +118,7 @@ def people_of(question: Question, level: float) -> People | None:
     flags = [TOO_HIGH] if 0.5 * (1.0 - level) * MOST_DRAWS < 1.0 else []
     if (
         not is_joined(question)
-        and misfit(question, of_columns(centre, likelihood, fine), determined) < UNLIKELY
+        and misfit(question, parts, centre[[0, -1]] * (likelihood.sizes[0] == 0), determined) < UNLIKELY
     ):
         flags.append(UNEXPLAINED)
     elif determined < FEW_FEATURES:
@@ -155,19 +155,22 @@ def _narrowest(shares: Floats) -> float:
     return float(ends[1] - ends[0])
 
 
-def misfit(question: Question, distribution: Floats, determined: float) -> float:
+def misfit(question: Question, distribution: Floats, at_ends: Floats, determined: float) -> float:
     """The chance that a fit of the histograms as bad as a distribution's comes from its own reports.
 
     Args:
         question: what the reports are of.
-        distribution: the weights of equal parts of the range in the reports, shape (parts,).
+        distribution: the shares of equal parts of the range, shape (parts,).
+        at_ends: the shares among them that are at the two ends of the range themselves, shape (2,).
         determined: how many numbers of it were found from the reports.
     """
-    tested, chi_square = 0, 0.0
+    tested, chi_square, within = 0, 0.0, distribution.copy()
+    within[[0, -1]] -= at_ends
     for index in question.versions:
         factor = question.noise_factor(index)
         channel = question.attribute.channel(index, len(distribution))
-        expected = channel.matvec(distribution) * question.reports_of(index) / factor
+        probabilities = channel.matvec(within) + question.attribute.at_ends(index) @ at_ends
+        expected = probabilities * question.reports_of(index) / factor
         enough = expected >= FEW
         apart = question.statistic.histograms[index][enough] / factor - expected[enough]
         chi_square += float((apart**2 / expected[enough]).sum())

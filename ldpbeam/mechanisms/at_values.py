@@ -8,6 +8,9 @@ from ldpbeam.channels import Channel, ChosenColumns, DenseChannel, ReducedChanne
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import Mechanism, NumericMechanism
 
+#: A mechanism that does not say how likely its reports are at one value has the channel of so many bins.
+FINE = 4_096
+
 
 def check_at_values(mechanism: Mechanism, values: int) -> None:
     """Check that a mechanism has a channel at each of so many values.
@@ -36,11 +39,11 @@ def channel_at_values(mechanism: Mechanism, values: int, resolution: int, *, of_
         of_histogram: whether report buckets are the cells of a histogram, of which a report may have several.
     """
     bins = mechanism.granularity
-    if bins > 1:
+    matrix = _at(mechanism, np.arange(values) / (values - 1.0), resolution) if bins == 1 else None
+    if matrix is None:
+        bins = bins if bins > 1 else FINE
         of_bins = mechanism.histogram_channel if of_histogram else mechanism.channel
         return ChosenColumns(of_bins(bins, resolution), bins_of_values(values, bins))
-    matrix = _at(mechanism, np.arange(values) / (values - 1.0), resolution)
-    assert matrix is not None  # the attribute has checked it
     return DenseChannel(matrix)
 
 

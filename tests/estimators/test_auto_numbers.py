@@ -12,7 +12,7 @@ from scipy import integrate, optimize, stats
 from support.asked import question_of
 
 from ldpbeam import Attribute, Numeric, ServiceVersion
-from ldpbeam.channels import with_ends
+from ldpbeam.density.atoms import LOW
 from ldpbeam.density.averaging import Family, average, tried
 from ldpbeam.density.curves import Curves, Scale
 from ldpbeam.density.families import BEGINNINGS
@@ -23,7 +23,7 @@ from ldpbeam.density.priors import SPIKE, Prior, spiked
 from ldpbeam.density.spikes import _promises
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto import joined, numbers
-from ldpbeam.estimators.auto.counted import of_channels
+from ldpbeam.estimators.auto.counted import of_channels, with_points
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.metrics import wasserstein
 
@@ -63,13 +63,13 @@ def small(scale: Scale, reports: float = 4_000.0) -> tuple[Exact, Curves, Floats
 def test_products_by_steps_are_those_of_the_matrix(name: str, epsilon: float) -> None:
     """With few reports of a large epsilon, running sums would lose the smallest probabilities."""
     rng = np.random.default_rng(1)
-    matrix = with_ends(attribute_of(name, epsilon=epsilon, buckets=512).channel(0).dense())
+    matrix = attribute_of(name, epsilon=epsilon, buckets=512).channel(0).dense()
     counts, shares, moves = (
         rng.integers(1, 9, len(matrix)),
-        rng.dirichlet(np.ones(514), 3).T,
-        rng.normal(size=(514, 4)),
+        rng.dirichlet(np.ones(512), 3).T,
+        rng.normal(size=(512, 4)),
     )
-    likelihood = Exact(matrix, counts, np.ones(514, dtype=np.int64))
+    likelihood = Exact(matrix, counts, np.ones(512, dtype=np.int64))
     assert (likelihood._steps is None) == (epsilon > 10.0)
     close = {"rtol": 1e-8, "atol": 1e-8 * counts.sum()}
     chances = matrix @ shares
@@ -200,24 +200,33 @@ def test_a_prior_has_independent_differences_of_its_order() -> None:
         )
 
 
-def test_with_ends_the_density_may_go_like_a_power_and_nobody_is_outside_of_the_support() -> None:
-    sizes, exponent = np.ones(64, dtype=np.int64), 0.7
-    curves = Prior(2, 1.0, ends=True, support=(0.25, 0.75)).curves(sizes)
-    # Columns: the line, then the two powers.
+def power(curves: Curves, column: int) -> Floats:
+    """The distribution that goes like 1 over the root of the distance to the low end of the support."""
     coefficients = np.zeros(curves.matrix.shape[1])
-    coefficients[1] = -exponent
-    shares = curves.shares(coefficients[:, None])[:, 0]
-    assert shares[:16].sum() + shares[48:].sum() < 1e-6
-    middles = (np.arange(32) + 0.5) / 64
-    np.testing.assert_allclose(shares[16:48], middles**-exponent / (middles**-exponent).sum(), rtol=1e-6)
+    coefficients[column] = -0.5
+    return curves.shares(coefficients[:, None])[:, 0]
 
 
-def test_a_reference_is_what_a_flat_curve_gives() -> None:
-    reference = np.random.default_rng(4).dirichlet(np.ones(32))
-    for scale in SCALES:
-        curves = Curves(Prior(2, 1.0, scale).curves(np.ones(32)).matrix, reference, scale)
-        flat = np.zeros((curves.matrix.shape[1], 1))
-        np.testing.assert_allclose(curves.shares(flat)[:, 0], reference, rtol=1e-12)
+def test_with_ends_the_density_may_go_like_a_power_and_nobody_is_outside_of_the_support() -> None:
+    curves = Prior(2, 1.0, ends=True, support=(0.25, 0.75)).curves(with_points(np.ones(64, dtype=np.int64)))
+    # Columns: the line, then the two powers.
+    shares = power(curves, 1)
+    assert shares[:17].sum() + shares[49:].sum() < 1e-6
+    roots = np.sqrt(np.arange(33) / 32)
+    np.testing.assert_allclose(shares[17:49], np.diff(roots), rtol=1e-6)
+
+
+def test_a_power_puts_people_nearer_to_the_end_than_even_in_the_last_block_too() -> None:
+    sizes = with_points(np.ones(64, dtype=np.int64))
+    shares = power(Prior(2, 1.0, ends=True).curves(sizes), 1)
+    roots = np.sqrt(np.arange(65) / 64)
+    ratios = np.array([shares[0] + shares[1], *shares[2:-2]]) / np.diff(roots)[:-1]
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
+    # Their mean place is at a third of the block: half of it for those that are even.
+    assert 0.5 * shares[1] / (shares[0] + shares[1]) == pytest.approx(1.0 / 3.0)
+    # With an atom at the end, its people are the atom's.
+    spiked_end = power(Prior(2, 1.0, ends=True, spikes=(LOW,)).curves(sizes), 2)
+    assert spiked_end[1] / spiked_end[2] == pytest.approx(np.diff(roots)[0] / np.diff(roots)[1])
 
 
 @pytest.mark.parametrize("blocks", [16, 3.4, 27], ids=["a place", "between places", "far from places"])

@@ -112,7 +112,7 @@ def test_products_over_39_services_do_not_underflow(
     take_form(form, 2, monkeypatch)
     log_other = -40.0
     rows = np.exp([[0.0, 0.0], [0.0, log_other], [log_other, 0.0]])
-    monkeypatch.setattr(Attribute, "joint_likelihood", lambda self, service, cells: rows[cells])
+    monkeypatch.setattr(Attribute, "joint_likelihood", lambda self, service, cells, ends: rows[cells])
     names = tuple(f"s{i}" for i in range(39))
     versions = tuple(ServiceVersion(name, "", RandomisedResponse(1.0, size=2)) for name in names)
     attribute = Attribute("c", Categories(("a", "b")), 0, versions, joint_services=names)

@@ -8,6 +8,7 @@ Where a domain has a step, blocks are values, and each end is one of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -33,8 +34,16 @@ def fine_buckets(attribute: Attribute) -> int:
     return number_of_values(attribute.domain) or least_multiple(attribute.value_buckets, LEAST_BUCKETS)
 
 
-def of_channels(channels: Sequence[Channel], counts: Sequence[Floats], *, ends: bool = True) -> Exact | None:
-    """The likelihood of each channel's counts of report buckets; None if its matrix would be too large."""
+def of_channels(
+    channels: Sequence[Channel], counts: Sequence[Floats], ends: Sequence[Floats] = ()
+) -> Exact | None:
+    """The likelihood of each channel's counts of report buckets; None if its matrix would be too large.
+
+    Args:
+        channels: P(report bucket | value bucket), of each kind of reports.
+        counts: the counts of its report buckets.
+        ends: P(report bucket | value) at the two ends of the range, which then have blocks; else none.
+    """
     buckets = channels[0].shape[1]
     _, sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
     rows = sum(
@@ -45,9 +54,11 @@ def of_channels(channels: Sequence[Channel], counts: Sequence[Floats], *, ends: 
     whole = max(channel.shape[0] for channel in channels)
     if max(rows, whole / 4) * len(sizes) > MOST_ENTRIES:
         return None
-    folded = [_folded(channel, own, sizes) for channel, own in zip(channels, counts, strict=True)]
+    folded = [
+        _folded(channel, own, sizes, at_ends) for channel, own, at_ends in zip_longest(channels, counts, ends)
+    ]
     matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))
-    return Exact(with_ends(matrix), kept, with_points(sizes)) if ends else Exact(matrix, kept, sizes)
+    return Exact(matrix, kept, with_points(sizes) if ends else sizes)
 
 
 def with_points(sizes: Integers) -> Integers:
@@ -55,9 +66,10 @@ def with_points(sizes: Integers) -> Integers:
     return np.pad(sizes, 1)
 
 
-def _folded(channel: Channel, counts: Floats, sizes: Integers) -> tuple[Floats, Floats]:
+def _folded(channel: Channel, counts: Floats, sizes: Integers, ends: Floats | None) -> tuple[Floats, Floats]:
     """The rows of report buckets that have reports, by block of values, and their counts."""
     matrix = channel.dense() if len(sizes) == channel.shape[1] else by_block(channel, sizes)
+    matrix = matrix if ends is None else with_ends(matrix, ends)
     if isinstance(channel, BandChannel) and len(counts) > MOST_BLOCKS:
         groups = block_starts(len(counts), MOST_BLOCKS)
         matrix, counts = np.add.reduceat(matrix, groups), np.add.reduceat(counts, groups)

@@ -88,7 +88,8 @@ def _fit(question: Question) -> Fitted | None:
     channels = [attribute.channel(index, fine) for index in question.versions]
     histograms = [question.statistic.histograms[i] / question.noise_factor(i) for i in question.versions]
     steps = number_of_values(attribute.domain)
-    likelihood = of_channels(channels, histograms, ends=not steps)
+    ends = [] if steps else [attribute.at_ends(index) for index in question.versions]
+    likelihood = of_channels(channels, histograms, ends)
     if likelihood is None:
         return None
     total = float(sum(histogram.sum() for histogram in histograms))
@@ -134,19 +135,6 @@ def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
         fine = fine[..., 1:-1]
     # There are several blocks in a bucket, or several buckets in a block.
     return np.asarray(fine.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
-
-
-def of_columns(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
-    """The weights of the columns of equal buckets in the reports of a distribution of blocks, (buckets,).
-
-    They are its shares, but for the ends of the range (:func:`ldpbeam.channels.with_ends`).
-    """
-    weights = by_bucket(shares, likelihood, buckets)
-    if not likelihood.sizes[0]:
-        beyond = 0.5 * shares[[0, -1]]
-        weights[[0, -1]] += beyond
-        weights[[1, -2]] -= beyond
-    return weights
 
 
 def kind(prior: Prior) -> str:
