@@ -24,6 +24,11 @@ class Channel(LinearOperator):
     def dense(self) -> Floats:
         """The whole matrix, from a formula that is independent of the products."""
 
+    def gram(self, x: Floats) -> Floats:
+        """The product of the matrix's transpose, the matrix and a vector, shape (value buckets,)."""
+        product: Floats = self.rmatvec(self.matvec(x))
+        return product
+
     def rows(self, chosen: NDArray[np.int64]) -> Floats:
         """The rows with the chosen indexes, shape (chosen, value buckets)."""
         return self.dense()[chosen]

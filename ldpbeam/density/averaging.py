@@ -77,7 +77,7 @@ def tried(likelihood: Likelihood, family: Family) -> Iterator[Fit]:
     z, best, before = np.zeros(0), -np.inf, np.zeros(0)
     for prior in family.priors:
         curves = prior.curves(likelihood.sizes)
-        norms = np.maximum(np.linalg.norm(curves.matrix, axis=0), np.finfo(np.float64).tiny)
+        norms = curves.norms
         # The same curve, in the coefficients of this prior, which may have more.
         start = np.zeros(len(norms))
         start[: len(z)] = z * before / norms[: len(z)]

@@ -45,6 +45,12 @@ class Curves:
         return normalised(logs + self._base)
 
     @cached_property
+    def norms(self) -> Floats:
+        """The length of each coefficient's column, above zero, shape (coefficients,)."""
+        lengths: Floats = np.linalg.norm(self.matrix, axis=0)
+        return np.maximum(lengths, np.finfo(np.float64).tiny)
+
+    @cached_property
     def _base(self) -> Floats:
         return np.log(self.reference)[:, None]
 

@@ -138,10 +138,11 @@ class _Chains:
         cos, sin, reached = np.ones(self.count), np.zeros(self.count), logs.copy()
         left = np.arange(self.count)
         for _ in range(MOST_CUTS):
+            some = left if len(left) < self.count else slice(None)
             c, s = np.cos(angle[left]), np.sin(angle[left])
-            heights = places.heights[:, left] * c
-            heights += other.heights[:, left] * s
-            values = self.likelihood.values(self.shares(heights, left)) + _along(parts[:, left], c, s)
+            heights = places.heights[:, some] * c
+            heights += other.heights[:, some] * s
+            values = self.likelihood.values(self.shares(heights, some)) + _along(parts[:, some], c, s)
             above = values > level[left]
             done = left[above]
             cos[done], sin[done], reached[done] = c[above], s[above], values[above]

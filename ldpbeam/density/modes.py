@@ -80,7 +80,7 @@ def derivatives(likelihood: Likelihood, curves: Curves, coefficients: Floats, sh
     climb = rises @ moves
     excess = shares * (rises - rises @ shares)
     bent = (curves.matrix * (excess * bends)[:, None]).T @ curves.matrix
-    crossed = np.outer(climb, mean)
+    crossed = climb[:, None] * mean
     bent -= crossed + crossed.T
     return Derivatives(climb - coefficients, curvature, bent)
 

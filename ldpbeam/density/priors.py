@@ -115,31 +115,37 @@ class Prior:
         Args:
             sizes: the width of each block, up to a factor, shape (blocks,); 0 of a point.
         """
-        widths = np.asarray(sizes, dtype=np.float64)
-        points = widths == 0.0
-        points[list(self.spikes)] = False
-        base = np.where(points, OUTSIDE, np.where(widths > 0.0, widths, POINT * widths.mean()))
-        for end, beside in ((0, 1), (-1, -2)):
-            if self.ends and points[end]:
-                base[[end, beside]] = base[beside] * OF_POWER
-        polynomials, terms, tallest, powers, inside = _terms(
-            self.order, widths.tobytes(), self.support if self.ends else None
+        return _curves(self, np.asarray(sizes, dtype=np.float64).tobytes())
+
+
+@functools.lru_cache(maxsize=128)
+def _curves(prior: Prior, sizes: bytes) -> Curves:
+    """The curves of a prior, which the windows of a channel share."""
+    widths = np.frombuffer(sizes)
+    points = widths == 0.0
+    points[list(prior.spikes)] = False
+    base = np.where(points, OUTSIDE, np.where(widths > 0.0, widths, POINT * widths.mean()))
+    for end, beside in ((0, 1), (-1, -2)):
+        if prior.ends and points[end]:
+            base[[end, beside]] = base[beside] * OF_POWER
+    polynomials, terms, tallest, powers, inside = _terms(
+        prior.order, sizes, prior.support if prior.ends else None
+    )
+    # All further ones are smaller.
+    terms = prior.deviation * terms[:, : np.count_nonzero(prior.deviation * tallest > SMALLEST)]
+    spikes = SPIKE * spiked(np.array(prior.spikes, dtype=np.int64), len(widths))
+    heaps = [(own.columns(len(widths)), own) for own in prior.heaps]
+    matrix = np.hstack(
+        (
+            spikes,
+            *(own.deviation * columns for columns, own in heaps),
+            prior.polynomial * polynomials,
+            powers,
+            terms,
         )
-        # All further ones are smaller.
-        terms = self.deviation * terms[:, : np.count_nonzero(self.deviation * tallest > SMALLEST)]
-        spikes = SPIKE * spiked(np.array(self.spikes, dtype=np.int64), len(widths))
-        heaps = [(own.columns(len(widths)), own) for own in self.heaps]
-        matrix = np.hstack(
-            (
-                spikes,
-                *(own.deviation * columns for columns, own in heaps),
-                self.polynomial * polynomials,
-                powers,
-                terms,
-            )
-        )
-        logs = sum((own.mean * columns.sum(axis=1) for columns, own in heaps), np.zeros(len(widths)))
-        return Curves(matrix, base * inside * np.exp(logs), self.scale)
+    )
+    logs = sum((own.mean * columns.sum(axis=1) for columns, own in heaps), np.zeros(len(widths)))
+    return Curves(matrix, base * inside * np.exp(logs), prior.scale)
 
 
 def spiked(places: Integers, blocks: int) -> Floats:

@@ -57,6 +57,32 @@ def small(scale: Scale, reports: float = 4_000.0) -> tuple[Exact, Curves, Floats
     return Exact(matrix, reports * (matrix @ shares[:, 0]), sizes), basis, coefficients
 
 
+@pytest.mark.parametrize(
+    ("name", "epsilon"), [("square_wave", 1.0), ("piecewise", 1.0), ("square_wave", 14.0)]
+)
+def test_products_by_steps_are_those_of_the_matrix(name: str, epsilon: float) -> None:
+    """With few reports of a large epsilon, running sums would lose the smallest probabilities."""
+    rng = np.random.default_rng(1)
+    matrix = attribute_of(name, epsilon=epsilon, buckets=512).channel(0).dense()
+    counts, shares, moves = (
+        rng.integers(1, 9, len(matrix)),
+        rng.dirichlet(np.ones(512), 3).T,
+        rng.normal(size=(512, 4)),
+    )
+    likelihood = Exact(matrix, counts, np.ones(512, dtype=np.int64))
+    assert (likelihood._steps is None) == (epsilon > 10.0)
+    close = {"rtol": 1e-8, "atol": 1e-8 * counts.sum()}
+    chances = matrix @ shares
+    np.testing.assert_allclose(likelihood.values(shares), counts @ np.log(chances), **close)
+    np.testing.assert_allclose(likelihood.slopes(shares), matrix.T @ (counts[:, None] / chances), **close)
+    slopes, information = likelihood.expanded(shares[:, 0], moves)
+    np.testing.assert_allclose(slopes, matrix.T @ (counts / chances[:, 0]), **close)
+    ahead = matrix @ moves
+    np.testing.assert_allclose(
+        information, ahead.T @ ((counts / chances[:, 0] ** 2)[:, None] * ahead), **close
+    )
+
+
 def log_density(likelihood: Exact, basis: Curves, z: Floats) -> float:
     return float(log_posterior(likelihood, basis, z[:, None])[0][0])
 

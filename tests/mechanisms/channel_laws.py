@@ -60,6 +60,8 @@ def assert_products_are_the_matrix(channel: Channel) -> None:
         atol = 1e-12 * max(1.0, math.sqrt(channel.shape[0] / 1000))
         np.testing.assert_allclose(channel.rmatvec(counts), counts @ matrix, rtol=0, atol=atol)
         np.testing.assert_allclose(channel.T @ counts, counts @ matrix, rtol=0, atol=atol)
+    shares = np.random.default_rng(4).dirichlet(np.ones(channel.shape[1]))
+    np.testing.assert_allclose(channel.gram(shares), matrix @ shares @ matrix, rtol=1e-9, atol=1e-12)
 
 
 @law(is_estimated_whole)

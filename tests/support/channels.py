@@ -18,3 +18,4 @@ def assert_products_are_the_matrix(channel: Channel) -> None:
     np.testing.assert_allclose(channel.matvec(weights), matrix @ weights, **close)
     np.testing.assert_allclose(channel.rmatvec(ratios), ratios @ matrix, **close)
     np.testing.assert_allclose(channel.T @ ratios, ratios @ matrix, **close)
+    np.testing.assert_allclose(channel.gram(weights), matrix.T @ matrix @ weights, **close)

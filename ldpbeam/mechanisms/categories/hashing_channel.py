@@ -16,11 +16,11 @@ from ldpbeam.domains import Floats, Integers
 #: The hashes under a few seeds are one cell. There are at most this many cells together, and no more than
 #: categories.
 MOST_CELLS = 2**10
-#: A run has about this many hashes. A backward product sums a run by itself, so another number gives other
-#: last bits.
-RUN_HASHES = 2**20
-#: A table of at most this many cells keeps its sparse matrices, of 16 bytes per cell; a larger one keeps the
-#: cells alone, of one, two or four bytes, and makes the matrices in each product.
+#: A run has about this many hashes, so that a product with its matrix stays in a core's cache. A backward
+#: product sums a run by itself, so another number gives other last bits.
+RUN_HASHES = 2**17
+#: A table of at most this many cells keeps its sparse matrices, of 12 bytes per cell; a larger one keeps the
+#: cells alone, of one, two or four bytes, and each product fills one matrix with run after run.
 KEPT_CELLS = 2**22
 
 
@@ -49,10 +49,11 @@ class HashTable:
         while hashes ** (self.together + 1) <= min(MOST_CELLS, size):
             self.together += 1
         self.per_group = hashes**self.together
-        groups, step = -(-seeds // self.together), max(1, RUN_HASHES // max(size, self.per_group))
-        #: The cell of each category in each group of a run, shape (categories, groups).
+        groups = -(-seeds // self.together)
+        step = min(groups, max(1, RUN_HASHES // max(size, self.per_group)))
+        #: The cell of each category in each group of a run, numbered through it, shape (categories, groups).
         self.runs: list[NDArray[Any]] = []
-        values, narrow = np.arange(size, dtype=np.uint32), np.min_scalar_type(self.per_group - 1)
+        values, narrow = np.arange(size, dtype=np.uint32), np.min_scalar_type(step * self.per_group - 1)
         for first in range(0, groups, step):
             cells = np.zeros((min(step, groups - first), size), dtype=narrow)
             for place in range(self.together):
@@ -63,56 +64,55 @@ class HashTable:
                 some = some[some < seeds]
                 hashes_of = hashed(values[None, :], some[:, None].astype(np.uint32))
                 cells[: len(some)] += (hashes_of * np.uint32(hashes**place)).astype(narrow)
+            cells += (np.arange(len(cells))[:, None] * self.per_group).astype(narrow)
             self.runs.append(np.ascontiguousarray(cells.T))
-        self._kept: list[csr_array] | None = None
+        #: One where a cell has a hash under a seed, shape (cells, seeds times g); None if a cell is a hash.
+        self._digits: Floats | None = None
+        if self.together > 1:
+            digits = np.arange(self.per_group)[:, None] // hashes ** np.arange(self.together) % hashes
+            self._digits = (digits[:, :, None] == np.arange(hashes)).reshape(self.per_group, -1).astype(float)
+        self._kept: list[tuple[Any, csr_array]] | None = None
 
-    def matrices(self) -> Iterator[csr_array]:
-        """The matrix from a run's cells to categories, for each run."""
-        ones = np.ones(max(cells.size for cells in self.runs))
-        if sum(cells.size for cells in self.runs) > KEPT_CELLS:
-            # Each matrix takes the place of the one before: new pages would take longer than its numbers.
-            indexes = np.empty(len(ones), dtype=np.int32)
-            yield from (self._matrix(cells, ones, indexes) for cells in self.runs)
+    def matrices(self) -> Iterator[tuple[Any, csr_array]]:
+        """The matrices from categories to a run's cells and back, for each run and until the next one."""
+        if self._kept is None and sum(cells.size for cells in self.runs) <= KEPT_CELLS:
+            self._kept = [self._matrices(cells) for cells in self.runs]
+        if self._kept is not None:
+            yield from self._kept
             return
-        if self._kept is None:
-            self._kept = [self._matrix(cells, ones, np.empty(cells.size, np.int32)) for cells in self.runs]
-        yield from self._kept
+        both = self._matrices(self.runs[0])
+        for cells in self.runs:
+            if cells.size == both[1].nnz:
+                both[1].indices[:] = cells.ravel()
+            else:  # The last run is shorter.
+                both = self._matrices(cells)
+            yield both
 
-    def _matrix(self, cells: NDArray[Any], ones: Floats, indexes: NDArray[np.int32]) -> csr_array:
-        groups = cells.shape[1]
-        first = np.arange(groups, dtype=np.int32) * self.per_group
-        np.add(cells, first, out=indexes[: cells.size].reshape(cells.shape))
-        ends = np.arange(0, cells.size + 1, groups, dtype=np.int32)
-        shape = (self.size, groups * self.per_group)
-        return csr_array((ones[: cells.size], indexes[: cells.size], ends), shape=shape)
+    def _matrices(self, cells: NDArray[Any]) -> tuple[Any, csr_array]:
+        ends = np.arange(0, cells.size + 1, cells.shape[1], dtype=np.int32)
+        entries = np.ones(cells.size), cells.ravel().astype(np.int32), ends
+        back = csr_array(entries, shape=(self.size, cells.shape[1] * self.per_group))
+        return back.T, back
 
-    def _gathered(self, matrix: csr_array, weights: Floats) -> Floats:
+    def _gathered(self, matrix: Any, weights: Floats) -> Floats:
         """The sum of the weights of the categories with each hash, shape (seeds of the run, g)."""
-        left: Floats = np.asarray(matrix.T @ weights).reshape(-1, self.per_group)
-        sums = np.empty((len(left), self.together, self.hashes))
-        for place in range(self.together):
-            digits = left.reshape(len(left), -1, self.hashes)
-            sums[:, place] = digits.sum(axis=1)
-            left = digits.sum(axis=2)
-        return sums.reshape(-1, self.hashes)
+        sums: Floats = np.asarray(matrix @ weights).reshape(-1, self.per_group)
+        return (sums if self._digits is None else sums @ self._digits).reshape(-1, self.hashes)
 
     def _scattered(self, matrix: csr_array, counts: Floats) -> Floats:
         """The sum over a run's seeds of the number at each category's hash, shape (categories,)."""
-        of_groups = counts.reshape(-1, self.together, self.hashes)
-        cells = np.zeros((len(of_groups), 1))
-        for place in reversed(range(self.together)):
-            cells = (cells[:, :, None] + of_groups[:, place, None, :]).reshape(len(of_groups), -1)
+        cells = counts if self._digits is None else counts.reshape(-1, self._digits.shape[1]) @ self._digits.T
         return np.asarray(matrix @ cells.ravel())
 
     def gathered(self, weights: Floats) -> Floats:
         """The sum of the weights of the categories with each seed and hash; shape (seeds times g,)."""
-        sums = [self._gathered(matrix, weights) for matrix in self.matrices()]
+        sums = [self._gathered(matrix, weights) for matrix, _ in self.matrices()]
         return np.concatenate(sums)[: self.seeds].ravel()
 
     def scattered(self, counts: Floats) -> Floats:
         """The sum over seeds of the number at each category's hash, run by run; shape (categories,)."""
         total, first = np.zeros(self.size), 0
-        for cells, matrix in zip(self.runs, self.matrices(), strict=True):
+        for cells, (_, matrix) in zip(self.runs, self.matrices(), strict=True):
             of_run = np.zeros((cells.shape[1] * self.together, self.hashes))
             here = counts.reshape(self.seeds, self.hashes)[first : first + len(of_run)]
             of_run[: len(here)] = here
@@ -123,10 +123,10 @@ class HashTable:
     def collisions(self, weights: Floats) -> Floats:
         """The sum over seeds of the weights of all categories with each category's hash, in one pass."""
         total, left = np.zeros(self.size), self.seeds
-        for matrix in self.matrices():
-            sums = self._gathered(matrix, weights)
+        for forward, back in self.matrices():
+            sums = self._gathered(forward, weights)
             sums[max(left, 0) :] = 0.0
-            total += self._scattered(matrix, sums)
+            total += self._scattered(back, sums)
             left -= len(sums)
         return total
 
@@ -173,6 +173,14 @@ class HashingChannel(Channel):
         counts = np.ravel(x).astype(np.float64, copy=False)
         total = self.table.scattered(counts)
         product: Floats = self.other * counts.sum() + (self.keep - self.other) * total
+        return product
+
+    def gram(self, x: Floats) -> Floats:
+        """The product with the transpose and the channel, in one pass over the table."""
+        kept, total = self.keep - self.other, x.sum()
+        product: Floats = self.table.collisions(x)
+        product *= kept**2
+        product += self.other * total * (1.0 + kept * self.table.seeds)
         return product
 
     def squares_rmatvec(self, x: Floats) -> Floats:
