@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -121,14 +122,21 @@ def stopped_while_it_reads(cluster: Cluster, files: Sequence[Path]) -> int:
         return False
 
     def stopped() -> int | None:
-        for worker in filter(reads, jobs.workers(cluster)):
-            os.kill(worker, signal.SIGSTOP)
+        # Workers only run in moments that are shorter than reading, however seldom this process may look.
+        workers = jobs.workers(cluster)
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGCONT)
+                time.sleep(0.01)
+                os.kill(worker, signal.SIGSTOP)
             if reads(worker):
+                for other in workers - {worker}:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(other, signal.SIGCONT)
                 return worker
-            os.kill(worker, signal.SIGCONT)
         return None
 
-    return int(jobs.wait_for(stopped, "a worker that reads a file", every=0.01))
+    return int(jobs.wait_for(stopped, "a worker that reads a file", every=0.001))
 
 
 def test_a_worker_and_a_task_manager_that_are_killed_change_nothing(
