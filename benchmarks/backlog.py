@@ -90,7 +90,8 @@ def processor_seconds() -> float:
     seconds = 0.0
     for process in psutil.process_iter(["cmdline", "cpu_times"]):
         command, times = process.info["cmdline"] or [""], process.info["cpu_times"]
-        if times is not None and "java" not in command[0] and any("ldpbeam" in word for word in command):
+        ours = "python" in Path(command[0]).name and any("ldpbeam" in word for word in command)
+        if times is not None and ours:
             seconds += times.user + times.system
     return seconds
 
