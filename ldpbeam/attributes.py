@@ -82,6 +82,14 @@ class OnAxis(NamedTuple):
     end: int
 
 
+@functools.lru_cache(maxsize=64)
+def _at_ends(mechanism: Mechanism, resolution: int, of_histogram: bool) -> Floats:
+    """Those of :meth:`Attribute.at_ends`, which take some mechanisms a tenth of a second."""
+    at_ends = channel_at_values(mechanism, 2, resolution, of_histogram=of_histogram).dense()
+    at_ends.setflags(write=False)
+    return at_ends
+
+
 @dataclass(frozen=True)
 class Attribute:
     """One measured quantity, and every channel through which its reports come.
@@ -206,9 +214,7 @@ class Attribute:
         Returns:
             An array of shape (report buckets, 2).
         """
-        mechanism, of_histogram = self.versions[index].mechanism, resolution is None
-        at_ends = channel_at_values(mechanism, 2, resolution or self.buckets, of_histogram=of_histogram)
-        return at_ends.dense()
+        return _at_ends(self.versions[index].mechanism, resolution or self.buckets, resolution is None)
 
     def _channel(
         self, index: int, value_buckets: int | None, resolution: int, *, of_histogram: bool

@@ -73,8 +73,8 @@ def test_an_end_holds_as_many_people_as_the_reports_allow() -> None:
         smooth = np.random.default_rng(seed).beta(2.0, 3.0, 20_000)
         clipped = np.where(np.arange(20_000) < 600, 1.0, smooth)
         for values in (smooth, clipped):
-            told = of_distribution(question_of(attribute, values, seed), WantedIntervals())
-            low, high = told.ends["distribution"][-1]
+            intervals = of_distribution(question_of(attribute, values, seed), WantedIntervals())
+            low, high = intervals.ends["distribution"][-1]
             held.append(low <= (values > 63 / 64).mean() <= high)
     assert all(held[::2])
     # Without densities with atoms it holds in none of these.
