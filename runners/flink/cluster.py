@@ -137,17 +137,19 @@ class Cluster:
         drop(self.folder, process)
 
     def wait(self) -> None:
-        """Wait until the cluster lists all started task managers and no killed ones.
+        """Wait until the cluster lists all started task managers with all their slots, and no killed ones.
+
+        A task manager is listed as soon as it has registered; its slots follow with its first report.
 
         Raises:
             FlinkError: if one of its processes ends, or it takes longer than ``PATIENCE``.
         """
         patience = time.monotonic() + PATIENCE
-        wanted = {process.name for process in self.task_managers}
-        there: set[str] = set()
+        wanted = {process.name: self.slots for process in self.task_managers}
+        there: dict[str, int] = {}
         while time.monotonic() < patience:
             with contextlib.suppress(FlinkError):
-                there = set(self.rest.task_managers())
+                there = self.rest.task_managers()
             for process in (self.job_manager, *self.task_managers):
                 code = self._children[process.pid].poll()
                 if code is not None:
@@ -155,7 +157,7 @@ class Cluster:
             if there == wanted:
                 return
             time.sleep(0.3)
-        missing = " and ".join(sorted(wanted - there)) or "the cluster's new state"
+        missing = " and ".join(sorted(wanted.keys() - there.keys())) or "the cluster's new state"
         raise FlinkError(f"{missing} was not there after {PATIENCE:.0f} s; see {self.folder}/log")
 
     def _reason(self, process: Process, code: int) -> str:

@@ -66,6 +66,21 @@ def test_a_cluster_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "cluster" / processes.STATE).exists()
 
 
+def test_a_cluster_is_complete_when_its_task_managers_have_their_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.write_text("#!/bin/sh\nwhile :; do sleep 1; done\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{java.parent}:{os.environ['PATH']}")
+    # A task manager is registered first, and reports its slots then.
+    answers = [{}, {"taskmanager-0": 0}, {"taskmanager-0": 2}]
+    started = cluster.Cluster(tmp_path / "cluster", parts.Parts(tmp_path), task_managers=1, slots=2)
+    monkeypatch.setattr(cluster.Rest, "task_managers", lambda _: answers.pop(0))
+    with started:
+        assert answers == []
+
+
 PARENT = """
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE)
