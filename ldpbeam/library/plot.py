@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 
 from ldpbeam.answers.partial import with_partial
+from ldpbeam.cells import Clock
 from ldpbeam.charts.alone import THEME, alone
 from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.subject import Subject
@@ -26,8 +27,12 @@ _APART = {"resolve": {"scale": {"color": "independent"}, "legend": {"color": "in
 _OF_SCRIPTS = re.compile("<(?=[!/s])", re.IGNORECASE)
 
 
-def chart(estimates: Sequence[EstimateRecord]) -> alt.VConcatChart:
+def chart(estimates: Sequence[EstimateRecord], clock: Clock | None = None) -> alt.VConcatChart:
     """The charts of estimates, one below the other, and panels of windows and groups side by side.
+
+    Args:
+        estimates: the estimates.
+        clock: by which charts show times; None for UTC.
 
     Raises:
         ValueError: if no estimate has anything to show.
@@ -35,7 +40,7 @@ def chart(estimates: Sequence[EstimateRecord]) -> alt.VConcatChart:
     rows: list[list[dict[str, Any]]] = []
     marked = with_partial(estimates)
     for name in dict.fromkeys(record.attribute for record in marked):
-        subject = Subject(name, [record for record in marked if record.attribute == name])
+        subject = Subject(name, [record for record in marked if record.attribute == name], clock)
         for figure in figures_of(subject):
             panels = [panel for panel in figure.panels if panel.data]
             width = _WIDTH if len(panels) == 1 else _WIDTH_OF_PANELS

@@ -164,7 +164,8 @@ class Estimates:
     def plot(self) -> altair.VConcatChart:
         """A chart of the estimates: of numbers step areas, of categories sorted bars, of keys dots.
 
-        It has a band or a bar for each interval, and one panel per window and group.
+        It has a band or a bar for each interval, and one panel per window and group. Times are of the zone of
+        the study's windows, or UTC.
 
         Raises:
             ImportError: if Altair is not installed: ``pip install 'ldpbeam[report]'``.
@@ -173,4 +174,4 @@ class Estimates:
         needed("altair", "ldpbeam[report]")
         from ldpbeam.library.plot import chart
 
-        return chart(self.estimates)
+        return chart(self.estimates, self.study.clock)

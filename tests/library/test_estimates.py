@@ -153,6 +153,18 @@ def test_intervals_are_marks_of_the_plot() -> None:
     assert marks(found.plot()) == ["bar", "rule"]
 
 
+def test_a_plot_shows_times_by_the_zone_of_the_windows() -> None:
+    pytest.importorskip("altair")
+    zone = "windows: {size: 1d, zone: America/New_York}"
+    study = ldp.Study.from_yaml(TEXT.replace("windows: {size: 1h}", zone))
+    client = ldp.Client(study, "drink", "maps", rng=np.random.default_rng(7))
+    days = [TEN] * 50 + [TEN + 86_400_000] * 50
+    sent = client.reports(["tea", "<b>coffee</b>"] * 50, np.arange(100), event_times=days)
+    shown = str(ldp.estimate(study, sent).plot().to_dict())
+    # Midnight in New York is 05:00 UTC.
+    assert "00:00:00Z" in shown and "05:00:00Z" not in shown
+
+
 class Tags(HTMLParser):
     """The tags that a browser finds in a page."""
 
