@@ -1,18 +1,20 @@
 """Spikes of a density: places where many people have one value, found one after another.
 
-A smooth density gets one more spike where that promises to make the reports likeliest.
+A smooth density gets one more spike where that promises to make the reports likeliest. In the answer each
+spike is as wide as what the reports leave open of its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import solve, solve_triangular
 
-from ldpbeam.density.averaging import Family, Fit, tried
-from ldpbeam.density.likelihoods import Likelihood
+from ldpbeam.density.averaging import LEAST_WEIGHT, Family, Fit, average, tried
+from ldpbeam.density.curves import normalised
+from ldpbeam.density.likelihoods import LEAST, Likelihood
 from ldpbeam.density.modes import mode_of
 from ldpbeam.density.priors import MOST_POINTS, SPIKE, Prior, spiked
 from ldpbeam.domains import Floats, Integers
@@ -27,6 +29,9 @@ PROMISING = 1.5
 PLACES, NEARLY = 4, 3.0
 #: Other buckets are tried unless the density with spikes is this much less likely than the smooth one.
 HARDLY = 2.0
+#: The spikes of densities with more of them stay where they are: they are of round values, and their places
+#: depend on each other.
+MOST_SPREAD = 3
 #: The deviations that are tried with the spikes that were found.
 DEVIATIONS = (1.0, 8.0, 64.0)
 
@@ -38,8 +43,7 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
         likelihood: of the reports.
         smooth: the smooth density, with its mode.
     """
-    blocks, wide = len(likelihood.sizes), np.flatnonzero(likelihood.sizes)
-    places = wide[np.linspace(0, len(wide), min(len(wide), MOST_POINTS), endpoint=False, dtype=np.int64)]
+    places, blocks = _places(likelihood), len(likelihood.sizes)
     columns = spiked(places, blocks)
 
     def fitted(prior: Prior, start: Floats, chance: float) -> Fit:
@@ -76,6 +80,12 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
             yield fitted(replace(best.prior, spikes=spikes), best.mode.coefficients, chance / len(near))
 
 
+def _places(likelihood: Likelihood) -> Integers:
+    """The blocks where spikes are looked for; points, which have no width, are not."""
+    wide = np.flatnonzero(likelihood.sizes)
+    return wide[np.linspace(0, len(wide), min(len(wide), MOST_POINTS), endpoint=False, dtype=np.int64)]
+
+
 def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
     """(about the growth of the log marginal likelihood by a spike in each place, about its coefficient).
 
@@ -90,3 +100,50 @@ def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats
     left = np.maximum(np.diag(information)[known:] - (shared**2).sum(axis=0), 1e-12)
     slopes = np.maximum(rises @ moves[:, known:], 0.0)
     return slopes**2 / (2.0 * left) - np.log1p(np.sqrt(left)), slopes / left
+
+
+def spread(likelihood: Likelihood, fits: Sequence[Fit]) -> Floats:
+    """The mean of the modes' distributions by the priors' weights, each spike spread over its likely places.
+
+    Args:
+        likelihood: of the reports.
+        fits: priors with their modes and weights; spikes of those below LEAST_WEIGHT, and of those with more
+            than MOST_SPREAD, are not spread.
+
+    Returns:
+        The distribution, shape (blocks,).
+    """
+    shares = average(fits)
+    for fit in fits:
+        if fit.weight >= LEAST_WEIGHT and len(fit.prior.spikes) <= MOST_SPREAD:
+            shares += sum(
+                fit.weight * _spread(likelihood, fit, spike) for spike in range(len(fit.prior.spikes))
+            )
+    return shares
+
+
+def _spread(likelihood: Likelihood, fit: Fit, spike: int) -> Floats:
+    """What changes in a mode's distribution if one of its spikes is spread, shape (blocks,).
+
+    The spike is put in each place with the people that it has. The other coefficients follow to second order,
+    and the place is weighed by the log posterior density of what results. A point at an end has its place.
+    """
+    mode, shares, blocks = fit.mode, fit.mode.shares, len(likelihood.sizes)
+    own, height = fit.prior.spikes[spike] % blocks, SPIKE * fit.mode.coefficients[spike]
+    if not likelihood.sizes[own] or height <= 0.0:
+        return np.zeros(blocks)
+    places = _places(likelihood)
+    at_places = spiked(places, blocks)
+    people = -np.expm1(-height) * shares[own]
+    away = people * (at_places - spiked(np.array([own]), blocks))
+    others, matrix = np.delete(mode.coefficients, spike), np.delete(fit.curves.matrix, spike, axis=1)
+    known = len(others)
+    moves = shares[:, None] * (matrix - shares @ matrix)
+    _, information = likelihood.expanded(shares, np.hstack((moves, away)))
+    curvature = np.eye(known) + information[:known, :known]
+    coefficients = others[:, None] - solve(curvature, information[:known, known:], assume_a="pos")
+    smooth = np.where(np.arange(blocks) == own, shares - people, shares)[places]
+    heights = np.log1p(people / np.maximum(smooth, LEAST))
+    moved = normalised(np.log(fit.curves.reference)[:, None] + matrix @ coefficients + at_places * heights)
+    logs = likelihood.values(moved) - 0.5 * ((coefficients**2).sum(axis=0) + (heights / SPIKE) ** 2)
+    return moved @ normalised(logs) - shares

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from support.asked import question_of
 from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.density.atoms import LOW
 from ldpbeam.density.averaging import Family, average, tried
-from ldpbeam.density.curves import Curves, Scale
+from ldpbeam.density.curves import Curves, Scale, normalised
 from ldpbeam.density.families import BEGINNINGS
 from ldpbeam.density.families import numbers as weigh
 from ldpbeam.density.likelihoods import Exact
 from ldpbeam.density.modes import derivatives, log_posterior, mode_of
 from ldpbeam.density.priors import SPIKE, Prior, spiked
-from ldpbeam.density.spikes import _promises
+from ldpbeam.density.spikes import _promises, spread
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.auto import joined, numbers
 from ldpbeam.estimators.auto.counted import of_channels, with_points
@@ -290,6 +291,22 @@ def test_the_promise_of_a_spike_is_about_the_gain_of_evidence() -> None:
     # The third order of a height of log 1.4 is a tenth of the second.
     assert promised[7] == pytest.approx(spiky.mode.log_evidence - smooth.mode.log_evidence, rel=0.15)
     assert SPIKE * heights[7] == pytest.approx(math.log(1.4), rel=0.15)
+
+
+@pytest.mark.parametrize("reports", [100.0, 400.0, 800.0, 1e6])
+def test_a_spike_is_as_wide_as_what_the_reports_leave_open_of_its_place(reports: float) -> None:
+    """Beside the mode that is found anew in each place, weighed by its log posterior density."""
+    matrix, sizes = attribute_of("square_wave", epsilon=2.0, buckets=32).channel(0).dense(), np.ones(32)
+    smooth = Prior(2, 1.0).curves(sizes).shares(np.zeros((31, 1)))[:, 0]
+    likelihood = Exact(matrix, reports * matrix @ (0.8 * smooth + 0.2 * (np.arange(32) == 12)), sizes)
+    moved = [next(tried(likelihood, Family([Prior(2, 1.0, spikes=(place,))]))) for place in range(32)]
+    logs = np.array([[own.mode.log_density] for own in moved])
+    wanted = np.column_stack([own.mode.shares for own in moved]) @ normalised(logs)[:, 0]
+    found = spread(likelihood, [replace(moved[12], weight=1.0)])
+    assert found.sum() == pytest.approx(1.0)
+    mode = moved[12].mode.shares
+    assert np.abs(found - wanted).sum() <= 0.5 * np.abs(mode - wanted).sum() + 1e-9
+    assert (found[12] < 0.9 * mode[12]) == (reports < 1_000.0)
 
 
 def test_a_block_has_one_spike() -> None:

@@ -21,6 +21,7 @@ from ldpbeam.density.curves import Scale
 from ldpbeam.density.families import first_answer, numbers
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.priors import Prior
+from ldpbeam.density.spikes import spread
 from ldpbeam.domains import Floats, Numeric, number_of_values
 from ldpbeam.estimators.auto.counted import fine_buckets, of_channels
 from ldpbeam.estimators.auto.joined import JoinedLikelihood, is_joined
@@ -183,7 +184,7 @@ def auto_numbers(question: Question) -> Estimate:
         estimate = ems(question, accelerated=True)
         chosen = "ems to its fixed point, because the reports are of too many kinds for a matrix"
         return replace(estimate, estimator="auto", details={"chosen": chosen, **estimate.details})
-    shares = average(fitted.fits)
+    shares = spread(fitted.likelihood, fitted.fits)
     attribute = question.attribute
     distribution = by_bucket(shares, fitted.likelihood, attribute.value_buckets)
     log_likelihood = float(fitted.likelihood.values(shares[:, None])[0]) + fitted.log_scale
