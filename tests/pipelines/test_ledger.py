@@ -47,7 +47,8 @@ def ledger(folder: Path, text: str, reports: Any) -> list[dict[str, Any]]:
     """What is written of a run over reports of these users and channels."""
     job = Output(parse_study(text), str(folder), "run-1")
     spent = Ledger(job.study)
-    spent.add(tallied(text, reports).snapshots)
+    # Files are read in the order of their windows.
+    spent.add(sorted(tallied(text, reports).snapshots, key=lambda snapshot: snapshot.window or (0, 0)))
     entries = [fields_of(entry) for entry in spent.entries()]
     over = write_ledger(job, spent.entries())
     assert over == sum(entry["users_over_cap"] for entry in entries)

@@ -103,20 +103,25 @@ SPREAD = st.lists(
         time=st.integers(-15_000, 30_000),
         version=st.integers(0, 1),
         payload=st.sampled_from(PAYLOADS),
+        group=st.none() | st.sampled_from(["north", "south"]),
     ),
     min_size=1,
     max_size=20,
 )
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["joined", "alone"])
+@pytest.mark.parametrize(
+    ("windows", "alone"),
+    [("size: 10s, period: 4s", False), ("size: 10s, period: 4s", True), ("size: 10s", False)],
+    ids=["sliding", "sliding, not joined", "apart"],
+)
 @settings(max_examples=80, derandomize=True, deadline=None)
 @given(SPREAD, SLIDING_SPANS)
 def test_windows_are_folded_together_as_each_by_itself(
-    alone: bool, reports: list[Report], span: Span
+    windows: str, alone: bool, reports: list[Report], span: Span
 ) -> None:
-    windows, kept = "size: 10s, period: 4s", "duplicates: keep" if alone else ""
-    study = parse_study(study_text(estimates=NOT_TO_JOIN, windows=windows, more=kept))
+    more = "groups: {field: region, at_most: 2}\n" + ("duplicates: keep" if alone else "")
+    study = parse_study(study_text(estimates=NOT_TO_JOIN, windows=windows, more=more))
     assert study.windows is not None
     fold, split = (
         Fold(study, span),
