@@ -26,7 +26,7 @@ from ldpbeam.transforms.storage import is_local, write_json
 #: The most bytes of files that are read without an engine.
 MOST_BYTES = 8 * 2**20
 #: The most bytes, and the most reports, that may be decoded of them: an engine spills what is more.
-MOST_DECODED, MOST_REPORTS = 2**25, 2**18
+MOST_DECODED, MOST_REPORTS = 2**25, 2**19
 
 
 def tally_alone(job: BatchJob) -> Tally | None:
