@@ -26,13 +26,13 @@ class RunFit:
     """The tests of a run, of whose snapshots it is given those of one window after the other."""
 
     def __init__(self, study: Study) -> None:
+        limit_blas()
         self._study = study
         self._tests: list[FitEntry] = []
         self._rolled_up: set[str] = set()
 
     def add(self, snapshots: Sequence[Snapshot]) -> None:
         """Test the snapshots of one attribute and window."""
-        limit_blas()
         self._tests += tests_of_window(self._study, snapshots)
         self._rolled_up |= {snapshot.attribute for snapshot in snapshots if snapshot.windows > 1}
 
@@ -86,8 +86,8 @@ def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Fit
 
 def _tests_of(study: Study, snapshot: Snapshot) -> Iterator[FitEntry]:
     place = snapshot.attribute, snapshot.group, snapshot.other_groups > 0
-    start, end = window_fields(snapshot.window).values()
     for test in fit_tests(study.attribute(snapshot.attribute), snapshot.statistic, snapshot.windows):
+        start, end = window_fields(snapshot.window).values()
         yield FitEntry(*place, start, end, test.test, test.services, int(test.reports), test.p_value, False)
 
 
