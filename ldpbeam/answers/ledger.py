@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,6 +20,8 @@ from ldpbeam.windows import Bounds
 
 #: Of each attribute that shares an entry, how many users sent each set of channels.
 _Sent = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+#: An attribute, a group, a window, and whether it is of the rest of the groups.
+_Place = tuple[str, str | None, Bounds | None, bool]
 
 
 class Ledger:
@@ -35,7 +39,7 @@ class Ledger:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        self._sent: dict[tuple[str, str | None, Bounds | None, bool], _Sent] = {}
+        self._sent: dict[_Place, _Sent] = {}
         # There may be hundreds of thousands of windows in which one user sent the same.
         self._alike: dict[_Sent, _Sent] = {}
 
@@ -54,9 +58,16 @@ class Ledger:
 
     def entries(self) -> Iterator[LedgerEntry]:
         """The entries, in the order in which their first snapshots came."""
+        for entry, windows in self.alike():
+            for window in windows:
+                yield replace(entry, **window_fields(window))
+
+    def alike(self) -> Iterator[tuple[LedgerEntry, Iterator[Bounds | None]]]:
+        """(an entry without its window, the windows of all that follow each other and are else equal)."""
         spent = cache(self._spent)
-        for (name, group, window, _), sent in self._sent.items():
-            yield LedgerEntry(attribute=name, group=group, **window_fields(window), **spent(sent))
+        for (name, group, _, sent), alike in itertools.groupby(self._sent.items(), _but_window):
+            entry = LedgerEntry(attribute=name, group=group, **window_fields(None), **spent(sent))
+            yield entry, (window for (_, _, window, _), _ in alike)
 
     def _spent(self, sent: _Sent) -> dict[str, Any]:
         """The fields of an entry that depend on what was sent."""
@@ -76,6 +87,11 @@ class Ledger:
             "users_over_cap": sum(n for (e, _), n in by_epsilon.items() if cap is not None and e > cap),
             "readers": worst(claims),
         }
+
+
+def _but_window(entry: tuple[_Place, _Sent]) -> tuple[str, str | None, bool, _Sent]:
+    (name, group, _, rest), sent = entry
+    return name, group, rest, sent
 
 
 def explain(study: Study) -> Iterator[str]:

@@ -149,5 +149,6 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
                     for window_key, statistics in by_window(folded.statistics, window):
                         by_window_key[window_key] = with_added(by_window_key.get(window_key, []), statistics)
     tally.counts += counts.items()
-    for window_key, beside in by_window_key.items():
-        yield from snapshots(study, window_key, added_up(beside))
+    for window_key in list(by_window_key):
+        # What lies around a small statistic takes more memory than the statistic.
+        yield from snapshots(study, window_key, added_up(by_window_key.pop(window_key)))

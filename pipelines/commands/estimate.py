@@ -88,7 +88,7 @@ def _run(request: Request, folder: Path) -> int:
 
         with step("estimating and testing the fit"):
             accounting, estimates = _estimated(request, look)
-        spenders = write_ledger(job, ledger.entries())
+        spenders = write_ledger(job, ledger)
         tests = fit.write(job)
         periods: list[PeriodEntry] = []
         if request.shared:

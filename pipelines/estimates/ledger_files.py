@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from ldpbeam.answers import periods
 from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.answers.ledger import Ledger
 from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output
@@ -20,40 +19,33 @@ from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_tog
 from ldpbeam.pipelines.runs.ledger_sums import read_sums, user_reports, write_sums
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.schemas.outputs.checked import fields_of
-from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry
+from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study
+from ldpbeam.times import window_fields
 from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint
 from ldpbeam.transforms.storage import replacing, write_bytes
+from ldpbeam.windows import Bounds
 
 
-def write_ledger(job: Output, entries: Iterable[LedgerEntry]) -> int:
+def write_ledger(job: Output, ledger: Ledger) -> int:
     """Write the ledger of a run, and return how many users are over the study's cap, in all windows."""
     over, before = 0, "["
     with replacing(job.path(LEDGER)) as stream:
         # Of hundreds of thousands of windows in which one user sent the same, one entry is encoded.
-        for _, alike in itertools.groupby(entries, _but_window):
-            around: list[str] = []
-            for entry in alike:
-                around = around or _text(entry).split(_window(entry))
-                stream.write(f"{before}\n {_window(entry).join(around)}".encode())
+        for entry, windows in ledger.alike():
+            around = json.dumps(fields_of(entry), indent=1).replace("\n", "\n ").split(_window(None))
+            for window in windows:
+                stream.write(f"{before}\n {_window(window).join(around)}".encode())
                 over, before = over + entry.users_over_cap, ","
         stream.write(b"[]\n" if before == "[" else b"\n]\n")
     return over
 
 
-def _text(entry: LedgerEntry) -> str:
-    """An entry as it stands in a list that is written with an indent of one."""
-    return json.dumps(fields_of(entry), indent=1).replace("\n", "\n ")
-
-
-def _window(entry: LedgerEntry) -> str:
-    """The window in the text of an entry; quotes in the name of a group are escaped, so it is there once."""
-    start, end = json.dumps(entry.window_start), json.dumps(entry.window_end)
-    return f'"window_start": {start},\n  "window_end": {end}'
-
-
-def _but_window(entry: LedgerEntry) -> list[Any]:
-    return [value for name, value in vars(entry).items() if not name.startswith("window_")]
+def _window(window: Bounds | None) -> str:
+    """A window in the text of an entry; quotes in the name of a group are escaped, so it is there once."""
+    return ",\n  ".join(
+        f"{json.dumps(name)}: {json.dumps(end)}" for name, end in window_fields(window).items()
+    )
 
 
 def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSpent]:

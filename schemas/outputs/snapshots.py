@@ -13,6 +13,7 @@ from typing import IO, Any
 import fastavro
 import numpy as np
 
+from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Candidates, Integers
 from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, JoinedWindows, Table
@@ -122,7 +123,7 @@ def _array_bytes(array: Integers) -> bytes:
 
 
 def _array(data: bytes) -> Integers:
-    return np.frombuffer(data, dtype="<i8").astype(np.int64)
+    return np.frombuffer(data, dtype="<i8").astype(np.int64) if data else joint_cells.NONE
 
 
 def _cells(data: bytes, counts: Integers) -> Integers:

@@ -50,7 +50,7 @@ def ledger(folder: Path, text: str, reports: Any) -> list[dict[str, Any]]:
     # Files are read in the order of their windows.
     spent.add(sorted(tallied(text, reports).snapshots, key=lambda snapshot: snapshot.window or (0, 0)))
     entries = [fields_of(entry) for entry in spent.entries()]
-    over = write_ledger(job, spent.entries())
+    over = write_ledger(job, spent)
     assert over == sum(entry["users_over_cap"] for entry in entries)
     # Entries are written around their windows, and in the same way as all other JSON.
     assert (folder / "ledger.json").read_text() == json.dumps(entries, indent=1) + "\n"
