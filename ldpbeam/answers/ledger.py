@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,45 +16,82 @@ from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, Spent
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import window_fields
+from ldpbeam.windows import Bounds
+
+#: Of each attribute that shares an entry, how many users sent each set of channels.
+_Sent = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+#: An attribute, a group, a window, and whether it is of the rest of the groups.
+_Place = tuple[str, str | None, Bounds | None, bool]
 
 
-def entries_of(study: Study, snapshots: Iterable[Snapshot]) -> list[LedgerEntry]:
-    """The entries of the ledger of a run, from its snapshots.
+class Ledger:
+    """The ledger of a run, from its snapshots.
 
     The epsilons of a user's reports to several services are added up. The ledger does not know which reports
     to different attributes, in different groups or about different coordinates of a vector come from the same
     user, and it does not include reports dropped as duplicates. With any of these, users may have spent more
     than it says. Users over the study's ``epsilon_cap`` are counted. What readers of the estimates learn is
     stated for the users for whom it is most.
+
+    Args:
+        study: the study of the run.
     """
-    claims: dict[tuple[Any, ...], list[Guarantee | None]] = {}
-    spent: dict[tuple[Any, ...], dict[tuple[float, float], int]] = {}
-    for snapshot in snapshots:
-        # Joined windows have the reports of other snapshots.
-        if snapshot.statistic.users is None or snapshot.joined:
-            continue
-        attribute = study.attribute(snapshot.attribute)
-        # The coordinates of a vector share an entry: each user's report is of one of them.
-        key = (attribute_of(snapshot.attribute), snapshot.group, snapshot.window, snapshot.other_groups > 0)
-        by_epsilon = spent.setdefault(key, {})
-        for mask, moments in snapshot.statistic.moments.items():
-            answered = [v.mechanism for i, v in enumerate(attribute.versions) if mask >> i & 1]
-            total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
-            by_epsilon[total] = by_epsilon.get(total, 0) + moments.users
-            claims.setdefault(key, []).append(of_window(study, answered, moments.users))
-    cap = study.epsilon_cap
-    return [
-        LedgerEntry(
-            attribute=name,
-            group=group,
-            **window_fields(window),
-            spent=tuple(Spent(epsilon, users, delta) for (epsilon, delta), users in sorted(each.items())),
-            epsilon_cap=cap,
-            users_over_cap=sum(n for (e, _), n in each.items() if cap is not None and e > cap),
-            readers=worst(claims.get((name, group, window, other), ())),
-        )
-        for (name, group, window, other), each in spent.items()
-    ]
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._sent: dict[_Place, _Sent] = {}
+        # There may be hundreds of thousands of windows in which one user sent the same.
+        self._alike: dict[_Sent, _Sent] = {}
+
+    def add(self, snapshots: Iterable[Snapshot]) -> None:
+        """Take further snapshots."""
+        for snapshot in snapshots:
+            # Joined windows have the reports of other snapshots.
+            if snapshot.statistic.users is None or snapshot.joined:
+                continue
+            # The coordinates of a vector share an entry: each user's report is of one of them.
+            name = attribute_of(snapshot.attribute)
+            key = name, snapshot.group, snapshot.window, snapshot.other_groups > 0
+            users = tuple((mask, moments.users) for mask, moments in snapshot.statistic.moments.items())
+            sent = *self._sent.get(key, ()), (snapshot.attribute, users)
+            self._sent[key] = self._alike.setdefault(sent, sent)
+
+    def entries(self) -> Iterator[LedgerEntry]:
+        """The entries, in the order in which their first snapshots came."""
+        for entry, windows in self.alike():
+            for window in windows:
+                yield replace(entry, **window_fields(window))
+
+    def alike(self) -> Iterator[tuple[LedgerEntry, Iterator[Bounds | None]]]:
+        """(an entry without its window, the windows of all that follow each other and are else equal)."""
+        spent = cache(self._spent)
+        for (name, group, _, sent), alike in itertools.groupby(self._sent.items(), _but_window):
+            entry = LedgerEntry(attribute=name, group=group, **window_fields(None), **spent(sent))
+            yield entry, (window for (_, _, window, _), _ in alike)
+
+    def _spent(self, sent: _Sent) -> dict[str, Any]:
+        """The fields of an entry that depend on what was sent."""
+        claims: list[Guarantee | None] = []
+        by_epsilon: dict[tuple[float, float], int] = {}
+        for name, each in sent:
+            versions = self._study.attribute(name).versions
+            for mask, users in each:
+                answered = [v.mechanism for i, v in enumerate(versions) if mask >> i & 1]
+                total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
+                by_epsilon[total] = by_epsilon.get(total, 0) + users
+                claims.append(of_window(self._study, answered, users))
+        cap = self._study.epsilon_cap
+        return {
+            "spent": tuple(Spent(epsilon, n, delta) for (epsilon, delta), n in sorted(by_epsilon.items())),
+            "epsilon_cap": cap,
+            "users_over_cap": sum(n for (e, _), n in by_epsilon.items() if cap is not None and e > cap),
+            "readers": worst(claims),
+        }
+
+
+def _but_window(entry: tuple[_Place, _Sent]) -> tuple[str, str | None, bool, _Sent]:
+    (name, group, _, rest), sent = entry
+    return name, group, rest, sent
 
 
 def explain(study: Study) -> Iterator[str]:

@@ -107,8 +107,9 @@ def _periods(study: Study, tally: Tally) -> tuple[PeriodEntry, ...]:
     if study.ledger is None:
         return ()
     rows = counted(distinct(Received.concatenated(tally.received)), study.ledger.periods)
-    entries = ledger.entries_of(study, tally.snapshots)
-    return tuple(periods.entries_of(study, periods.added_up(study, [rows]), [entries]))
+    spent = ledger.Ledger(study)
+    spent.add(tally.snapshots)
+    return tuple(periods.entries_of(study, periods.added_up(study, [rows]), [list(spent.entries())]))
 
 
 def _chosen(study: Study, tally: Tally) -> list[Snapshot]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -135,16 +136,19 @@ def _folded(study: Study, reports: list[pa.RecordBatch], span: Span, tally: Tall
     for key, parts in itertools.chain(shards.taken(), alone.taken()):
         by_key.setdefault(key, []).extend(parts)
     by_window_key: dict[WindowKey, Accumulator] = {}
+    counts: Counter[str] = Counter()
     for key, batches in by_key.items():
         alike = fold.alike(key.attribute)
         compared = fold.compares(study.attribute(key.attribute))
         divided = in_parts(batches, alike) if compared else iter([(batches, 0)])
         for part, left_out in divided:
-            tally.counts += alike.counts(left_out)
+            counts.update(dict(alike.counts(left_out)))
             for own_fold in folds:
                 for window, folded in own_fold.fold(key, part):
-                    tally.counts += folded.counts(study)
+                    counts.update(dict(folded.counts(study)))
                     for window_key, statistics in by_window(folded.statistics, window):
                         by_window_key[window_key] = with_added(by_window_key.get(window_key, []), statistics)
-    for window_key, beside in by_window_key.items():
-        yield from snapshots(study, window_key, added_up(beside))
+    tally.counts += counts.items()
+    for window_key in list(by_window_key):
+        # What lies around a small statistic takes more memory than the statistic.
+        yield from snapshots(study, window_key, added_up(by_window_key.pop(window_key)))

@@ -15,21 +15,22 @@ from rich.console import Console
 
 from ldpbeam.answers import tables
 from ldpbeam.answers.costs import slow_parts
+from ldpbeam.answers.ledger import Ledger
 from ldpbeam.answers.published import cut_windows, warnings_of, without_groups
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, files_in, names_in
-from ldpbeam.folders.written import read_accounting, sweep
+from ldpbeam.folders.written import read_accounting, sweep, windows_of
 from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
-from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
+from ldpbeam.pipelines.estimates.fit import RunFit, print_fit
 from ldpbeam.pipelines.estimates.ledger_files import (
     print_periods,
     write_ledger,
     write_periods,
     write_periods_after,
 )
-from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
+from ldpbeam.pipelines.estimates.run_estimates import Look, estimate_all, write_estimates
 from ldpbeam.pipelines.graphs.alone import tally_alone, write_tally
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.runs.again_runs import AgainRun, with_other_runs
@@ -42,6 +43,7 @@ from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.transforms.reports.counts import NEED_CARE
@@ -78,11 +80,16 @@ def _run(request: Request, folder: Path) -> int:
             clear_parts(job.keeping)
         with step("reading reports and adding them up"):
             add_up()
-        with step("estimating"):
-            accounting, estimates = _estimated(request)
-        with step("testing the fit"):
-            spenders = sum(entry.users_over_cap for entry in write_ledger(job))
-            tests = write_fit(job)
+        ledger, fit = Ledger(job.study), RunFit(job.study)
+
+        def look(snapshots: list[Snapshot]) -> None:
+            ledger.add(snapshots)
+            fit.add(snapshots)
+
+        with step("estimating and testing the fit"):
+            accounting, estimates = _estimated(request, look)
+        spenders = write_ledger(job, ledger)
+        tests = fit.write(job)
         periods: list[PeriodEntry] = []
         if request.shared:
             publish(request.shared, estimates, lambda: periods.extend(_periods(request)))
@@ -178,8 +185,8 @@ def _held(request: Request) -> AbstractContextManager[None]:
     return owned(request.job, NOBODY, overwrite=request.overwrite, inputs=request.inputs)
 
 
-def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
-    """The accounting and the estimates of a run whose pipeline has finished.
+def _estimated(request: Request, look: Look) -> tuple[dict[str, Any], list[EstimateRecord]]:
+    """The accounting and the estimates of a run whose pipeline has finished; it looks at all its snapshots.
 
     Raises:
         UserError: if input files were damaged and end the run, or a process was killed.
@@ -190,9 +197,20 @@ def _estimated(request: Request) -> tuple[dict[str, Any], list[EstimateRecord]]:
     accounting = read_accounting(job)
     if accounting["damaged_files"] and request.on_bad_file == "stop":
         stop_for_damage(job, accounting["damaged_files"])
-    estimated = with_other_runs(request.shared) if isinstance(request.shared, AgainRun) else job
-    shared = request.shared.output if request.shared else ""
-    estimates, left = estimate_all(estimated, job.estimate_on, request.processes, shared)
+    shared = request.shared
+    compute = partial(
+        estimate_all,
+        on=job.estimate_on,
+        processes=request.processes,
+        shared=shared.output if shared else "",
+    )
+    if isinstance(shared, AgainRun):
+        # Its estimates are of whole windows, with the reports of other runs.
+        for snapshots in windows_of(job):
+            look(snapshots)
+        estimates, left = compute(with_other_runs(shared))
+    else:
+        estimates, left = compute(job, look=look)
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)

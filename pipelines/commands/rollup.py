@@ -16,7 +16,7 @@ from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.folders.written import run_name
 from ldpbeam.pipelines.estimates.added_by_name import names_changed
-from ldpbeam.pipelines.estimates.fit import print_fit, write_fit
+from ldpbeam.pipelines.estimates.fit import RunFit, print_fit
 from ldpbeam.pipelines.estimates.rolled_up import not_joined, read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
@@ -49,9 +49,10 @@ def rollup_command(options: argparse.Namespace) -> int:
     owner(output, NOBODY, options.overwrite)
     with owned(output, NOBODY, overwrite=options.overwrite, inputs=options.statistics):
         write_all(output, rolled.snapshots)
-        with step("estimating"):
-            estimates, left = estimate_all(output, processes=options.processes)
-        tests = write_fit(output)
+        fit = RunFit(study)
+        with step("estimating and testing the fit"):
+            estimates, left = estimate_all(output, processes=options.processes, look=fit.add)
+        tests = fit.write(output)
         write_estimates(output, estimates)
     if rolled.incomplete:
         warn(f"these are incomplete, because a part of them lacks reports: {first_ones(rolled.incomplete)}")

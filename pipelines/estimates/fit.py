@@ -10,7 +10,6 @@ from ldpbeam.answers.child import limit_blas
 from ldpbeam.answers.misfits import impossible_line, misfit, tally
 from ldpbeam.fit import FALSE_ALARMS, fit_tests, flagged, not_tested
 from ldpbeam.folders.output import FIT, Output
-from ldpbeam.folders.written import windows_of
 from ldpbeam.printing import warn
 from ldpbeam.schemas.outputs.records import FitEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -23,19 +22,28 @@ from ldpbeam.transforms.storage import write_bytes
 MOST_PRINTED = 5
 
 
-def write_fit(job: Output) -> list[FitEntry]:
-    """Test all snapshots of a run, write ``fit.json``, and return the tests."""
-    limit_blas()
-    tests: list[FitEntry] = []
-    rolled_up: set[str] = set()
-    for snapshots in windows_of(job):
-        tests += tests_of_window(job.study, snapshots)
-        rolled_up |= {snapshot.attribute for snapshot in snapshots if snapshot.windows > 1}
-    flags = flagged([test.p_value for test in tests])
-    tests = [replace(test, flagged=flag) for test, flag in zip(tests, flags, strict=True)]
-    sentences = [*untested(job.study, job.study.estimated), *_shared_noise(job.study, rolled_up)]
-    write_tests(job.path(FIT), tests, sentences)
-    return tests
+class RunFit:
+    """The tests of a run, of whose snapshots it is given those of one window after the other."""
+
+    def __init__(self, study: Study) -> None:
+        limit_blas()
+        self._study = study
+        self._tests: list[FitEntry] = []
+        self._rolled_up: set[str] = set()
+
+    def add(self, snapshots: Sequence[Snapshot]) -> None:
+        """Test the snapshots of one attribute and window."""
+        self._tests += tests_of_window(self._study, snapshots)
+        self._rolled_up |= {snapshot.attribute for snapshot in snapshots if snapshot.windows > 1}
+
+    def write(self, job: Output) -> list[FitEntry]:
+        """Say which tests are flagged, write ``fit.json``, and return the tests."""
+        flags = flagged([test.p_value for test in self._tests])
+        tests = [replace(test, flagged=flag) for test, flag in zip(self._tests, flags, strict=True)]
+        study = self._study
+        sentences = [*untested(study, study.estimated), *_shared_noise(study, self._rolled_up)]
+        write_tests(job.path(FIT), tests, sentences)
+        return tests
 
 
 def write_tests(path: str, tests: Sequence[FitEntry], sentences: Sequence[str]) -> None:
@@ -78,8 +86,8 @@ def tests_of_window(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[Fit
 
 def _tests_of(study: Study, snapshot: Snapshot) -> Iterator[FitEntry]:
     place = snapshot.attribute, snapshot.group, snapshot.other_groups > 0
-    start, end = window_fields(snapshot.window).values()
     for test in fit_tests(study.attribute(snapshot.attribute), snapshot.statistic, snapshot.windows):
+        start, end = window_fields(snapshot.window).values()
         yield FitEntry(*place, start, end, test.test, test.services, int(test.reports), test.p_value, False)
 
 

@@ -7,29 +7,45 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from ldpbeam.answers import ledger, periods
+from ldpbeam.answers import periods
 from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.answers.ledger import Ledger
 from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output
 from ldpbeam.folders.read import read_ledgers
-from ldpbeam.folders.written import snapshots_of
 from ldpbeam.over_time.spent import PeriodSpent
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.ledger_sums import read_sums, user_reports, write_sums
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.schemas.outputs.checked import fields_of
-from ldpbeam.schemas.outputs.records import LedgerEntry, PeriodEntry
+from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study
+from ldpbeam.times import window_fields
 from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint
-from ldpbeam.transforms.storage import write_bytes
+from ldpbeam.transforms.storage import replacing, write_bytes
+from ldpbeam.windows import Bounds
 
 
-def write_ledger(job: Output) -> list[LedgerEntry]:
-    """Write the ledger of a run from its snapshots, and return its entries."""
-    entries = ledger.entries_of(job.study, snapshots_of(job))
-    _write(entries, job.path(LEDGER))
-    return entries
+def write_ledger(job: Output, ledger: Ledger) -> int:
+    """Write the ledger of a run, and return how many users are over the study's cap, in all windows."""
+    over, before = 0, "["
+    with replacing(job.path(LEDGER)) as stream:
+        # Of hundreds of thousands of windows in which one user sent the same, one entry is encoded.
+        for entry, windows in ledger.alike():
+            around = json.dumps(fields_of(entry), indent=1).replace("\n", "\n ").split(_window(None))
+            for window in windows:
+                stream.write(f"{before}\n {_window(window).join(around)}".encode())
+                over, before = over + entry.users_over_cap, ","
+        stream.write(b"[]\n" if before == "[" else b"\n]\n")
+    return over
+
+
+def _window(window: Bounds | None) -> str:
+    """A window in the text of an entry; quotes in the name of a group are escaped, so it is there once."""
+    return ",\n  ".join(
+        f"{json.dumps(name)}: {json.dumps(end)}" for name, end in window_fields(window).items()
+    )
 
 
 def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSpent]:
@@ -92,7 +108,7 @@ def write_periods_after(
     return entries
 
 
-def _write(entries: Sequence[LedgerEntry | PeriodEntry], path: str) -> None:
+def _write(entries: Sequence[PeriodEntry], path: str) -> None:
     text = json.dumps([fields_of(entry) for entry in entries], indent=1)
     write_bytes(path, f"{text}\n".encode())
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.answers.alarms import in_order
@@ -24,9 +24,16 @@ from ldpbeam.transforms.storage import delete, exists, replacing
 from ldpbeam.windows import times_of
 from ldpbeam.words import first_ones
 
+#: What is given the snapshots of a window.
+Look = Callable[[list[Snapshot]], None]
+
+
+def _ignore(_: list[Snapshot]) -> None:
+    """Look at nothing."""
+
 
 def estimate_all(
-    job: Output, on: str = "driver", processes: int | None = None, shared: str = ""
+    job: Output, on: str = "driver", processes: int | None = None, shared: str = "", look: Look = _ignore
 ) -> tuple[list[EstimateRecord], dict[str, int]]:
     """(every estimate of the run, in the order of :func:`sort_key`; counts of what is not estimated).
 
@@ -37,12 +44,18 @@ def estimate_all(
         on: ``driver`` to compute them here, ``worker`` to read what the pipeline's workers computed.
         processes: how many processes compute them here; None for as many as there are cores.
         shared: the folder that the run shares, with earlier windows for alarms; empty if it shares none.
+        look: is given the snapshots of each attribute and window once, as they are read here.
 
     Raises:
         UserError: if a process was killed.
     """
     counts: Counter[str] = Counter()
-    estimates = _from_workers(job) if on == "worker" else _on_driver(job, processes, counts)
+    windows = _looked_at(windows_of(job), look)
+    if on == "worker":
+        estimates = _from_workers(job)
+        deque(windows, maxlen=0)
+    else:
+        estimates = _on_driver(job, windows, processes, counts)
     estimates.sort(key=lambda record: sort_key(job.study, record))
     earlier = earlier_in(shared, job.study.name) if shared else None
     slides = job.study.windows is not None and job.study.windows.slides
@@ -66,7 +79,15 @@ def _from_workers(job: Output) -> list[EstimateRecord]:
     return estimates
 
 
-def _on_driver(job: Output, processes: int | None, counts: Counter[str]) -> list[EstimateRecord]:
+def _looked_at(windows: Iterable[list[Snapshot]], look: Look) -> Iterator[list[Snapshot]]:
+    for snapshots in windows:
+        look(snapshots)
+        yield snapshots
+
+
+def _on_driver(
+    job: Output, windows: Iterable[list[Snapshot]], processes: int | None, counts: Counter[str]
+) -> list[EstimateRecord]:
     study, least = job.study.for_a_run(snapshot_counts(job)), dict[str, Size]()
     if len(names_in(job.path(STATISTICS), "*.avro")) > study.publish.windows:
         sizes: dict[str, list[Size]] = {}
@@ -85,7 +106,7 @@ def _on_driver(job: Output, processes: int | None, counts: Counter[str]) -> list
     nameless: list[str] = []
 
     def estimated() -> Iterator[Snapshot]:
-        for snapshots in windows_of(job):
+        for snapshots in windows:
             picked = chosen(study, snapshots, least)
             counts.update(picked.counts)
             if picked.counts.get(WITHOUT_NAMES):

@@ -26,7 +26,7 @@ from ldpbeam.transforms.storage import is_local, write_json
 #: The most bytes of files that are read without an engine.
 MOST_BYTES = 8 * 2**20
 #: The most bytes, and the most reports, that may be decoded of them: an engine spills what is more.
-MOST_DECODED, MOST_REPORTS = 2**25, 2**18
+MOST_DECODED, MOST_REPORTS = 2**25, 2**19
 
 
 def tally_alone(job: BatchJob) -> Tally | None:
@@ -61,7 +61,7 @@ def write_tally(job: BatchJob, tally: Tally) -> None:
     """Write the files that the stages of an engine write."""
     damaged = any(name.startswith(DAMAGED) for name, _ in tally.counts)
     # Nobody knows the windows of what is lost.
-    snapshots = (replace(each, complete=each.complete and not damaged) for each in tally.snapshots)
+    snapshots = (replace(each, complete=False) for each in tally.snapshots) if damaged else tally.snapshots
     write_windows(job.study, job.path(STATISTICS), job.run, snapshots)
     write_all_letters(job.path(DEAD_LETTERS), tally.dead_letters)
     if job.keeping is not None and tally.received:

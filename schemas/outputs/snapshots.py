@@ -6,13 +6,14 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import IO, Any
 
 import fastavro
 import numpy as np
 
+from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Candidates, Integers
 from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, JoinedWindows, Table
@@ -29,6 +30,8 @@ SNAPSHOTS = "ldpbeam.snapshots"
 ATTRIBUTE = "ldpbeam.attribute"
 #: A decompressed block has at most this many bytes, or eight times its compressed size if that is more.
 MOST_BYTES = 2**27
+#: Records are brought together in blocks of at most this many bytes; a larger one has a block of its own.
+BLOCK_BYTES = 2**16
 #: When a pane fires: before its window closes, when it does, and after that.
 EARLY, ON_TIME, LATE = "early", "on_time", "late"
 #: The fields of a snapshot that its record has under the same names.
@@ -120,7 +123,7 @@ def _array_bytes(array: Integers) -> bytes:
 
 
 def _array(data: bytes) -> Integers:
-    return np.frombuffer(data, dtype="<i8").astype(np.int64)
+    return np.frombuffer(data, dtype="<i8").astype(np.int64) if data else joint_cells.NONE
 
 
 def _cells(data: bytes, counts: Integers) -> Integers:
@@ -195,6 +198,13 @@ def statistic_of(fields: Mapping[str, Any]) -> Statistic:
 
 _WHOLE, _OF_STATISTIC = schema("statistic"), {own.name for own in fields(Statistic)}
 _PARSED = fastavro.parse_schema(_WHOLE)
+
+
+def _array_of(records: Any) -> Any:
+    return {"type": "array", "items": records}
+
+
+_ARRAY = fastavro.parse_schema(_array_of(_WHOLE))
 #: The schema of a statistic by itself: the fields of a snapshot that come from it.
 _WIRE = fastavro.parse_schema(
     {**_WHOLE, "fields": [own for own in _WHOLE["fields"] if own["name"] in _OF_STATISTIC]}
@@ -233,15 +243,14 @@ def write_snapshots(
 ) -> None:
     """Write a file of snapshots of one attribute; the same snapshots give the same bytes."""
     about = {"study": study, "study_fingerprint": study_fingerprint, "run": run}
-    write_encoded(
-        stream, [encode_snapshot(snapshot, attribute, **about) for snapshot in snapshots], attribute
-    )
+    records = (encode_snapshot(snapshot, attribute, **about) for snapshot in snapshots)
+    write_encoded(stream, records, len(snapshots), attribute)
 
 
 def encode_snapshot(
     snapshot: Snapshot, attribute: Attribute, *, study: str, study_fingerprint: str, run: str
 ) -> bytes:
-    """A snapshot as a compressed block of a file; its record ends with its SHA-256."""
+    """The record of a snapshot, without a hash."""
     record = {
         "study": study,
         "study_fingerprint": study_fingerprint,
@@ -256,29 +265,54 @@ def encode_snapshot(
     }
     datum = io.BytesIO()
     fastavro.schemaless_writer(datum, _PARSED, record)
-    # The hash is the last field; an empty one is encoded as one byte.
-    contents = datum.getvalue()[:-1]
-    data = contents + _HASH_START + hashlib.sha256(_CANONICAL + contents).digest()
-    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return deflate.compress(data) + deflate.flush()
+    return datum.getvalue()
 
 
-def write_encoded(stream: IO[bytes], blocks: Sequence[bytes], attribute: Attribute) -> None:
+def write_encoded(stream: IO[bytes], records: Iterable[bytes], snapshots: int, attribute: Attribute) -> None:
     """Write a file of snapshots of one attribute, as :func:`encode_snapshot` gave them.
 
     The header has their number, and the name of the attribute.
     """
     sync = bytes.fromhex(attribute.fingerprint)
-    metadata = {SNAPSHOTS: str(len(blocks)), ATTRIBUTE: attribute.name}
-    write_header(stream, _WHOLE, metadata, sync, "deflate")
-    for block in blocks:
-        write_block(stream, 1, block, sync)
+    write_header(stream, _WHOLE, {SNAPSHOTS: str(snapshots), ATTRIBUTE: attribute.name}, sync, "deflate")
+    for block in _blocks(records):
+        # The hash is the last field; an empty one is encoded as one byte.
+        contents = b"".join(block)[:-1]
+        data = contents + _HASH_START + _hash(_CANONICAL, len(block), contents)
+        deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        write_block(stream, len(block), deflate.compress(data) + deflate.flush(), sync)
+
+
+def _blocks(records: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The records of each block: one that is large, or as many as have :data:`BLOCK_BYTES` together."""
+    block: list[bytes] = []
+    size = 0
+    for record in records:
+        if block and size + len(record) > BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+        block.append(record)
+        size += len(record)
+    if block:
+        yield block
+
+
+def _hash(canonical: bytes, records: int, contents: bytes) -> bytes:
+    """The hash at the end of a block."""
+    return hashlib.sha256(canonical + (_long(records) if records != 1 else b"") + contents).digest()
+
+
+def _long(number: int) -> bytes:
+    """A number in Avro."""
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, "long", number)
+    return stream.getvalue()
 
 
 def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
     """Read the snapshots of a seekable file, written with this schema or a compatible older or newer one.
 
-    Each block holds one snapshot, whose hash is compared before anything of it is decoded.
+    The hash of a block is compared before anything of it is decoded.
 
     Raises:
         ValueError: if the file has another format, or is damaged: a hash does not match, or records are
@@ -293,29 +327,31 @@ def read_snapshots(stream: IO[bytes]) -> Iterator[Snapshot]:
         try:
             if block.problem:
                 raise ValueError(block.problem)
-            yield _snapshot(_record(header, block, canonical))
+            for record in _records(header, block, canonical):
+                yield _snapshot(record)
+                snapshots += 1
         except ValueError as error:
             raise ValueError(f"damaged: snapshot {snapshots + 1}: {error}") from None
-        snapshots += 1
     if str(snapshots) != claimed:
         raise ValueError(f"damaged: it has {snapshots} snapshots, and its header says {claimed}")
 
 
-def _record(header: Header, block: Block, canonical: bytes) -> Any:
-    """The record of a block, with the fields of this schema.
+def _records(header: Header, block: Block, canonical: bytes) -> Any:
+    """The records of a block, with the fields of this schema.
 
     Raises:
-        ValueError: if it is not the one that its hash says, or lacks a field that has no default.
+        ValueError: if they are not those that its hash says, or lack a field that has no default.
     """
     data = plain(header.codec, block.data, max(MOST_BYTES, 8 * len(block.data)))
     contents, given = data[:-_HASH_BYTES], data[-_HASH_BYTES:]
-    hashed = hashlib.sha256(canonical + contents).digest()
-    if block.reports != 1 or given != _HASH_START + hashed:
+    if given != _HASH_START + _hash(canonical, block.reports, contents):
         raise ValueError("its hash is not that of its contents")
+    # Decoding one array takes half as long as decoding its records.
+    array = io.BytesIO(_long(block.reports) + data + _long(0))
     try:
         if canonical == _CANONICAL:
-            return fastavro.schemaless_reader(io.BytesIO(data), _PARSED, None)
-        return fastavro.schemaless_reader(io.BytesIO(data), header.writer_schema, _PARSED)
+            return fastavro.schemaless_reader(array, _ARRAY, None)
+        return fastavro.schemaless_reader(array, _array_of(header.writer_schema), _ARRAY)
     except fastavro.read.SchemaResolutionError as error:
         raise ValueError(f"its fields are not those of a snapshot: {error}") from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,13 @@ import pytest
 from support.tallied import tallied
 
 import ldpbeam as ldp
+from ldpbeam.answers.ledger import Ledger
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.pipelines.commands.ledger import ledger_command
 from ldpbeam.pipelines.estimates.ledger_files import write_ledger
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.outputs.snapshots import write_window
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 TEXT = """\
@@ -47,14 +46,15 @@ OLD, NEW = (B | {"service": "a", "app": app} for app in ("old", "new"))
 def ledger(folder: Path, text: str, reports: Any) -> list[dict[str, Any]]:
     """What is written of a run over reports of these users and channels."""
     job = Output(parse_study(text), str(folder), "run-1")
-    for _, own in groupby(
-        tallied(text, reports).snapshots, lambda snapshot: (snapshot.attribute, snapshot.window)
-    ):
-        write_window(job.study, job.path("statistics"), job.run, list(own))
-    entries = write_ledger(job)
-    written: list[dict[str, Any]] = json.loads((folder / "ledger.json").read_text())
-    assert written == [fields_of(entry) for entry in entries]
-    return written
+    spent = Ledger(job.study)
+    # Files are read in the order of their windows.
+    spent.add(sorted(tallied(text, reports).snapshots, key=lambda snapshot: snapshot.window or (0, 0)))
+    entries = [fields_of(entry) for entry in spent.entries()]
+    over = write_ledger(job, spent)
+    assert over == sum(entry["users_over_cap"] for entry in entries)
+    # Entries are written around their windows, and in the same way as all other JSON.
+    assert (folder / "ledger.json").read_text() == json.dumps(entries, indent=1) + "\n"
+    return entries
 
 
 def test_a_users_services_add_up_each_with_the_epsilon_of_its_version(tmp_path: Path) -> None:

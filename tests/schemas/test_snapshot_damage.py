@@ -37,16 +37,23 @@ def snapshots(attribute: Attribute) -> list[Snapshot]:
     return made
 
 
-@pytest.fixture(scope="module")
-def data(snapshots: list[Snapshot], attribute: Attribute) -> bytes:
+def written(snapshots: list[Snapshot], attribute: Attribute, block_bytes: int) -> bytes:
     stream = io.BytesIO()
-    write_snapshots(stream, snapshots, attribute, study="commute", study_fingerprint="f" * 32, run="r1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ldpbeam.schemas.outputs.snapshots.BLOCK_BYTES", block_bytes)
+        write_snapshots(stream, snapshots, attribute, study="commute", study_fingerprint="f" * 32, run="r1")
     return stream.getvalue()
 
 
 @pytest.fixture(scope="module")
-def records(data: bytes) -> list[dict[str, Any]]:
-    return [{**record} for record in fastavro.reader(io.BytesIO(data))]  # type: ignore[dict-item]
+def apart(snapshots: list[Snapshot], attribute: Attribute) -> bytes:
+    """A file in which each snapshot has a block."""
+    return written(snapshots, attribute, 0)
+
+
+@pytest.fixture(scope="module", params=[0, 2**20], ids=["a block each", "one block"])
+def data(snapshots: list[Snapshot], attribute: Attribute, request: pytest.FixtureRequest) -> bytes:
+    return written(snapshots, attribute, request.param)
 
 
 def read(data: bytes) -> list[Snapshot] | str:
@@ -75,14 +82,14 @@ def test_a_file_that_is_cut_anywhere_is_refused(data: bytes) -> None:
         assert isinstance(read(data[:end]), str), end
 
 
-def test_a_file_that_ends_with_a_whole_block_is_refused(data: bytes, attribute: Attribute) -> None:
+def test_a_file_that_ends_with_a_whole_block_is_refused(apart: bytes, attribute: Attribute) -> None:
     marker = bytes.fromhex(attribute.fingerprint)
-    parts = data.split(marker)
+    parts = apart.split(marker)
     assert len(parts) == 1 + 1 + 3
     for blocks in range(3):
         problem = read(marker.join(parts[: blocks + 1]) + marker)
         assert problem == f"damaged: it has {blocks} snapshots, and its header says 3"
-    twice = read(data + parts[3] + marker)
+    twice = read(apart + parts[3] + marker)
     assert twice == "damaged: it has 4 snapshots, and its header says 3"
 
 
@@ -91,9 +98,32 @@ def test_a_header_that_lost_the_count_of_its_snapshots_is_refused(data: bytes) -
     assert "its header says 4" in read(data.replace(b"ldpbeam.snapshots\x023", b"ldpbeam.snapshots\x024"))
 
 
-def test_a_hash_is_of_the_schema_and_the_bytes_before_it(records: list[dict[str, Any]]) -> None:
-    text = json.dumps(schema("statistic"), sort_keys=True, separators=(",", ":"))
-    for record in records:
-        stream = io.BytesIO()
-        fastavro.schemaless_writer(stream, schema("statistic"), record)
-        assert record["sha256"] == hashlib.sha256(text.encode() + stream.getvalue()[:-33]).digest()
+def test_a_hash_is_of_the_schema_and_the_bytes_of_its_block_before_it(
+    apart: bytes, snapshots: list[Snapshot], attribute: Attribute
+) -> None:
+    text = json.dumps(schema("statistic"), sort_keys=True, separators=(",", ":")).encode()
+    for record in records_of(apart):
+        assert record["sha256"] == hashlib.sha256(text + encoded(record)[:-33]).digest()
+    *others, last = records_of(written(snapshots, attribute, 2**20))
+    block = b"".join(map(encoded, [*others, last]))
+    # Three records are 0x06 in Avro.
+    assert last["sha256"] == hashlib.sha256(text + b"\x06" + block[:-33]).digest()
+    assert [record["sha256"] for record in others] == [b"", b""]
+
+
+def test_blocks_hold_as_many_records_as_fit(
+    apart: bytes, snapshots: list[Snapshot], attribute: Attribute
+) -> None:
+    sizes = [len(encoded(record)) - 32 for record in records_of(apart)]
+    blocks = fastavro.block_reader(io.BytesIO(written(snapshots, attribute, sizes[0] + sizes[1])))
+    assert [block.num_records for block in blocks] == [2, 1]
+
+
+def encoded(record: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, schema("statistic"), record)
+    return stream.getvalue()
+
+
+def records_of(data: bytes) -> list[dict[str, Any]]:
+    return [{**record} for record in fastavro.reader(io.BytesIO(data))]  # type: ignore[dict-item]

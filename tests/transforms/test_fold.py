@@ -19,14 +19,16 @@ from support.pane_reports import (
     batches_of,
     study_of,
     study_text,
+    times_of,
 )
 
+from ldpbeam.cells import Cells
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty
 from ldpbeam.study import Study
 from ldpbeam.transforms.windows import groups
 from ldpbeam.transforms.windows.cut import Pieces
-from ldpbeam.transforms.windows.fold import Fold, Folded
+from ldpbeam.transforms.windows.fold import Fold, Folded, lone_in_steps
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import PieceKey
@@ -103,20 +105,25 @@ SPREAD = st.lists(
         time=st.integers(-15_000, 30_000),
         version=st.integers(0, 1),
         payload=st.sampled_from(PAYLOADS),
+        group=st.none() | st.sampled_from(["north", "south"]),
     ),
     min_size=1,
     max_size=20,
 )
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["joined", "alone"])
+@pytest.mark.parametrize(
+    ("windows", "alone"),
+    [("size: 10s, period: 4s", False), ("size: 10s, period: 4s", True), ("size: 10s", False)],
+    ids=["sliding", "sliding, not joined", "apart"],
+)
 @settings(max_examples=80, derandomize=True, deadline=None)
 @given(SPREAD, SLIDING_SPANS)
 def test_windows_are_folded_together_as_each_by_itself(
-    alone: bool, reports: list[Report], span: Span
+    windows: str, alone: bool, reports: list[Report], span: Span
 ) -> None:
-    windows, kept = "size: 10s, period: 4s", "duplicates: keep" if alone else ""
-    study = parse_study(study_text(estimates=NOT_TO_JOIN, windows=windows, more=kept))
+    more = "groups: {field: region, at_most: 2}\n" + ("duplicates: keep" if alone else "")
+    study = parse_study(study_text(estimates=NOT_TO_JOIN, windows=windows, more=more))
     assert study.windows is not None
     fold, split = (
         Fold(study, span),
@@ -147,6 +154,19 @@ def test_windows_are_folded_together_as_each_by_itself(
     # A report that lies in any window of the span is counted once.
     counted = [report for report in reports if any(map(span.holds, study.windows.windows_of(report.time)))]
     assert sum(own.used + own.duplicates for own in expected.values()) == len(counted)
+
+
+def test_reports_are_alone_in_a_step_whatever_their_channels_and_batches() -> None:
+    def report(time: int, version: int) -> Report:
+        return Report("ann", time, version, 0.5)
+
+    seconds, batches = Cells(1000), batches_of(report(0, 0), report(500, 1), report(1000, 1), report(3000, 0))
+    lone, others = lone_in_steps(seconds, [*batches, *batches_of(report(3001, 0), report(9000, 1))])
+    assert sorted(time for batch in lone for time in times_of(batch)) == [1000, 9000]
+    assert sorted(time for batch in others for time in times_of(batch)) == [0, 500, 3000, 3001]
+    # Where steps are few, looking takes longer than it saves.
+    many = batches_of(*[report(time, 0) for time in range(200)], report(1000, 0))
+    assert lone_in_steps(seconds, many) == ([], many)
 
 
 def folded(study: Study, *reports: Report) -> GroupStatistics:

@@ -7,7 +7,7 @@ event time makes a window, and a file of its own takes longer to write and to re
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot, encode_snapshot, write_encoded
 from ldpbeam.study import Study
@@ -17,8 +17,6 @@ from ldpbeam.windows import Bounds
 
 #: The most files that the windows of an attribute share.
 SHARED_FILES = 16
-#: A window, and the blocks of its snapshots.
-Encoded = tuple[Bounds, list[bytes]]
 
 
 def write_window(
@@ -39,39 +37,55 @@ def write_window(
     make_folder(folder)
     joined = any(snapshot.joined for snapshot in snapshots)
     # A batch run that the power ends is run again, and may have many thousand windows.
-    _write(study, path, first.attribute, _blocks(study, run, snapshots), joined=joined, durable=named_by_run)
+    records = encoded(study, run, snapshots)
+    _write(study, path, first.attribute, records, len(snapshots), joined=joined, durable=named_by_run)
     return path
 
 
-def _blocks(study: Study, run: str, snapshots: Iterable[Snapshot]) -> list[bytes]:
+def encoded(study: Study, run: str, snapshots: Iterable[Snapshot]) -> Iterator[bytes]:
+    """The records of snapshots."""
     about = {"study": study.name, "study_fingerprint": study.fingerprint, "run": run}
-    return [encode_snapshot(each, study.attribute(each.attribute), **about) for each in snapshots]
+    return (encode_snapshot(each, study.attribute(each.attribute), **about) for each in snapshots)
 
 
 def _write(
-    study: Study, path: str, name: str, blocks: list[bytes], *, joined: bool, durable: bool = False
+    study: Study,
+    path: str,
+    name: str,
+    records: Iterable[bytes],
+    snapshots: int,
+    *,
+    joined: bool,
+    durable: bool = False,
 ) -> None:
-    """Write the blocks of a file.
+    """Write the records of a file.
 
     If they hold a row for each user, or what users sent in several windows, only the owner may read it.
     """
     attribute = study.attribute(name)
     with replacing(path, private=attribute.keeps_rows or joined, durable=durable) as stream:
-        write_encoded(stream, blocks, attribute)
+        write_encoded(stream, records, snapshots, attribute)
 
 
 def write_windows(study: Study, folder: str, run: str, snapshots: Iterable[Snapshot]) -> None:
     """Write the snapshots of a batch run, of which those of an attribute and window follow each other."""
-    shared: dict[tuple[str, int], list[Encoded]] = {}
+    shared: dict[tuple[str, int], list[list[Snapshot]]] = {}
     for _, of_window in itertools.groupby(snapshots, lambda each: (each.attribute, each.window)):
         window = list(of_window)
         number = shared_number(study, window)
         if number is None:
             write_window(study, folder, run, window)
         else:
-            shared.setdefault((window[0].attribute, number), []).append(encoded(study, run, window))
+            shared.setdefault((window[0].attribute, number), []).append(window)
     for (attribute, _), windows in shared.items():
-        write_shared(study, folder, attribute, windows)
+        in_order = sorted(itertools.chain.from_iterable(windows), key=window_of)
+        write_shared(study, folder, attribute, list(map(window_of, in_order)), encoded(study, run, in_order))
+
+
+def window_of(snapshot: Snapshot) -> Bounds:
+    """The window of a snapshot that shares a file."""
+    assert snapshot.window is not None
+    return snapshot.window
 
 
 def shared_number(study: Study, snapshots: list[Snapshot]) -> int | None:
@@ -84,17 +98,19 @@ def shared_number(study: Study, snapshots: list[Snapshot]) -> int | None:
     return study.windows.steps.number(window[0]) % SHARED_FILES
 
 
-def encoded(study: Study, run: str, snapshots: list[Snapshot]) -> Encoded:
-    """The snapshots of a window that shares a file."""
-    assert snapshots[0].window is not None
-    return snapshots[0].window, _blocks(study, run, snapshots)
+def write_shared(
+    study: Study, folder: str, attribute: str, windows: Sequence[Bounds], records: Iterable[bytes]
+) -> str:
+    """Write the windows of an attribute that share a file, and return its path.
 
-
-def write_shared(study: Study, folder: str, attribute: str, windows: Iterable[Encoded]) -> str:
-    """Write the windows of an attribute that share a file, and return its path."""
-    in_order = sorted(windows)
-    span = in_order[0][0][0], in_order[-1][0][1]
-    path = join(folder, shared_name(study.name, attribute, span))
+    Args:
+        study: the study.
+        folder: the folder of the file.
+        attribute: the attribute's name.
+        windows: the window of each snapshot, ascending.
+        records: the records of the snapshots.
+    """
+    path = join(folder, shared_name(study.name, attribute, (windows[0][0], windows[-1][1])))
     make_folder(folder)
-    _write(study, path, attribute, [block for _, blocks in in_order for block in blocks], joined=False)
+    _write(study, path, attribute, records, len(windows), joined=False)
     return path

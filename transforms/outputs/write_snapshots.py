@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,19 @@ import apache_beam as beam
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.outputs.snapshots import Encoded, encoded, shared_number, write_shared, write_window
+from ldpbeam.transforms.outputs.snapshots import (
+    encoded,
+    shared_number,
+    window_of,
+    write_shared,
+    write_window,
+)
+from ldpbeam.windows import Bounds
 
 #: The tag of windows that share files.
 _SHARED = "shared"
+#: A window, and the compressed records of its snapshots: a long histogram of few reports has zeros.
+_Window = tuple[Bounds, list[bytes]]
 
 
 @dataclass(eq=False)
@@ -35,12 +45,12 @@ class WriteSnapshots(beam.PTransform):
         study, folder = self.study, self.folder
         written = snapshots | "WriteFiles" >> beam.FlatMap(self._of_window).with_outputs(
             _SHARED, main="paths"
-        ).with_output_types(str, **{_SHARED: tuple[tuple[str, int], Encoded]})
+        ).with_output_types(str, **{_SHARED: tuple[tuple[str, int], _Window]})
         shared = (
             written[_SHARED]
             | "ShareFiles" >> beam.GroupByKey()
             | "WriteShared"
-            >> beam.MapTuple(lambda key, windows: write_shared(study, folder, key[0], windows))
+            >> beam.MapTuple(lambda key, windows: _write_shared(study, folder, key[0], windows))
         )
         return (written.paths, shared) | "AllFiles" >> beam.Flatten()
 
@@ -50,5 +60,12 @@ class WriteSnapshots(beam.PTransform):
         if number is None:
             yield write_window(self.study, self.folder, self.run, snapshots)
         else:
-            shared = (attribute, number), encoded(self.study, self.run, snapshots)
+            records = [zlib.compress(record, 1) for record in encoded(self.study, self.run, snapshots)]
+            shared = (attribute, number), (window_of(snapshots[0]), records)
             yield beam.pvalue.TaggedOutput(_SHARED, shared)
+
+
+def _write_shared(study: Study, folder: str, attribute: str, windows: Iterable[_Window]) -> str:
+    in_order = [(window, record) for window, records in sorted(windows) for record in records]
+    records = (zlib.decompress(record) for _, record in in_order)
+    return write_shared(study, folder, attribute, [window for window, _ in in_order], records)

@@ -17,15 +17,26 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells
+from ldpbeam.domains import Vector
+from ldpbeam.lone_reports import tally_each
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.join import join, without_join
-from ldpbeam.transforms.joining.kept import Alike, at_most, concatenated, users_alike
+from ldpbeam.transforms.joining.kept import (
+    Alike,
+    at_most,
+    codes_of,
+    column_or_nulls,
+    concatenated,
+    filtered,
+    payloads_of,
+    users_alike,
+)
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, by_report_id, without_duplicate_ids
-from ldpbeam.transforms.reports.batches import attribute_name
+from ldpbeam.transforms.reports.batches import attribute_name, version_index
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES, IN_WINDOWS, USED
 from ldpbeam.transforms.windows.cut import windows_in
 from ldpbeam.transforms.windows.groups import GroupStatistics, tallied
-from ldpbeam.transforms.windows.piece_keys import PieceKey
+from ldpbeam.transforms.windows.piece_keys import GroupKey, PieceKey
 from ldpbeam.windows import EVERYTHING, Bounds, Span, Windows, counted_until
 
 
@@ -110,6 +121,9 @@ class Fold:
         """
         attribute = self.study.attribute(key.attribute)
         if self.compares(attribute):
+            lone, batches = self.lone(attribute, key, batches)
+            for batch in lone:
+                yield from self._fold_each(attribute, batch)
             for window, inside in self._parts(key, batches):
                 yield window, self.fold_window(attribute, inside, window)
             return
@@ -143,6 +157,30 @@ class Fold:
             used = counted(self.study.windows, batches, window, self.span)
         in_window = sum(users.reports for users in rows)
         return Folded(tallied(self.study, attribute, rows), used, here - used, in_window, here - few)
+
+    def lone(
+        self, attribute: Attribute, key: PieceKey, batches: Sequence[pa.RecordBatch]
+    ) -> tuple[Sequence[pa.RecordBatch], Sequence[pa.RecordBatch]]:
+        """(reports that are alone in their windows, the others); they are looked for if there can be many."""
+        windows = self.study.windows
+        if windows is None or windows.slides or key.run is not None or isinstance(attribute.domain, Vector):
+            return [], batches
+        return lone_in_steps(windows.steps, batches)
+
+    def _fold_each(
+        self, attribute: Attribute, batch: pa.RecordBatch
+    ) -> Iterator[tuple[Bounds | None, Folded]]:
+        """Fold reports of a channel that are alone in their windows."""
+        assert self.study.windows is not None
+        steps = self.study.windows.steps
+        numbers = steps.numbers(batch.column("event_time").to_numpy())
+        starts, ends = steps.starts(numbers).tolist(), steps.starts(numbers + 1).tolist()
+        groups = column_or_nulls([batch], "group", pa.string()).to_pylist()
+        statistics = tally_each(attribute, version_index(batch), payloads_of(attribute, batch))
+        for start, end, group, statistic in zip(starts, ends, groups, statistics, strict=True):
+            if self.span.holds((start, end)):
+                tallied = GroupStatistics({GroupKey(attribute.name, group): statistic})
+                yield (start, end), Folded(tallied, used=1, duplicates=0, in_window=1)
 
     def window_at(self, start: int) -> Bounds:
         """The window that starts at a time."""
@@ -182,6 +220,28 @@ def counted(
     return sum(int((batch.column("event_time").to_numpy() < until).sum()) for batch in batches)
 
 
+#: Reports are looked for that are alone if there is a step for so many reports.
+_MANY = 32
+
+
+def lone_in_steps(
+    steps: Cells, batches: Sequence[pa.RecordBatch]
+) -> tuple[Sequence[pa.RecordBatch], Sequence[pa.RecordBatch]]:
+    """(the reports that are alone in their steps, the others); none is alone where steps are few."""
+    times = [batch.column("event_time").to_numpy() for batch in batches if batch.num_rows]
+    if not times:
+        return [], batches
+    ends = np.array([min(map(np.min, times)), max(map(np.max, times))])
+    first, last = steps.numbers(ends).tolist()
+    if first == last or _MANY * (last - first + 1) < sum(map(len, times)):
+        return [], batches
+    batches = list(concatenated(batches))
+    numbers = [steps.numbers(batch.column("event_time").to_numpy()) for batch in batches]
+    codes, _ = codes_of(pa.array(np.concatenate(numbers)))
+    alone = np.bincount(codes)[codes] == 1
+    return filtered(batches, alone), filtered(batches, ~alone)
+
+
 def _by_window(
     steps: Cells, windows_of: Callable[[int], Iterable[Bounds]], batches: Sequence[pa.RecordBatch]
 ) -> Iterator[tuple[Bounds, Sequence[pa.RecordBatch]]]:
@@ -192,6 +252,8 @@ def _by_window(
         windows_of: gives the windows that hold an event time.
         batches: reports in any order.
     """
+    if not batches:
+        return
     times = [batch.column("event_time").to_numpy() for batch in batches]
     extremes = {int(end) for each in times if len(each) for end in (each.min(), each.max())}
     numbers = np.unique(steps.numbers(np.array(sorted(extremes), np.int64)))
@@ -230,6 +292,12 @@ class JoinedFold(Fold):
     It keeps the reports that the windows keep, because the first report of a user in a window is the first
     one whether or not duplicates by report id are still there.
     """
+
+    def lone(
+        self, attribute: Attribute, key: PieceKey, batches: Sequence[pa.RecordBatch]
+    ) -> tuple[Sequence[pa.RecordBatch], Sequence[pa.RecordBatch]]:
+        """No report is counted by itself: longer windows have statistics of another kind."""
+        return [], batches
 
     @property
     def most_groups(self) -> int:
