@@ -180,7 +180,15 @@ def draws(
     # Priors that differ only in the buckets of their spikes count as one.
     priors = [replace(fit.prior, spikes=(0,) * len(fit.prior.spikes)) for fit in fits]
     together = np.array([weights[[candidate == prior for candidate in priors]].sum() for prior in priors])
-    reached = np.cumsum(weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0))
+    spread, heaps = (
+        weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0),
+        [prior.heaps for prior in priors],
+    )
+    for kind in dict.fromkeys(heaps) if any(heaps) else ():
+        # So many heaps are tried that draws with heaps that nobody asks for would make shares of values wide.
+        own = np.array([other == kind for other in heaps])
+        spread[own] *= weights[own].sum() / spread[own].sum()
+    reached = np.cumsum(spread)
     places = (np.arange(many) + 0.5) / many * reached[-1]
     chains = _Chains(likelihood, fits, np.searchsorted(reached, places).clip(0, len(fits) - 1), rng)
     state = chains.chosen_again(chains.normal())

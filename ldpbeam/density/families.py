@@ -62,7 +62,8 @@ def numbers(likelihood: Likelihood, first: int | None = None) -> tuple[Fit, ...]
     spiked = list(with_spikes(likelihood, likeliest))
     fits += [*atoms, *spiked]
     if first is not None:
-        without = [_best(logs), *(fit for fit in fits if not fit.prior.spikes and fit is not _best(logs))]
+        base = _best([fit for fit in fits if fit.prior.scale == "log" and not fit.prior.spikes])
+        without = [base, *(fit for fit in fits if not fit.prior.spikes and fit is not base)]
         fits += with_heaps(likelihood, without, _best([likeliest, *spiked]), first)
     if _best(atoms).log_weight > likeliest.log_weight + CLEARLY:
         fits += with_spikes(likelihood, _best(atoms))

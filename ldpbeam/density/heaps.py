@@ -1,7 +1,8 @@
 """Heaps: more people at round values than beside them, where a domain has a step and each block is a value.
 
 A comb is a set of values, such as the multiples of ten, whose log heights lie above the smooth curve by one
-number. Values may also have a height of their own each. Multiples count from zero, in steps.
+number. Values may also have a height of their own each. Multiples count from zero, in steps. Of the many
+combs, those are tried that promise most beside the likeliest smooth density.
 """
 
 from __future__ import annotations
@@ -16,19 +17,24 @@ from ldpbeam.density.averaging import HOPELESS, Fit
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.density.modes import mode_of
 from ldpbeam.density.priors import Heaps, Prior
-from ldpbeam.density.spikes import with_spikes
+from ldpbeam.density.spikes import slopes_of, with_spikes
 from ldpbeam.domains import Floats
 
-#: A comb has at least so many teeth.
-LEAST_TEETH = 3
-#: The chances of combs and of heights of each value, relative to that of the smooth density.
-OF_TENS, OF_FIVES, OF_ONE_DIGIT, OF_DIGITS, OF_EACH = 0.5, 0.25, 0.25, 0.05, 0.03
+#: The periods of combs. A comb has at least LEAST_TEETH.
+PERIODS, LEAST_TEETH = (*range(2, 13), 15, 20, 25, 30), 3
+#: The chances of combs and of heights of each value, relative to that of the smooth density. Other periods
+#: are as likely as each other, and multiples as likely as all other rests together.
+OF_TENS, OF_FIVES, OF_ONE_DIGIT, OF_ANY, OF_EACH = 0.2, 0.1, 0.4, 0.2, 0.03
 #: The mean and the standard deviation of a comb's log height.
-MEAN, DEVIATION = 0.6, 1.0
-#: Combs that are likely before there are reports. Others are left out unless they raise the log marginal
-#: likelihood by ASKED: so many draws of what nobody asks for would make intervals wide.
-TENS, FIVES = "multiples of 10 steps", "multiples of 5 and 10 steps"
-COMMON, ASKED = (TENS, FIVES), 0.5
+MEAN, DEVIATION = 1.0, 1.5
+#: Tens and fives are always tried, and at most MOST_TRIED other combs, each if it is predicted to raise the
+#: log marginal likelihood by ASKED. Heights of each value are left out unless they raise it by as much.
+MOST_TRIED, ASKED = 2, 0.5
+#: The most combs of a density.
+MOST_COMBS = 2
+#: Combs are open if the mean of their log evidence and log weight is at most OPEN below the best: rare ones
+#: count as well. At most MOST_OPEN are drawn.
+OPEN, MOST_OPEN = 2.5, 3
 #: What heights of all values are called.
 EACH = "each value"
 #: The standard deviations of the log heights of all values, if each has its own.
@@ -48,19 +54,17 @@ def combs(first: int, blocks: int) -> Iterator[tuple[Heaps, float]]:
         first: the number of the first value, in steps from zero.
         blocks: the number of values.
     """
-    digits = (first + np.arange(blocks)) % 10
-
-    def comb(name: str, *groups: int, mean: float = MEAN) -> Heaps:
-        places = [np.flatnonzero(digits == digit).tolist() for digit in groups]
-        return Heaps(name, tuple(map(tuple, places)), mean, DEVIATION)
-
-    if blocks >= 5 * LEAST_TEETH:
-        yield comb(FIVES, 0, 5), OF_FIVES
-    if blocks >= 10 * LEAST_TEETH:
-        yield comb(TENS, 0), OF_TENS
-        for digit in range(1, 10):
-            yield comb(f"the last digit {digit}", digit), OF_ONE_DIGIT / 9.0
-        yield comb("the last digit", *range(10), mean=0.0), OF_DIGITS
+    values = first + np.arange(blocks)
+    for period in PERIODS:
+        for rest in range(period if blocks >= LEAST_TEETH * period else 0):
+            chance = OF_ANY / len(PERIODS) * (0.5 if rest == 0 else 0.5 / (period - 1))
+            if period == 10:
+                chance = OF_TENS if rest == 0 else OF_ONE_DIGIT / 9.0
+            elif period == 5 and rest == 0:
+                chance = OF_FIVES
+            teeth = tuple(np.flatnonzero(values % period == rest).tolist())
+            name = f"multiples of {period} steps" + (f" plus {rest}" if rest else "")
+            yield Heaps(name, (teeth,), MEAN, DEVIATION), chance
 
 
 def of_each(blocks: int) -> list[Heaps]:
@@ -78,18 +82,23 @@ def with_heaps(likelihood: Likelihood, smooth: Sequence[Fit], spiked: Fit, first
         spiked: the likeliest log density with spikes, or a smooth one.
         first: the number of the first value, in steps from zero.
     """
-    blocks = len(likelihood.sizes)
-    heaps = (*combs(first, blocks), *((own, OF_EACH) for own in of_each(blocks)))
+    blocks, best = len(likelihood.sizes), smooth[0]
+    known = list(combs(first, blocks))
     # Heaps are as likely beside all smooth densities together as these are.
-    many = sum(math.exp(min(fit.log_weight - smooth[0].log_weight, 0.0)) for fit in smooth)
-    tried = [_beside(likelihood, smooth[0], own, many * chance) for own, chance in heaps]
-    asked = smooth[0].mode.log_evidence + ASKED
-    found = [fit for fit in tried if fit.prior.heaps[0].name in COMMON or fit.mode.log_evidence > asked]
-    yield from found
-    best = max(found, key=lambda fit: fit.log_weight, default=smooth[0])
-    if spiked.prior != smooth[0].prior and spiked.log_weight > best.log_weight - HOPELESS:
-        yield from (_beside(likelihood, spiked, own, chance) for own, chance in heaps)
-    if best.log_weight <= smooth[0].log_weight or best.prior.heaps[0].name == EACH:
+    many = sum(math.exp(min(fit.log_weight - best.log_weight, 0.0)) for fit in smooth)
+    each = [_beside(likelihood, best, own, many * OF_EACH) for own in of_each(blocks)]
+    each = [fit for fit in each if fit.mode.log_evidence > best.mode.log_evidence + ASKED]
+    yield from each
+    for _ in range(MOST_COMBS):
+        tried = _promising(likelihood, best, known)
+        found = [_beside(likelihood, best, own, many * chance) for own, chance in tried]
+        yield from found
+        before, best, many = best, max((best, *found), key=lambda fit: fit.log_weight), 1.0
+        if best is before:
+            break
+        if before is smooth[0] and spiked.prior.spikes and spiked.log_weight > best.log_weight - HOPELESS:
+            yield from (_beside(likelihood, spiked, own, chance) for own, chance in tried)
+    if best is smooth[0] or any(fit.log_weight > best.log_weight for fit in each):
         return
     # With a comb that is found the rest may be smoother, its teeth uneven, and other values spikes.
     smoother = [
@@ -100,6 +109,25 @@ def with_heaps(likelihood: Likelihood, smooth: Sequence[Fit], spiked: Fit, first
     yield from smoother
     yield from (_beside(likelihood, best, own, OF_EACH) for own in of_each(blocks))
     yield from with_spikes(likelihood, best)
+
+
+def _promising(
+    likelihood: Likelihood, fit: Fit, known: Sequence[tuple[Heaps, float]]
+) -> list[tuple[Heaps, float]]:
+    """The combs beside a density that are tried, of those that are known, and how likely each is."""
+    left = [comb for comb in known if comb[0] not in fit.prior.heaps]
+    if not left:
+        return []
+    columns = np.hstack([own.columns(len(likelihood.sizes)) for own, _ in left])
+    slopes, information = slopes_of(likelihood, fit, columns)
+    # The marginal likelihood of a normal height, where the log-likelihood is quadratic.
+    precision = DEVIATION**-2
+    gains = (slopes + MEAN * precision) ** 2 / (information + precision) - MEAN**2 * precision
+    gains = 0.5 * (gains - np.log1p(information / precision))
+    likely = np.argsort(-gains - np.log([chance for _, chance in left])).tolist()
+    common = [comb for comb in left if comb[1] in (OF_TENS, OF_FIVES)]
+    others = [left[place] for place in likely if gains[place] > ASKED and left[place] not in common]
+    return [*common, *others[:MOST_TRIED]]
 
 
 def _beside(likelihood: Likelihood, fit: Fit, heaps: Heaps, times: float) -> Fit:
@@ -115,6 +143,30 @@ def _fit(likelihood: Likelihood, prior: Prior, chance: float, known: Floats | No
     if known is not None and len(known):
         start[-len(known) :] = known
     return Fit(prior, curves, mode_of(likelihood, curves, start), chance)
+
+
+def open_combs(fits: Sequence[Fit]) -> list[list[Fit]]:
+    """The fits of each comb, or of combs together, that the reports do not exclude, the likeliest first.
+
+    Smooth densities of another scale, and spikes, may be likelier than all that are tried with combs.
+    """
+    groups = dict[tuple[str, ...], list[Fit]]()
+    for fit in fits:
+        groups.setdefault(_combs_of(fit), []).append(fit)
+    likely = dict[tuple[str, ...], float]()
+    for names, own in groups.items():
+        compared = [fit for fit in own if fit.prior.scale == "log" and not fit.prior.spikes]
+        likely[names] = max(
+            (0.5 * (fit.mode.log_evidence + fit.log_weight) for fit in compared), default=-np.inf
+        )
+    least = max(likely.values()) - OPEN
+    chosen = sorted((names for names in groups if names and likely[names] > least), key=likely.__getitem__)
+    return [groups[names] for names in chosen[: -MOST_OPEN - 1 : -1]]
+
+
+def _combs_of(fit: Fit) -> tuple[str, ...]:
+    """The names of the combs of a density."""
+    return tuple(own.name for own in fit.prior.heaps if own.name != EACH)
 
 
 def likeliest_comb(fits: Sequence[Fit]) -> tuple[str, float]:

@@ -92,14 +92,23 @@ def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats
     Both are to second order. They leave out the prior of the spike's height, so that spikes are found where
     the smooth density has hardly anybody.
     """
+    slopes, left = slopes_of(likelihood, fit, SPIKE * columns)
+    slopes = np.maximum(slopes, 0.0)
+    return slopes**2 / (2.0 * left) - np.log1p(np.sqrt(left)), slopes / left
+
+
+def slopes_of(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
+    """The slopes of the log-likelihood by further coefficients at a mode, and the information on each.
+
+    The information is what is left if all others are unknown.
+    """
     shares, known = fit.mode.shares, fit.curves.matrix.shape[1]
-    every = np.hstack((fit.curves.matrix, SPIKE * columns))
+    every = np.hstack((fit.curves.matrix, columns))
     moves = shares[:, None] * (every - shares @ every)
     rises, information = likelihood.expanded(shares, moves)
     shared = solve_triangular(fit.mode.root, information[:known, known:], trans=1)
     left = np.maximum(np.diag(information)[known:] - (shared**2).sum(axis=0), 1e-12)
-    slopes = np.maximum(rises @ moves[:, known:], 0.0)
-    return slopes**2 / (2.0 * left) - np.log1p(np.sqrt(left)), slopes / left
+    return rises @ moves[:, known:], left
 
 
 def spread(likelihood: Likelihood, fits: Sequence[Fit]) -> Floats:

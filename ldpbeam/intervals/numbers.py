@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.density.atoms import HIGH, LOW, weight_of
 from ldpbeam.density.averaging import average, by_evidence
 from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
-from ldpbeam.density.heaps import likeliest_comb
+from ldpbeam.density.heaps import likeliest_comb, open_combs
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
@@ -48,6 +49,8 @@ OPEN, HINTED, SHOWN = 0.1, 0.7, 0.95
 BELIEVED, MUCH = 0.5, 0.05
 #: The draws of densities with atoms at both ends.
 OF_ATOMS = 80
+#: So many times more of the draws with an open comb may lie outside of an interval, beside as many as always.
+FEWER = 2.0
 #: So many draws lie beyond each end of an interval, if that takes no more than MOST_DRAWS.
 BEYOND, MOST_DRAWS = 6, 2_400
 #: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
@@ -64,6 +67,7 @@ class People:
     Attributes:
         shares: draws of the shares of equal parts of the range, shape (draws, parts); single ones may be
             negative.
+        combs: the same of each comb that the reports do not exclude, shape (combs, draws, parts).
         buckets: the same of value buckets, shape (draws, value buckets).
         at_ends: the same, if each end of the range has an atom, shape (draws, value buckets); None where no
             such density was tried.
@@ -74,6 +78,7 @@ class People:
     """
 
     shares: Floats
+    combs: Floats
     buckets: Floats
     at_ends: Floats | None
     believed: tuple[float, float]
@@ -98,6 +103,9 @@ def people_of(question: Question, level: float) -> People | None:
     with_atoms = [fit for fit in fitted.fits if {LOW, HIGH} <= set(fit.prior.spikes)]
     if with_atoms:
         density = np.hstack((density, draws(likelihood, by_evidence(with_atoms), rng, many=OF_ATOMS)))
+    at_ends, combed = density.shape[1] - wanted, open_combs(fitted.fits)
+    with_combs = [draws(likelihood, by_evidence(own), rng, many=wanted // 3) for own in combed]
+    density = np.hstack((density, *with_combs))
     shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T
     attribute, joined = question.attribute, question.statistic.joined
     if not is_joined(question) and joined is None:
@@ -133,10 +141,12 @@ def people_of(question: Question, level: float) -> People | None:
     if heaps and weight > HINTED:
         flags.append(heaps)
     buckets = by_bucket(shares, likelihood, attribute.value_buckets)
-    equal, atoms = np.ptp(likelihood.sizes) == 0, buckets[wanted:]
-    shares = shares[:wanted]
+    equal, atoms = np.ptp(likelihood.sizes) == 0, buckets[wanted : wanted + at_ends]
+    shares = shares if equal else by_bucket(shares, likelihood, fine)
+    combs = shares[wanted + at_ends :].reshape(len(combed), wanted // 3, shares.shape[1])
     return People(
-        shares if equal else by_bucket(shares, likelihood, fine),
+        shares[:wanted],
+        combs,
         buckets[:wanted],
         atoms if len(atoms) else None,
         (weight_of(fitted.fits, LOW), weight_of(fitted.fits, HIGH)),
@@ -213,12 +223,12 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
     places, parts = cdf_places(domain)
-    below = ends(_below(shares, parts), level)
+    below = _with_combs(lambda drawn: _below(drawn, parts), people, level)
     intervals["cdf"] = np.column_stack((domain.from_unit(places), np.clip(below, 0.0, 1.0)))
     edges, step = domain.edges(shares.shape[1]), domain.step
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
-        quantiles = ends(metrics.quantiles(shares, unit, wanted.quantiles), level)
+        quantiles = _with_combs(lambda drawn: metrics.quantiles(drawn, unit, wanted.quantiles), people, level)
         if step is None:
             quantiles = whole_buckets(quantiles, shares.mean(axis=0))
         places = edges[0] + quantiles * (edges[-1] - edges[0])
@@ -227,8 +237,12 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         ranges = np.array(wanted.ranges)
         if step is not None:
             ranges = np.column_stack(metrics.around_values(ranges[:, 0], ranges[:, 1], edges[0], step))
-        inside = np.column_stack([metrics.range_share(shares, edges, *of) for of in ranges])
-        intervals["ranges"] = np.clip(ends(inside, level), 0.0, 1.0)
+        inside = _with_combs(
+            lambda drawn: np.column_stack([metrics.range_share(drawn, edges, *of) for of in ranges]),
+            people,
+            level,
+        )
+        intervals["ranges"] = np.clip(inside, 0.0, 1.0)
     intervals |= of_sums.ends
     methods = dict.fromkeys(intervals, SMOOTH) | of_sums.methods
     variance = variance_interval(question, people.centre, level) if of_sums.ends else None
@@ -241,6 +255,17 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     if of_sums.flags:
         flags = dict.fromkeys(methods, of_sums.flags["mean"])
     return Parts(intervals, methods, flags, any_look=of_sums.any_look)
+
+
+def _with_combs(numbers: Callable[[Floats], Floats], people: People, level: float) -> Floats:
+    """The ends of numbers of the draws, shape (numbers, 2), which also hold most draws with each open comb.
+
+    An end of a range beside a tooth of a comb may be wrong by a whole tooth, whatever its weight.
+    """
+    found = [ends(numbers(people.shares), level)]
+    found += [ends(numbers(drawn), level - (1.0 - level) * FEWER) for drawn in people.combs]
+    lows, highs = np.moveaxis(np.array(found), -1, 0)
+    return np.column_stack((np.min(lows, axis=0), np.max(highs, axis=0)))
 
 
 def _with_hidden(buckets: Floats, people: People, domain: Numeric, wanted: WantedIntervals) -> str:

@@ -89,7 +89,7 @@ def test_a_share_that_could_hide_at_an_end_is_flagged_where_it_is_large_and_not_
         ((0.1, 0.1), 0.05, False),
     ):
         buckets = np.array([[0.0, 0.01], [0.3, 0.5], [0.3, 0.5], [0.0, most]])
-        people = People(hidden, hidden, hidden, believed, "", np.ones(4) / 4.0, "")
+        people = People(hidden, hidden[None], hidden, hidden, believed, "", np.ones(4) / 4.0, "")
         flag = _with_hidden(buckets, people, Numeric(0.0, 60.0), WantedIntervals())
         # The end's interval holds it, flagged or not; others stay.
         np.testing.assert_allclose(buckets[:, 1], [0.02, 0.5, 0.5, 0.08])

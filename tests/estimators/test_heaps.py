@@ -12,7 +12,7 @@ from support.asked import question_of
 from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.density.averaging import Fit, average
 from ldpbeam.density.families import numbers as weigh
-from ldpbeam.density.heaps import EACH, combs, likeliest_comb, of_each
+from ldpbeam.density.heaps import EACH, combs, likeliest_comb, of_each, open_combs
 from ldpbeam.density.priors import Heaps, Prior
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto import numbers
@@ -39,14 +39,16 @@ def years(people: int, heaped: float) -> NDArray[np.float64]:
 
 
 def test_combs_count_from_zero() -> None:
-    of_tens = {comb.name: comb.groups for comb, _ in combs(-4, 40)}
-    assert of_tens["multiples of 10 steps"] == ((4, 14, 24, 34),)
-    assert of_tens["multiples of 5 and 10 steps"] == ((4, 14, 24, 34), (9, 19, 29, 39))
-    assert of_tens["the last digit 9"] == ((3, 13, 23, 33),)
-    # Each value has one last digit.
-    assert sorted(sum(of_tens["the last digit"], ())) == list(range(40))
-    # A scale from 0 to 10 has no combs, but its values may have heights of their own.
-    assert not list(combs(0, 11))
+    found = {comb.name: comb.groups for comb, _ in combs(-4, 40)}
+    assert found["multiples of 10 steps"] == ((4, 14, 24, 34),)
+    assert found["multiples of 10 steps plus 9"] == ((3, 13, 23, 33),)
+    assert found["multiples of 12 steps"] == ((4, 16, 28),)
+    # Each value has one rest, and combs with less than three teeth are left out.
+    rests = [groups[0] for name, groups in found.items() if name.startswith("multiples of 7 steps")]
+    assert sorted(sum(rests, ())) == list(range(40))
+    assert not any(name.startswith("multiples of 15 steps") for name in found)
+    # A short scale has hardly any combs, and its values may have heights of their own.
+    assert {name.name for name, _ in combs(0, 8)} == {"multiples of 2 steps", "multiples of 2 steps plus 1"}
     assert len(of_each(11)) == 3
 
 
@@ -95,14 +97,39 @@ def test_the_shares_of_values_are_flagged_where_reports_do_not_tell_whether_they
     flags = []
     for epsilon, heaped in ((1.0, 0.15), (4.0, 0.4), (4.0, 0.0)):
         values = years(20_000, heaped) / 100.0
-        parts = of_distribution(question_of(attribute_of(YEARS, epsilon, "square_wave"), values, 3), WANTED)
+        parts = of_distribution(question_of(attribute_of(YEARS, epsilon, "square_wave"), values, 5), WANTED)
         assert "more people" not in parts.flags.get("ranges", "")
         flags.append("more people" in parts.flags.get("distribution", ""))
     # Where the reports hint at heaps, ranges have the flag, too, and nothing says it twice.
-    hinted = question_of(attribute_of(YEARS, 1.0, "square_wave"), years(30_000, 0.4) / 100.0, 3)
+    hinted = question_of(attribute_of(YEARS, 1.0, "square_wave"), years(40_000, 0.4) / 100.0, 6)
     flagged = of_distribution(hinted, WANTED).flags
     assert [flagged[name].count("more people") for name in ("ranges", "distribution")] == [1, 1]
     assert flags == [True, False, False]
+
+
+def test_heaps_of_a_period_that_nobody_named_are_found_beside_powers_at_the_ends() -> None:
+    rng = np.random.default_rng(4)
+    values = np.floor(101.0 * rng.beta(2.0, 3.0, 20_000))
+    near = np.floor(values / 7.0 + 0.5) * 7.0
+    values = np.where(rng.random(len(values)) < 0.3, near, values).clip(0.0, 100.0)
+    fitted = numbers.fit(question_of(attribute_of(YEARS, 3.0, "square_wave"), values / 100.0, 5))
+    assert fitted is not None
+    assert likeliest_comb(fitted.fits)[0] == "multiples of 7 steps"
+
+
+def test_open_combs_are_those_that_the_reports_neither_show_nor_exclude() -> None:
+    shown, hidden = (
+        numbers.fit(question_of(attribute_of(YEARS, epsilon, "square_wave"), years(people, 0.4) / 100.0, 2))
+        for epsilon, people in ((4.0, 40_000), (1.0, 2_000))
+    )
+    assert shown is not None and hidden is not None
+    tens = "multiples of 10 steps"
+    # Where tens are shown, all that is open has them. Where nothing is, they are open beside no heaps.
+    assert all(
+        tens in [own.name for own in fit.prior.heaps] for fits in open_combs(shown.fits) for fit in fits
+    )
+    assert [tens] in [[own.name for own in fits[0].prior.heaps] for fits in open_combs(hidden.fits)]
+    assert not open_combs([fit for fit in hidden.fits if not fit.prior.heaps])
 
 
 def test_the_likeliest_comb_is_named_with_the_weight_of_all_densities_with_heaps() -> None:
@@ -120,7 +147,7 @@ def test_the_likeliest_comb_is_named_with_the_weight_of_all_densities_with_heaps
     combed = fit(0.3, on_tens, of_each(101)[0], names["multiples of 10 steps"])
     fits = [
         combed,
-        fit(0.2, even, names["the last digit 9"]),
+        fit(0.2, even, names["multiples of 10 steps plus 9"]),
         fit(0.1, even, of_each(101)[0]),
         fit(0.4, even),
     ]
