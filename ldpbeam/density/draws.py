@@ -180,15 +180,13 @@ def draws(
     # Priors that differ only in the buckets of their spikes count as one.
     priors = [replace(fit.prior, spikes=(0,) * len(fit.prior.spikes)) for fit in fits]
     together = np.array([weights[[candidate == prior for candidate in priors]].sum() for prior in priors])
-    spread, heaps = (
-        weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0),
-        [prior.heaps for prior in priors],
-    )
+    tempered = weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0)
+    heaps = [prior.heaps for prior in priors]
     for kind in dict.fromkeys(heaps) if any(heaps) else ():
         # So many heaps are tried that draws with heaps that nobody asks for would make shares of values wide.
-        own = np.array([other == kind for other in heaps])
-        spread[own] *= weights[own].sum() / spread[own].sum()
-    reached = np.cumsum(spread)
+        with_kind = np.array([other == kind for other in heaps])
+        tempered[with_kind] *= weights[with_kind].sum() / tempered[with_kind].sum()
+    reached = np.cumsum(tempered)
     places = (np.arange(many) + 0.5) / many * reached[-1]
     chains = _Chains(likelihood, fits, np.searchsorted(reached, places).clip(0, len(fits) - 1), rng)
     state = chains.chosen_again(chains.normal())

@@ -154,8 +154,8 @@ def open_combs(fits: Sequence[Fit]) -> list[list[Fit]]:
     for fit in fits:
         groups.setdefault(_combs_of(fit), []).append(fit)
     likely = dict[tuple[str, ...], float]()
-    for names, own in groups.items():
-        compared = [fit for fit in own if fit.prior.scale == "log" and not fit.prior.spikes]
+    for names, combed in groups.items():
+        compared = [fit for fit in combed if fit.prior.scale == "log" and not fit.prior.spikes]
         likely[names] = max(
             (0.5 * (fit.mode.log_evidence + fit.log_weight) for fit in compared), default=-np.inf
         )

@@ -138,21 +138,21 @@ def _spread(likelihood: Likelihood, fit: Fit, spike: int) -> Floats:
     and the place is weighed by the log posterior density of what results. A point at an end has its place.
     """
     mode, shares, blocks = fit.mode, fit.mode.shares, len(likelihood.sizes)
-    own, height = fit.prior.spikes[spike] % blocks, SPIKE * fit.mode.coefficients[spike]
-    if not likelihood.sizes[own] or height <= 0.0:
+    block, height = fit.prior.spikes[spike] % blocks, SPIKE * mode.coefficients[spike]
+    if not likelihood.sizes[block] or height <= 0.0:
         return np.zeros(blocks)
     places = _places(likelihood)
     at_places = spiked(places, blocks)
-    people = -np.expm1(-height) * shares[own]
-    away = people * (at_places - spiked(np.array([own]), blocks))
+    people = -np.expm1(-height) * shares[block]
+    at_block = people * (np.arange(blocks) == block)
+    away = people * at_places - at_block[:, None]
     others, matrix = np.delete(mode.coefficients, spike), np.delete(fit.curves.matrix, spike, axis=1)
     known = len(others)
     moves = shares[:, None] * (matrix - shares @ matrix)
     _, information = likelihood.expanded(shares, np.hstack((moves, away)))
     curvature = np.eye(known) + information[:known, :known]
     coefficients = others[:, None] - solve(curvature, information[:known, known:], assume_a="pos")
-    smooth = np.where(np.arange(blocks) == own, shares - people, shares)[places]
-    heights = np.log1p(people / np.maximum(smooth, LEAST))
+    heights = np.log1p(people / np.maximum((shares - at_block)[places], LEAST))
     moved = normalised(np.log(fit.curves.reference)[:, None] + matrix @ coefficients + at_places * heights)
     logs = likelihood.values(moved) - 0.5 * ((coefficients**2).sum(axis=0) + (heights / SPIKE) ** 2)
     return moved @ normalised(logs) - shares

@@ -262,9 +262,9 @@ def _with_combs(numbers: Callable[[Floats], Floats], people: People, level: floa
 
     An end of a range beside a tooth of a comb may be wrong by a whole tooth, whatever its weight.
     """
-    found = [ends(numbers(people.shares), level)]
-    found += [ends(numbers(drawn), level - (1.0 - level) * FEWER) for drawn in people.combs]
-    lows, highs = np.moveaxis(np.array(found), -1, 0)
+    intervals = [ends(numbers(people.shares), level)]
+    intervals += [ends(numbers(drawn), level - (1.0 - level) * FEWER) for drawn in people.combs]
+    lows, highs = np.moveaxis(np.array(intervals), -1, 0)
     return np.column_stack((np.min(lows, axis=0), np.max(highs, axis=0)))
 
 
