@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -231,11 +231,22 @@ def _estimates(path: str) -> Iterator[EstimateRecord]:
 
 def earlier_in(output: str, study: str) -> Before:
     """Finds the estimates of earlier windows in a folder that runs of a study share; reads each file once."""
+    return earlier_among(output, study, lambda start: names_in(join(output, ESTIMATES), f"{start}-*.jsonl"))
+
+
+def earlier_among(output: str, study: str, names_of: Callable[[str], Iterable[str]]) -> Before:
+    """Finds the estimates of earlier windows in files whose names are known; reads each file once.
+
+    Args:
+        output: the output folder.
+        study: the name of the study.
+        names_of: gives the names of files of estimates that begin with a text and a hyphen.
+    """
     folder = join(output, ESTIMATES)
 
     @cache
     def written(attribute: str, start: int) -> dict[tuple[object, ...], EstimateRecord]:
-        names = names_in(folder, estimates_from(study, attribute, start))
+        names = names_of(estimates_from(study, attribute, start))
         records = by_key(record for name in names for record in _estimates(join(folder, name)))
         return {series_of(record): record for record in records.values()}
 

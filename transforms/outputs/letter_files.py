@@ -36,6 +36,11 @@ def write_letters(folder: str, number: int | str, batches: Iterable[pa.RecordBat
     return path
 
 
+def number_of(name: str) -> int:
+    """The number in the name of a file that :func:`write_letters` wrote."""
+    return int(name.removeprefix("part-").removesuffix(".avro"))
+
+
 #: The file, position, row and reason of the first dead letter of a batch.
 Order = tuple[str, int, int, str]
 

@@ -44,8 +44,8 @@ def estimates_name(study: str, attribute: str, window: Bounds | None, run: str =
 
 
 def estimates_from(study: str, attribute: str, start: int) -> str:
-    """The pattern of the files of estimates of an attribute's windows that start at a time, of all runs."""
-    return f"{study}-{attribute}-{_compact(start)}-*.jsonl"
+    """What the names of the files of estimates of an attribute's windows that start at a time begin with."""
+    return f"{study}-{attribute}-{_compact(start)}"
 
 
 def span_name(start: int, stop: int) -> str:

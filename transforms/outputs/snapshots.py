@@ -6,6 +6,7 @@ event time makes a window, and a file of its own takes longer to write and to re
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -40,6 +41,14 @@ def write_window(
     records = encoded(study, run, snapshots)
     _write(study, path, first.attribute, records, len(snapshots), joined=joined, durable=named_by_run)
     return path
+
+
+def snapshot_file(study: Study, run: str, snapshots: Sequence[Snapshot]) -> bytes:
+    """The file of the snapshots of one attribute and window."""
+    file = io.BytesIO()
+    attribute = study.attribute(snapshots[0].attribute)
+    write_encoded(file, encoded(study, run, snapshots), len(snapshots), attribute)
+    return file.getvalue()
 
 
 def encoded(study: Study, run: str, snapshots: Iterable[Snapshot]) -> Iterator[bytes]:

@@ -1,0 +1,429 @@
+"""The run of a stream on one machine: one loop, which polls, admits, fires, commits and acknowledges.
+
+A turn takes what a feed has decoded, checks it, judges it by the watermark, and lets it wait for its windows.
+Windows that the watermark has passed fire: their panes are folded from the reports that wait. A *commit* makes
+all of that durable, in this order:
+
+1. dead letters and rows of the ledger, in files of their own,
+2. the reports that are not on disk, in a segment, and the panes that fired,
+3. the manifest, which names them,
+4. the feed acknowledges what the manifest has,
+5. files that no manifest names are deleted, and panes that fired are finished.
+
+So nothing is acknowledged that is not on disk, nobody sees a pane that another process would not fire again,
+and a process that is killed anywhere has done nothing since its last commit.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from ldpbeam.folders.output import names_in
+from ldpbeam.over_time.received import Received
+from ldpbeam.pipelines.spool.finish import Finished, Pane
+from ldpbeam.pipelines.spool.manifest import Manifest, write_manifest
+from ldpbeam.pipelines.spool.open_windows import Key, OpenWindows
+from ldpbeam.pipelines.spool.segments import Stored, delete_others, write_panes, write_reports
+from ldpbeam.schemas.outputs.snapshots import EARLY, Snapshot
+from ldpbeam.study import Study, attribute_of
+from ldpbeam.transforms.joining.hidden_ids import hidden
+from ldpbeam.transforms.outputs.ledger_parts import Keeping, write_part
+from ldpbeam.transforms.outputs.letter_files import number_of, order_of, write_letters
+from ldpbeam.transforms.outputs.snapshots import snapshot_file
+from ldpbeam.transforms.reports.batches import WATERMARK, without_deliveries
+from ldpbeam.transforms.reports.counts import DAMAGED, IN, NOT_BEGUN, OUT_OF_RANGE
+from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure, counts_of, disclosed, in_columns
+from ldpbeam.transforms.reports.validation import Validation
+from ldpbeam.transforms.sources.arrivals import event_times
+from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
+from ldpbeam.transforms.sources.partitions import Watermarks
+from ldpbeam.transforms.storage import delete, join
+from ldpbeam.windows import FAR, times_of
+
+#: Milliseconds between two commits, unless something asks for one before.
+COMMIT_MILLISECONDS = 5_000
+#: A commit is made at once when so many bytes of reports, or so many dead letters or bytes of these, wait.
+REPORT_BYTES, LETTERS, LETTER_BYTES = 2**26, 10_000, 2**23
+#: Milliseconds between two looks at the watermark, and between two looks for windows that fire.
+LOOK_MILLISECONDS, FIRE_MILLISECONDS = 50, 100
+#: So many windows fire at once at most, so that the others' reports are read meanwhile.
+FIRED_AT_ONCE = 256
+#: Segments beyond which the smaller half is written anew.
+SEGMENTS = 64
+#: Reports of windows that are over leave the disk within so many milliseconds, or when they are half a segment.
+LEFT_MILLISECONDS = 60_000
+
+
+class Clock(Protocol):
+    """The time, as the run sees it."""
+
+    def elapsed(self) -> int:
+        """Milliseconds on a clock that never goes back."""
+
+    def now(self) -> int:
+        """The time in epoch milliseconds, which somebody may set."""
+
+
+class Finisher(Protocol):
+    """What finishes panes beside the loop: ``Solving``, and in simulations another."""
+
+    def begin(self, pane: Pane) -> None:
+        """Finish a pane after all that were begun before."""
+
+    def finished(self) -> Iterator[tuple[Pane, Finished | None]]:
+        """The panes that are finished since the last call, in their order; None for one that is left out."""
+
+    @property
+    def panes(self) -> int:
+        """How many panes are not finished."""
+
+
+@dataclass(frozen=True)
+class Spool:
+    """What a run reads, keeps and writes.
+
+    Attributes:
+        study: the study; it has windows.
+        run: the name of the run.
+        folder: the folder of the manifest and the segments, which its owner alone may enter.
+        letters: the folder of dead letters.
+        disorder: how many milliseconds out of order reports arrive at most.
+        disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
+        keeping: where the rows of the ledger go; None without a ledger.
+        takes_once: whether the feed gives each message once, so that deliveries tell no duplicates.
+    """
+
+    study: Study
+    run: str
+    folder: str
+    letters: str
+    disorder: int
+    disclosure: Disclosure = PLAIN
+    keeping: Keeping | None = None
+    takes_once: bool = True
+
+
+class Segment(NamedTuple):
+    """A segment that a manifest names.
+
+    Attributes:
+        rows: how many reports it had when it was written.
+        over: since when some of them wait for no window, on the clock that never goes back; None if all wait.
+    """
+
+    rows: int
+    over: int | None = None
+
+
+@dataclass
+class Seen:
+    """What the run says of itself: sums since the process began."""
+
+    panes: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+    differing: int = 0
+    tests: int = 0
+    flagged: int = 0
+
+
+class Run:
+    """A run that reads.
+
+    Args:
+        spool: what it reads, keeps and writes.
+        manifest: the last one; that of a new run has no number.
+        feed: an open feed, at the position of the manifest.
+        finisher: what finishes panes.
+        clock: the time.
+        say: is given what the loop learns of each pane that is finished.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        manifest: Manifest,
+        feed: OpenFeed,
+        finisher: Finisher,
+        clock: Clock,
+        say: Callable[[Finished], None] = lambda _: None,
+    ) -> None:
+        self.spool, self.feed, self.clock = spool, feed, clock
+        self.seen = Seen()
+        self.windows = OpenWindows(spool.study, spool.folder)
+        self.manifest = manifest
+        self._finisher, self._say = finisher, say
+        self._key = bytes.fromhex(manifest.key) if manifest.key else secrets.token_bytes(16)
+        key = None if spool.keeping is None else spool.keeping.key
+        self._validation = Validation(spool.study, disclosure=spool.disclosure, ledger_key=key)
+        self.counts: Counter[str] = Counter(manifest.counts)
+        self.windows.counts = self.counts
+        if manifest.windows:
+            self.windows.restore(manifest.windows)
+        now = clock.elapsed()
+        #: Where a clock that began anew has no past, what was over before is over since now.
+        self._segments = {
+            number: Segment(rows, None if over is None else now) for number, rows, over in manifest.segments
+        }
+        self.marks = Watermarks(spool.disorder, now, manifest.watermark)
+        self._unsolved = [Pane(*fields, Stored(*stored)) for *fields, stored in manifest.unsolved]
+        self._missing = list(manifest.missing)
+        self._incomplete_before = manifest.incomplete_before
+        self._letters: list[pa.RecordBatch] = []
+        self._letter_files, self._letter_size = manifest.letter_files, 0
+        self._received: list[Received] = []
+        self._fired: list[list[Snapshot]] = []
+        self._fresh_bytes = 0
+        #: Whether anything has changed since the last commit.
+        self._changed = False
+        self._first, self._has_committed = True, False
+        self._committed_at = self._looked_at = self._fired_at = now
+        self.turned_at = now
+        for pane in self._unsolved:
+            finisher.begin(pane)
+
+    # ------------------------------------------------------------------------------------------------- a turn
+
+    def turn(self) -> bool:
+        """Do what there is to do now; whether the feed had something.
+
+        Raises:
+            OSError: if the feed failed for good, or the disk does not take a commit.
+        """
+        now = self.turned_at = self.clock.elapsed()
+        batch = self.feed.take()
+        if batch is not None:
+            self._admit(batch)
+        if now - self._looked_at >= LOOK_MILLISECONDS:
+            self._looked_at = now
+            state = self.feed.state
+            self.marks.look(now, state.silences, {})
+            if state.lost is not None and state.lost > (self._incomplete_before or 0):
+                self._incomplete_before, self._changed = state.lost, True
+        if now - self._fired_at >= FIRE_MILLISECONDS:
+            self._fired_at = now
+            self._collect()
+            reached = self.marks.at({})
+            if reached is not None:
+                self._fire(self.windows.due(reached, self.clock.now(), self._solving(), FIRED_AT_ONCE))
+                self.windows.forget(reached)
+        if self._wants_commit(now):
+            self.commit()
+        return batch is not None
+
+    def _wants_commit(self, now: int) -> bool:
+        if not self._changed:
+            return False
+        full = self._fresh_bytes >= REPORT_BYTES or self._letter_size >= LETTER_BYTES
+        many = sum(batch.num_rows for batch in self._letters) >= LETTERS
+        due = now - self._committed_at >= COMMIT_MILLISECONDS
+        # A process that is killed before its first commit has made no progress, and so may the next.
+        return bool(self._fired) or full or many or due or self._first or self.feed.wants_commit
+
+    @property
+    def idle(self) -> int:
+        """For how many milliseconds nothing is known to have arrived."""
+        return self.marks.idle
+
+    # --------------------------------------------------------------------------------------------- admission
+
+    def _admit(self, batch: FeedBatch) -> None:
+        self._changed = True
+        reached, now = self.marks.at({}), self.clock.now()
+        self.marks.take(
+            batch.partition, self.clock.elapsed(), event_times(batch), batch.oldest, batch.published
+        )
+        self.counts[IN] += sum(letter.reports for letter in batch.letters)
+        self.counts.update({DAMAGED + path: 1 for path in batch.damaged if not self.counts[DAMAGED + path]})
+        self._refuse(in_columns(batch.letters, self.spool.disclosure))
+        plausible = self.windows.bounds.plausible(now)
+        for decoded in batch.batches:
+            self.counts[IN] += decoded.num_rows
+            metadata = dict(decoded.schema.metadata or {})
+            if reached is not None:
+                metadata[WATERMARK] = str(reached).encode()
+            decoded = without_deliveries(decoded) if self.spool.takes_once else decoded
+            validated = self._validation.validate(decoded.replace_schema_metadata(metadata))
+            self._refuse(validated.letters)
+            self._received += validated.received
+            for reports in validated.reports:
+                outside = plausible.outside(reports.column("event_time").to_numpy())
+                if outside.any():
+                    self.counts[OUT_OF_RANGE] += int(outside.sum())
+                    reports = reports.filter(pa.array(~outside))
+                if reports.num_rows:
+                    self._fresh_bytes += reports.nbytes
+                    self.windows.add(hidden(reports, self._key))
+        self.windows.file(reached)
+
+    def _refuse(self, letters: Iterable[pa.RecordBatch]) -> None:
+        for batch in letters:
+            shown = disclosed(batch, self.spool.disclosure)
+            self._letters.append(shown)
+            self._letter_size += shown.nbytes
+            self.counts.update(counts_of(batch))
+
+    # ------------------------------------------------------------------------------------------------- panes
+
+    def _solving(self) -> set[Key]:
+        return {(attribute_of(pane.attribute), (pane.start, pane.end)) for pane in self._unsolved}
+
+    def _fire(self, due: Iterable[tuple[Key, str]]) -> None:
+        for key, timing in due:
+            lacks = key in self.windows.gave_way or key[1][0] < (self._incomplete_before or -FAR)
+            self._fired += self.windows.fire(key, timing, complete=timing != EARLY and not lacks)
+            self._changed = True
+
+    def end_windows(self, *, drained: bool = False) -> None:
+        """Let all windows fire that have changed, because no more reports come; those that have not begun do not.
+
+        Args:
+            drained: whether more reports would have come, so that windows which have not ended are incomplete.
+        """
+        reached, now = self.marks.at({}), self.clock.now()
+        for key, timing in self.windows.unfired():
+            if key[1][0] > now:
+                panes = self.windows.fire(key, timing, complete=False)
+                self.counts[NOT_BEGUN] += sum(each.statistic.reports for pane in panes for each in pane)
+            else:
+                is_open = drained and (reached is None or key[1][1] > reached)
+                self._fire([(key, EARLY if is_open else timing)])
+        self.windows.forget(FAR)
+        self._changed = True
+
+    def _collect(self) -> None:
+        """Take the panes that are finished off the list of the next manifest."""
+        for pane, finished in self._finisher.finished():
+            self._unsolved.remove(pane)
+            self._changed = True
+            if finished is None:
+                self._missing.append(f"{pane.attribute} {times_of((pane.start, pane.end))}")
+                continue
+            self.counts.update(finished.counts)
+            seen = self.seen
+            seen.panes, seen.seconds = seen.panes + 1, seen.seconds + finished.seconds
+            seen.longest = max(seen.longest, finished.seconds)
+            seen.differing += finished.differing
+            seen.tests += finished.tests
+            seen.flagged += len(finished.warnings)
+            self._say(finished)
+
+    @property
+    def unsolved(self) -> int:
+        """How many panes have fired and are not finished."""
+        return len(self._unsolved)
+
+    def settle(self) -> None:
+        """Collect the panes that are finished by now."""
+        self._collect()
+
+    # ------------------------------------------------------------------------------------------------- commit
+
+    def commit(self, *, ended: int | None = None) -> None:
+        """Make everything durable, and acknowledge it.
+
+        Args:
+            ended: the clock, if the run ends with this commit.
+
+        Raises:
+            OSError: if the disk does not take it; nothing is acknowledged then.
+        """
+        number, now = self.manifest.number + 1, self.clock.elapsed()
+        self._write_letters()
+        if self.spool.keeping is not None and self._received:
+            write_part(self.spool.keeping.folder, self.spool.keeping.about, self._received)
+        self.windows.look_through()
+        self._rewrite(now)
+        fresh = list(self.windows.fresh())
+        if fresh:
+            parts = write_reports(self.spool.folder, number, [batch for _, batch in fresh])
+            self.windows.filed(fresh, parts)
+            self._segments[number] = Segment(sum(part.rows for part in parts))
+        panes = self._panes(number)
+        self._unsolved += panes
+        live = self.windows.live_rows()
+        self._segments = {
+            each: Segment(segment.rows, _over(segment, live[each], now))
+            for each, segment in self._segments.items()
+            if live[each]
+        }
+        self.manifest = Manifest(
+            study=self.spool.study.fingerprint,
+            number=number,
+            position=self.feed.position(),
+            watermark=self.marks.at({}),
+            counts={**+self.counts},
+            in_open_windows=self.windows.reports,
+            letter_files=self._letter_files,
+            unsolved=[list(pane) for pane in self._unsolved],
+            missing=self._missing,
+            incomplete_before=self._incomplete_before,
+            ended=ended,
+            segments=[[each, *segment] for each, segment in self._segments.items()],
+            key=self._key.hex(),
+            windows=self.windows.to_json(),
+        )
+        write_manifest(self.spool.folder, self.manifest)
+        self.feed.commit()
+        delete_others(self.spool.folder, self._segments, {pane.stored.segment for pane in self._unsolved})
+        for pane in panes:
+            self._finisher.begin(pane)
+        self._letters, self._letter_size, self._received, self._fired = [], 0, [], []
+        self._fresh_bytes, self._changed, self._first = 0, False, False
+        self._committed_at = now
+
+    def _write_letters(self) -> None:
+        """Write the dead letters; those that a killed process wrote and did not commit are deleted first."""
+        if not self._has_committed:
+            names = names_in(self.spool.letters, "part-*.avro")
+            delete(
+                [join(self.spool.letters, name) for name in names if number_of(name) >= self._letter_files]
+            )
+            self._has_committed = True
+        if self._letters:
+            write_letters(self.spool.letters, self._letter_files, sorted(self._letters, key=order_of))
+            self._letter_files += 1
+
+    def _panes(self, number: int) -> list[Pane]:
+        """Write the panes that fired, and say where they lie."""
+        if not self._fired:
+            return []
+        study, run = self.spool.study, self.spool.run
+        stored = write_panes(
+            self.spool.folder, number, [snapshot_file(study, run, pane) for pane in self._fired]
+        )
+        firsts = [pane[0] for pane in self._fired]
+        return [
+            Pane(first.attribute, *(first.window or (0, 0)), first.pane_index, place)
+            for first, place in zip(firsts, stored, strict=True)
+        ]
+
+    def _rewrite(self, now: int) -> None:
+        """Let the reports of some segments be written anew, so that the disk loses those that are over."""
+        live = self.windows.live_rows()
+        old = {
+            number
+            for number, segment in self._segments.items()
+            if 0 < live[number] < segment.rows
+            and (
+                2 * live[number] <= segment.rows
+                or (segment.over is not None and now - segment.over >= LEFT_MILLISECONDS)
+            )
+        }
+        if len(self._segments) > SEGMENTS:
+            old.update(sorted(self._segments, key=live.__getitem__)[: SEGMENTS // 2])
+        if old:
+            self.windows.take_from(old)
+
+
+def _over(segment: Segment, live: int, now: int) -> int | None:
+    """Since when some reports of a segment wait for no window."""
+    if live == segment.rows:
+        return None
+    return now if segment.over is None else segment.over
