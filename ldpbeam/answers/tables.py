@@ -14,7 +14,7 @@ from ldpbeam.domains import digits_of
 from ldpbeam.printing import note
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import format_duration
-from ldpbeam.transforms.reports.counts import FATES
+from ldpbeam.transforms.reports.counts import FATES, IN_OPEN_WINDOWS
 from ldpbeam.words import counted
 
 #: Tables with more rows show only their start and end; the files have every estimate.
@@ -165,9 +165,9 @@ def _window(record: EstimateRecord) -> str:
 
 def accounting_line(counts: Mapping[str, Any]) -> str:
     """The identity that every run must satisfy, with its numbers: reports in = used + duplicates + ..."""
-    total = sum(counts[part] for part in FATES)
-    sign = "=" if total == counts["in"] else "is NOT"
-    terms = " + ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in FATES)
+    parts = [*FATES, *([IN_OPEN_WINDOWS] if counts.get(IN_OPEN_WINDOWS) else [])]
+    sign = "=" if sum(counts[part] for part in parts) == counts["in"] else "is NOT"
+    terms = " + ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts)
     line = f"{counts['in']:,} reports in {sign} {terms}"
     if counts["damaged_files"]:
         line += f"\n{damage_line(counts['damaged_files'])}"

@@ -158,7 +158,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "ldpbeam stream --study study.yaml --subscription projects/demo-project/subscriptions/reports "
             "--output out",
             "ldpbeam.pipelines.commands.stream:stream_command",
-            "ldpbeam.pipelines.options.stream:add_options", takes_beams=True, printing=_ALL,
+            "ldpbeam.pipelines.options.stream:add_options", printing=_ALL,
         ),
         Command(
             "rollup", "estimates from the statistics of several windows or runs together",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
+import os
+import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,71 +19,73 @@ from ldpbeam.answers import tables
 from ldpbeam.answers.misfits import tally
 from ldpbeam.answers.published import warnings_of
 from ldpbeam.command_line.catalogue import named
-from ldpbeam.errors import DONE, WITH_CARE, UserError
-from ldpbeam.folders.output import DEAD_LETTERS, ESTIMATES, LEDGER_FOLDER, STATISTICS, named_in_errors
-from ldpbeam.folders.read import fit_of_panes
-from ldpbeam.folders.written import TABLE_FOLDERS, sweep, windows_without_names
+from ldpbeam.errors import DONE, INTERRUPTED, WITH_CARE, UserError
+from ldpbeam.folders.output import ACCOUNTING, ESTIMATES, STATISTICS, named_in_errors
+from ldpbeam.folders.written import TABLE_FOLDERS, sweep
+from ldpbeam.interrupts import once_per_request
+from ldpbeam.log_lines import JsonHandler, lines
 from ldpbeam.pipelines.commands.stream_options import Request, request_of
 from ldpbeam.pipelines.estimates.ledger_files import print_periods
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
-from ldpbeam.pipelines.graphs.stream import StreamJob, build
-from ldpbeam.pipelines.runs.checkpoints import lost_run
-from ldpbeam.pipelines.runs.replays import Continued, begin, beginning, continued, forget, lost_to
-from ldpbeam.pipelines.runs.stream_runs import (
-    earlier_runs,
-    incomplete_windows,
-    new_run,
-    owned_by_stream,
-    read_run_accounting,
-    resume,
-)
-from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
-from ldpbeam.pipelines.sources.opening import Run
-from ldpbeam.printing import document, note, warn
-from ldpbeam.runners.engines import Engine, engine_of, is_dry_run, template_of
+from ldpbeam.pipelines.sources.opening import Opened
+from ldpbeam.pipelines.sources.opening import Run as RunOfFeed
+from ldpbeam.pipelines.spool.finish import Finished, Finishing
+from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream, placed
+from ldpbeam.pipelines.spool.run import Run, Spool
+from ldpbeam.pipelines.spool.solving import Solving
+from ldpbeam.printing import document, fail, note, warn
 from ldpbeam.schemas.outputs.checked import fields_of
-from ldpbeam.temporary import folder_of_run
 from ldpbeam.times import rfc3339
-from ldpbeam.transforms.reports.counts import FATES, NEED_CARE, NOT_BEGUN, WITHOUT_NAMES
-from ldpbeam.transforms.state.journal import lost_before, positions_before
-from ldpbeam.untrusted import shown
-from ldpbeam.words import first_ones
+from ldpbeam.transforms.outputs.panes import PANES
+from ldpbeam.transforms.reports.counts import IN, IN_OPEN_WINDOWS, NEED_CARE, NOT_BEGUN, accounting
+from ldpbeam.transforms.sources.feeds import elapsed
+from ldpbeam.transforms.storage import write_json
+from ldpbeam.untrusted import cut_short, shown
+from ldpbeam.words import counted, first_ones
 
 #: What keeps the page of ``--report`` current: it looks at the files in the output folder alone.
 _PAGE = "ldpbeam.results.page.writing:kept_current"
+#: Seconds between two lines about the rate.
+RATE_SECONDS = 10.0
+#: Seconds to sleep when a feed has nothing.
+SLEEP_SECONDS = 0.05
+#: Seconds after a request to stop in which panes that have fired are still finished.
+STOPPING_SECONDS = 5.0
+_LOST_NOTHING = (
+    "ended before it could stop: the next run into this folder goes on with the last commit, and loses nothing"
+)
 
 
-def stream_command(options: argparse.Namespace, beam_arguments: list[str]) -> int:
+#: What is called with a run when it reads.
+Watch = Callable[[StreamOutput, Run], None]
+
+
+class SystemClock:
+    """The time of this machine."""
+
+    def elapsed(self) -> int:
+        """Milliseconds on a clock that never goes back."""
+        return elapsed()
+
+    def now(self) -> int:
+        """The time in epoch milliseconds."""
+        return time.time_ns() // 1_000_000
+
+
+def stream_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam stream`` and return its exit code.
 
     Raises:
         UserError: if the options, the study, the feed or the output folder cannot be used.
     """
-    request = request_of(options, beam_arguments)
-    with folder_of_run() as staged:
-        return _run(request, staged)
-
-
-def _run(request: Request, staged: Path) -> int:
-    """Run the stream until it is stopped; ``staged`` is for files of the engine.
-
-    Raises:
-        UserError: if the engine, the port of metrics, the feed or the output folder cannot be used.
-    """
-    master = request.engine.flink_master
-    lost = None if master is None or request.resume else lost_run(request.job.output, master)
-    if lost is not None:
-        run, checkpoint = lost
-        note(f"the job of run {run} was lost: this one goes on with its checkpoint {checkpoint}")
-        request = replace(request, resume=run, engine=replace(request.engine, savepoint=checkpoint))
-    engine = engine_of(request.engine, staged, streaming=True, given=request.beam_arguments)
+    request = request_of(options)
     with _watched(request) as watch:
-        return _run_on(engine, request, watch)
+        return _run(request, watch)
 
 
 @contextlib.contextmanager
 def _watched(request: Request) -> Iterator[Watch | None]:
-    """Serve the port that is asked for, and give what a run calls when its engine has started.
+    """Serve the port that is asked for; gives what is called with the run when it reads.
 
     Raises:
         UserError: if the port is taken, or its packages are not installed.
@@ -103,183 +106,232 @@ def _watched(request: Request) -> Iterator[Watch | None]:
         if not is_loopback(host):
             note(f"--metrics-host {host}: whoever reaches the port can read the numbers of the run")
 
-        def watch(job: StreamJob, here: bool, result: Any) -> None:
-            answers.watched = Watched(job, here, result)
+        def watch(output: StreamOutput, run: Run) -> None:
+            answers.watched = Watched(output, run)
 
         yield watch
 
 
-def _run_on(engine: Engine, request: Request, watch: Watch | None) -> int:
-    """Run the stream on an engine until it is stopped.
-
-    Args:
-        engine: the engine.
-        request: what is asked for.
-        watch: what is called when the engine has started.
+def _run(request: Request, watch: Watch | None) -> int:
+    """Run the stream until it ends or is stopped.
 
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
-    study, output = request.job.study, request.job.output
-    left = _left(request, engine)
-    continues, _ = left
-    name = request.resume or (continues.run if continues is not None else new_run(output, datetime.now(UTC)))
-    if request.resume:
-        resume(output, request.resume)
+    output, manifest, is_new = placed(request.output, datetime.now(UTC))
     with contextlib.ExitStack() as until_it_ends:
-        with named_in_errors(output):
-            run = Run(request.columns, output, name, continues)
-            opened = until_it_ends.enter_context(request.opening(run))
-        if request.resume and opened.new:
-            raise UserError(
-                f"--resume {name}: its savepoint has offsets of messages that the topic has lost; name "
-                "another folder"
-            )
-        feed, lost = opened.feed, lost_to(continues, study, opened.removed, int(time.time() * 1000))
-        goes_on = None if continues is None else continues.without(opened.new)
-        job = replace(
-            request.job,
-            run=name,
-            feed=feed,
-            readers=min(engine.readers, feed.partitions),
-            stays=engine.ended_when_past,
-            incomplete=replace(lost, windows=lost.windows | incomplete_windows(study, output, name)),
-            earlier_runs=earlier_runs(output, name),
-            replay=beginning(goes_on, opened.starts) if _reads_again(request, engine) else None,
+        with named_in_errors(output.output):
+            of_feed = RunOfFeed(request.columns, output.output, output.run, manifest.position or None)
+            opened = until_it_ends.enter_context(request.opening(of_feed))
+        until_it_ends.enter_context(owned_by_stream(output, {"reads": opened.feed.name, **opened.feed.about}))
+        again, again_manifest, _ = placed(request.output, datetime.now(UTC))
+        if not is_new and (again.run != output.run or again_manifest.number != manifest.number):
+            raise UserError(f"--output {output.output}: a run that was there has just ended; start again")
+        if not is_new and manifest.number:
+            waiting = manifest.in_open_windows
+            note(f"run {output.run} goes on: {counted(waiting, 'report')} in open windows were kept")
+        how = Finishing(
+            output.study, output.output, output.run, output.spool, output.spending, request.publish
         )
-        pipeline = engine.pipeline(request.beam_arguments)
-        build(pipeline, job)
-        if is_dry_run(pipeline):
-            submit(pipeline)
-            print(
-                f"a dry run: the job was made and not submitted; nothing was read, {job.output} is as it was"
-            )
-            return DONE
-        with owned_by_stream(job, at_once=not request.source.has_offsets):
-            if job.incomplete.windows:
-                note(_about_incomplete(job))
-            if _left(request, engine) != left:
-                raise UserError(f"--output {job.output}: a run that was there has just ended; start again")
-            forget(output, opened.new)
-            if job.replay is not None:
-                begin(job.folder, job.replay)
-            if goes_on is not None:
-                resume(output, name)
-                note(_about_continued(goes_on))
-            if request.engine.detached:
-                print(shown(f"run {name}: reads {feed.name}, writes to {job.output}"))
-                submitted = submit(pipeline)
-                if submitted is None:
-                    print(f"the job is the template {template_of(pipeline)}, and was not started")
-                else:
-                    print(
-                        f"job {submitted} continues without this command; `gcloud dataflow jobs drain "
-                        f"{submitted} --region={request.engine.region}` ends it"
-                    )
-                return DONE
-            started = {"event": "started", "run": name, "reads": feed.name, "output": job.output}
-            where = f" at {opened.server}" if opened.server else ""
-            # The page takes seconds. Whoever is told that the run reads may stop it, and it drains.
-            with named(_PAGE)(request.report, job.output), ledger_kept_current(job):
-                document(started)
-                print(shown(f"run {name}: reading {feed.name}{where}; stop with Ctrl-C"), flush=True)
-                savepoint = run_until_stopped(pipeline, job, engine.here, watch)
-            if savepoint is not None:
-                document({"event": "ended", "run": name, "output": job.output, "savepoint": savepoint})
-                note(
-                    f"the job ended with a savepoint; to go on, give the same command, --resume {name} and "
-                    f"--savepoint {savepoint}"
-                )
-                return DONE
-    return _finished(job)
+        solving = Solving(how)
+        until_it_ends.callback(solving.close)
+        feed = opened.feed.open_at(manifest.position or None)
+        spool = Spool(
+            study=output.study,
+            run=output.run,
+            folder=output.spool,
+            letters=output.letters,
+            disorder=request.disorder,
+            disclosure=request.disclosure,
+            keeping=output.keeping,
+            takes_once=request.source.has_offsets,
+        )
+        run = Run(spool, manifest, feed, solving, SystemClock(), _pane_line)
+        if opened.removed:
+            run.lose(time.time_ns() // 1_000_000)
+        if watch is not None:
+            watch(output, run)
+        with (
+            _panes_shown(),
+            named(_PAGE)(request.report, output.output),
+            ledger_kept_current(output),
+            _stopping(run) as stopping,
+        ):
+            _say_begun(output, opened)
+            drained = _loop(run, request, output, stopping)
+            feed.close()
+    return _finished(output, run, opened, drained)
 
 
-def _reads_again(request: Request, engine: Engine) -> bool:
-    """Whether the next process reads the feed again after a kill; on Flink the engine's state survives."""
-    return request.source.has_offsets and not engine.ended_when_past
+def _say_begun(output: StreamOutput, opened: Opened) -> None:
+    name, where = opened.feed.name, f" at {opened.server}" if opened.server else ""
+    document({"event": "started", "run": output.run, "reads": name, "output": output.output})
+    print(shown(f"run {output.run}: reading {name}{where}; stop with Ctrl-C"), flush=True)
 
 
-def _left(request: Request, engine: Engine) -> tuple[Continued | None, Mapping[int, int]]:
-    """(the run that goes on, if there is one and the feed can be read again; where earlier runs have ended).
+def _loop(run: Run, request: Request, output: StreamOutput, stopping: list[bool]) -> bool:
+    """Read until the stream ends or is stopped; whether all windows have ended.
 
     Raises:
-        UserError: if a file is damaged.
+        UserError: if the feed failed for good, or the disk does not take what is written.
     """
-    if not request.source.has_offsets:
-        return None, {}
-    study, output = request.job.study, request.job.output
-    goes_on = continued(study, output) if _reads_again(request, engine) else None
-    with named_in_errors(output):
-        return goes_on, positions_before(output)
+    rate, written = _Rate(run), run.manifest.number
+    with named_in_errors(output.output):
+        while not stopping:
+            if not run.turn():
+                time.sleep(SLEEP_SECONDS)
+            rate.say()
+            if run.manifest.number != written:
+                written = run.manifest.number
+                _write_accounting(output, run)
+            if request.idle is not None and run.idle >= request.idle:
+                break
+        ends = not stopping or request.drain
+        if ends:
+            run.end_windows(drained=bool(stopping))
+        run.commit()
+        until = time.monotonic() + STOPPING_SECONDS
+        while run.unsolved and (not stopping or time.monotonic() < until):
+            time.sleep(SLEEP_SECONDS)
+            run.settle()
+        run.commit(ended=time.time_ns() // 1_000_000 if ends and not run.unsolved else None)
+        _write_accounting(output, run)
+    return ends
 
 
-def _about_continued(run: Continued) -> str:
-    again = sum(
-        offset - run.positions.get(partition, offset) for partition, offset in run.replay.taken.items()
-    )
-    windows = f"{len(run.needs):,} windows" if len(run.needs) != 1 else "one window"
-    return (
-        f"run {run.run} goes on: {windows} had not settled, so {again:,} messages are read again, which "
-        "count once"
-    )
+def _write_accounting(output: StreamOutput, run: Run) -> None:
+    counts = {**run.manifest.counts, IN_OPEN_WINDOWS: run.manifest.in_open_windows}
+    write_json(output.of_run(ACCOUNTING), accounting(counts.items()))
 
 
-def _about_incomplete(job: StreamJob) -> str:
-    windows = job.incomplete.windows
-    first = min(window.start for window in windows)
-    last = max(window.end for window in windows)
-    return (
-        f"earlier runs ended with {len(windows):,} open windows, from {rfc3339(first)} to "
-        f"{rfc3339(last)}: this run marks their estimates as incomplete"
-    )
+class _Rate:
+    """Prints the rate, the lag and the watermark every ten seconds in which reports were read."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._at, self._reports = run, time.monotonic(), run.counts[IN]
+
+    def say(self) -> None:
+        """Print a line, if it is time."""
+        run, now = self._run, time.monotonic()
+        if now - self._at < RATE_SECONDS:
+            return
+        reports, waiting = run.counts[IN], run.unsolved
+        if reports != self._reports or waiting:
+            rate, fields = (reports - self._reports) / (now - self._at), dict[str, object]()
+            text = f"{rate:,.0f} reports/s"
+            if (lag := run.lag) is not None:
+                seconds = fields["lag_seconds"] = lag.milliseconds / 1000
+                text += f", {seconds:.1f} s behind"
+            if (watermark := run.manifest.watermark) is not None:
+                reached = fields["watermark"] = rfc3339(watermark // 1000 * 1000)
+                text += f", watermark {reached}"
+            if waiting:
+                text += f", {counted(waiting, 'pane waits', 'panes wait')} to be solved"
+            note(text, event="rate", reports_per_second=rate, waiting_windows=waiting, **fields)
+        self._at, self._reports = now, reports
 
 
-def _finished(job: StreamJob) -> int:
+def _pane_line(finished: Finished) -> None:
+    PANES.info(finished.line, extra={"fields": finished.fields})
+    for warning in finished.warnings:
+        PANES.warning("ldpbeam: warning: %s", shown(warning))
+
+
+class _Lines(logging.Formatter):
+    """Lines of a log, which may repeat what a server or a file system said."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return cut_short(super().format(record))
+
+
+@contextlib.contextmanager
+def _panes_shown() -> Iterator[None]:
+    handler: logging.Handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(_Lines("%(message)s"))
+    if lines() is not None:
+        handler = JsonHandler()
+    logger = logging.getLogger("ldpbeam")
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+@contextlib.contextmanager
+def _stopping(run: Run) -> Iterator[list[bool]]:
+    """A list that has an element from the first SIGTERM or SIGINT on; the second request ends the process."""
+    asked: list[bool] = []
+
+    def stop() -> None:
+        if asked:
+            print(file=sys.stderr)
+            fail(_LOST_NOTHING)
+            print(end="", flush=True)
+            # Not sys.exit: it would wait for threads of the feed, and those may hang.
+            os._exit(INTERRUPTED)
+        asked.append(True)
+        run.stopping = True
+
+    handler = once_per_request(stop)
+    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _finished(output: StreamOutput, run: Run, opened: Opened, ends: bool) -> int:
     """Print what a finished run wrote and counted, and return its exit code."""
     windows = ((STATISTICS,), (ESTIMATES,), *TABLE_FOLDERS.values())
-    sweep([job.path(*folder) for folder in windows], job.run)
-    sweep([job.folder, job.of_run(DEAD_LETTERS), job.of_run(LEDGER_FOLDER)])
-    periods = add_up_at_end(job)
-    counts = read_run_accounting(job)
-    if counts.get(WITHOUT_NAMES):
-        # Of those that had no names when they closed, some may have been named since.
-        nameless = windows_without_names(job)
-        counts[WITHOUT_NAMES] = len(nameless)
-        if nameless:
-            note(f"no names in the study's candidates for {first_ones(nameless)}")
-    fit = fit_of_panes(job.folder)
-    tests, flags = (len(fit.tests), sum(test.flagged for test in fit.tests)) if fit else (0, 0)
-    ended = {"event": "ended", "run": job.run, "output": job.output, "accounting": counts}
+    sweep([output.path(*folder) for folder in windows], output.run)
+    sweep([output.of_run(), output.letters])
+    periods = add_up_at_end(output)
+    counts: dict[str, Any] = accounting(
+        {**run.manifest.counts, IN_OPEN_WINDOWS: run.manifest.in_open_windows}.items()
+    )
+    seen, missing = run.seen, run.manifest.missing
+    ended = {"event": "ended", "run": output.run, "output": output.output, "accounting": counts}
     document(
         {
             **ended,
-            "fit": {"tests": tests, "flagged": flags},
+            "fit": {"tests": seen.tests, "flagged": seen.flagged},
             "periods": [fields_of(entry) for entry in periods],
         }
     )
     print(tables.accounting_line(counts))
-    if tests:
-        print(tally(flags, tests))
+    if seen.tests:
+        print(tally(seen.flagged, seen.tests))
     print_periods(periods)
-    where = f"estimates and statistics are in {job.output}, what became of the reports in {job.of_run('')}"
+    where = (
+        f"estimates and statistics are in {output.output}, what became of the reports in {output.of_run('')}"
+    )
     print(shown(where))
+    if not ends:
+        note("the same command goes on; --drain ends open windows when the stream is stopped")
     if counts.get(NOT_BEGUN):
         note(
             f"{counts[NOT_BEGUN]:,} of the used reports are in windows that had not begun when the run "
             "ended; these windows are not published"
         )
-    tables.print_reasons(Console(), counts, job.output)
-    for sentence in warnings_of(job.study, counts):
+    tables.print_reasons(Console(), counts, output.output)
+    for sentence in warnings_of(output.study, counts):
         warn(sentence)
-    if job.incomplete.lost or lost_before(job.output, job.run) is not None:
-        missing = counts["in"] - sum(counts[name] for name in FATES)
+    if missing:
+        warn(f"solving ended the process that solved; these estimates are missing: {first_ones(missing)}")
+    if run.lost:
         warn(
-            f"the topic has lost messages that this run needed: {missing:,} reports that were read are in "
-            "no estimate, and of messages that were never read nobody knows the reports"
+            "the topic has lost messages before they were read; of these nobody knows the reports, and windows that "
+            "may lack them are marked incomplete"
         )
-        return WITH_CARE
     if counts["damaged_files"]:
         line = tables.damage_line(counts["damaged_files"])
         print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
-        return WITH_CARE
-    return WITH_CARE if any(map(counts.get, NEED_CARE)) else DONE
+    care = missing or run.lost or counts["damaged_files"] or any(map(counts.get, NEED_CARE))
+    return WITH_CARE if care else DONE

@@ -13,8 +13,8 @@ from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.errors import UserError
 from ldpbeam.folders.read import read_periods
 from ldpbeam.pipelines.estimates.ledger_files import write_periods
-from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.ledger_folder import files_of
+from ldpbeam.pipelines.spool.place import StreamOutput
 from ldpbeam.printing import note, warn
 from ldpbeam.schemas.outputs.records import PeriodEntry
 
@@ -25,7 +25,7 @@ ROWS_AT_END = 2**22
 
 
 @contextlib.contextmanager
-def ledger_kept_current(job: StreamJob) -> Iterator[None]:
+def ledger_kept_current(job: StreamOutput) -> Iterator[None]:
     """Run ``ldpbeam ledger`` on a stream's folder while the block runs, again and again."""
     if job.keeping is None:
         yield
@@ -83,7 +83,7 @@ def _added_up(output: str, done: threading.Event) -> list[str]:
     return list(sentences(read_periods(output)))
 
 
-def add_up_at_end(job: StreamJob) -> list[PeriodEntry]:
+def add_up_at_end(job: StreamOutput) -> list[PeriodEntry]:
     """The ledger of a stream that has ended; none where adding it up takes long.
 
     Raises:

@@ -19,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from ldpbeam.pipelines.operating.state import State
-from ldpbeam.transforms.reports.counts import FATES, IN, OCCASIONAL
+from ldpbeam.transforms.reports.counts import FATES, IN, IN_OPEN_WINDOWS, OCCASIONAL
 
 #: The accounting's object of dead letters by reason.
 BY_REASON = "dead_letters_by_reason"
@@ -61,37 +61,27 @@ def metrics_of(state: State) -> Iterator[Metric]:
             "The event time up to which windows are closed, as Unix time",
             state.watermark / 1000,
         )
-    if state.open_windows is not None:
-        yield GaugeMetricFamily(
-            "ldpbeam_open_windows",
-            "Windows that have acknowledged reports and accept more",
-            state.open_windows,
-        )
-    if state.waiting_windows is not None:
-        yield GaugeMetricFamily(
-            "ldpbeam_waiting_windows",
-            "Windows that have ended and wait for the engine",
-            state.waiting_windows,
-        )
-    if state.solves is not None:
-        panes, seconds, longest = state.solves
-        yield SummaryMetricFamily(
-            "ldpbeam_solve_seconds", "The time that the estimates of a pane took", panes, seconds
-        )
-        yield GaugeMetricFamily(
-            "ldpbeam_longest_solve_seconds", "The longest time that the estimates of a pane took", longest
-        )
-    if state.differing is not None:
-        yield CounterMetricFamily(
-            "ldpbeam_differing_estimates",
-            "Estimates of closed windows that differ from those of the windows before",
-            state.differing,
-        )
-    yield GaugeMetricFamily("ldpbeam_fit_tests", "Tests of fit", state.tests)
+    yield GaugeMetricFamily("ldpbeam_open_windows", "Windows that accept reports", state.open_windows)
+    yield GaugeMetricFamily(
+        "ldpbeam_waiting_windows", "Panes that have fired and wait to be solved", state.waiting_windows
+    )
+    seen = state.seen
+    yield SummaryMetricFamily(
+        "ldpbeam_solve_seconds", "The time that the estimates of a pane took", seen.panes, seen.seconds
+    )
+    yield GaugeMetricFamily(
+        "ldpbeam_longest_solve_seconds", "The longest time that the estimates of a pane took", seen.longest
+    )
+    yield CounterMetricFamily(
+        "ldpbeam_differing_estimates",
+        "Estimates of closed windows that differ from those of the windows before",
+        seen.differing,
+    )
+    yield GaugeMetricFamily("ldpbeam_fit_tests", "Tests of fit", seen.tests)
     yield GaugeMetricFamily(
         "ldpbeam_fit_flagged_tests",
         "Tests that say that the reports are not what the study claims",
-        state.flagged,
+        seen.flagged,
     )
     resident = GaugeMetricFamily(
         "ldpbeam_resident_memory_bytes",
@@ -107,6 +97,9 @@ def _counts(state: State) -> Iterator[Metric]:
     """One counter for each field of the accounting."""
     # From zero on: Prometheus does not see the first step of a counter that appears with it.
     counts = {**dict.fromkeys(OCCASIONAL, 0), **state.accounting}
+    yield GaugeMetricFamily(
+        "ldpbeam_in_open_windows", "Reports that wait in open windows", counts.pop(IN_OPEN_WINDOWS)
+    )
     yield CounterMetricFamily("ldpbeam_reports_read", "Reports, and records that are none", counts.pop(IN))
     fates = CounterMetricFamily("ldpbeam_reports", "What became of them", labels=["outcome"])
     for fate in FATES:

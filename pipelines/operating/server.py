@@ -48,7 +48,7 @@ class Answer:
 
 
 class Answers:
-    """What a run answers; before its engine has started there is no run to ask."""
+    """What a run answers; before it reads there is no run to ask."""
 
     def __init__(self) -> None:
         self.watched: Watched | None = None
@@ -66,10 +66,10 @@ class Answers:
             # Windows that wait are no reason to start the run again: that makes them wait longer.
             return _said(watched.stuck(), watched.waiting())
         if path == "/readyz":
-            return _said("the engine has not started" if watched is None else watched.unready())
+            return _said("the run has not begun" if watched is None else watched.unready())
         if path == "/metrics":
             if watched is None:
-                return _unavailable("the engine has not started")
+                return _unavailable("the run has not begun")
             if not self._scrapes.acquire(blocking=False):
                 return _unavailable("too many scrape at a time")
             try:

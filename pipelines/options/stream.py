@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ldpbeam.command_line.arguments import Parser, within
+import argparse
+
+from ldpbeam.command_line.arguments import Parser
 from ldpbeam.command_line.options import add_study_option
 from ldpbeam.log_lines import LOG_JSON
 from ldpbeam.pipelines.options.shared import (
-    add_engine_options,
     add_output_option,
     add_privacy_options,
     add_unnamed_options,
 )
 from ldpbeam.pipelines.options.sources import STREAMED, enumerated
-from ldpbeam.transforms.windows import MOST_SHARDS, SHARDS
 
 #: The default of --max-disorder.
 DISORDER = "1m"
@@ -32,6 +32,10 @@ def add_options(parser: Parser) -> None:
         source.add_options(data)
     add_output_option(data)
     data.add_argument(
+        "--spool", metavar="FOLDER",
+        help="a folder of this machine for the reports of open windows (default: below --output)",
+    )  # fmt: skip
+    data.add_argument(
         "--publish-to", metavar="TOPIC",
         help="projects/P/topics/T or kafka://HOST:PORT/T, for estimates as JSON",
     )  # fmt: skip
@@ -48,16 +52,12 @@ def add_options(parser: Parser) -> None:
         "--stop-when-idle", metavar="DURATION",
         help="end when nothing has come for so long; all windows close",
     )  # fmt: skip
+    times.add_argument(
+        "--drain", action="store_true",
+        help="when the stream is stopped, end the open windows, whose estimates are then incomplete; without it, "
+        "the same command goes on with them",
+    )  # fmt: skip
     add_privacy_options(parser)
-    work = parser.add_argument_group("how it is computed")
-    work.add_argument(
-        "--shards", type=within(int, 1, MOST_SHARDS), metavar="N", default=SHARDS,
-        help=f"shards of users (default: {SHARDS})",
-    )  # fmt: skip
-    work.add_argument(
-        "--resume", metavar="RUN",
-        help="Flink: continue this run from the --savepoint that it was stopped with",
-    )  # fmt: skip
     operating = parser.add_argument_group("how it is watched", "docs/operations.md says what to watch.")
     operating.add_argument(
         "--metrics-port", type=int, metavar="PORT",
@@ -68,4 +68,5 @@ def add_options(parser: Parser) -> None:
         help=f"the interface of that port (default: {METRICS_HOST}, which only this machine reaches)",
     )  # fmt: skip
     operating.add_argument(LOG_JSON, action="store_true", help="each line on stderr is a JSON object")
-    add_engine_options(parser)
+    # It is refused, with what to do instead.
+    parser.add_argument("--runner", help=argparse.SUPPRESS)

@@ -42,6 +42,7 @@ from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure, counts_of
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.sources.arrivals import event_times
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
+from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
 from ldpbeam.transforms.storage import delete, join
 from ldpbeam.windows import FAR, times_of
@@ -185,13 +186,17 @@ class Run:
         self._first, self._has_committed = True, False
         self._committed_at = self._looked_at = self._fired_at = now
         self.turned_at = now
+        #: Whether messages were lost since the process began.
+        self.lost = False
+        #: Whether the run was asked to stop.
+        self.stopping = False
         for pane in self._unsolved:
             finisher.begin(pane)
 
     # ------------------------------------------------------------------------------------------------- a turn
 
     def turn(self) -> bool:
-        """Do what there is to do now; whether the feed had something.
+        """Do what there is to do now; whether the feed had something, or a commit was made.
 
         Raises:
             OSError: if the feed failed for good, or the disk does not take a commit.
@@ -205,7 +210,7 @@ class Run:
             state = self.feed.state
             self.marks.look(now, state.silences, {})
             if state.lost is not None and state.lost > (self._incomplete_before or 0):
-                self._incomplete_before, self._changed = state.lost, True
+                self.lose(state.lost)
         if now - self._fired_at >= FIRE_MILLISECONDS:
             self._fired_at = now
             self._collect()
@@ -215,7 +220,12 @@ class Run:
                 self.windows.forget(reached)
         if self._wants_commit(now):
             self.commit()
+            return True
         return batch is not None
+
+    def lose(self, now: int) -> None:
+        """Messages are gone that were not read: all windows that begin before now may lack reports."""
+        self._incomplete_before, self.lost, self._changed = now, True, True
 
     def _wants_commit(self, now: int) -> bool:
         if not self._changed:
@@ -225,6 +235,15 @@ class Run:
         due = now - self._committed_at >= COMMIT_MILLISECONDS
         # A process that is killed before its first commit has made no progress, and so may the next.
         return bool(self._fired) or full or many or due or self._first or self.feed.wants_commit
+
+    @property
+    def lag(self) -> Lag | None:
+        """How far the feed is behind its server; None before anything is known."""
+        lag = self.feed.state.lag
+        if lag is not None:
+            return lag
+        behind = self.marks.behind(self.clock.elapsed(), self.clock.now())
+        return None if behind is None else Lag(behind)
 
     @property
     def idle(self) -> int:

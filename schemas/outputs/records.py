@@ -274,7 +274,8 @@ class EstimateRecord:
 class Accounting:
     """``accounting.json``: what became of every report, and why some were no use.
 
-    ``in_`` = ``used`` + ``duplicates`` + ``late`` + ``out_of_range`` + ``dead_letters``.
+    ``in_`` = ``used`` + ``duplicates`` + ``late`` + ``out_of_range`` + ``dead_letters``, and of a stream that
+    goes on ``in_open_windows``.
     """
 
     in_: Annotated[Count, Field(alias="in")]
@@ -284,6 +285,7 @@ class Accounting:
     out_of_range: Count
     dead_letters: Count
     damaged_files: Count = 0
+    in_open_windows: Count | None = None
     used_in_windows: Count | None = None
     late_in_windows: Count | None = None
     too_far: Count | None = None

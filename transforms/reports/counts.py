@@ -27,6 +27,8 @@ BEYOND_MOST = "beyond_most_reports"
 #: Of the used reports, those in windows that had not begun when a stream ended, which are not published. With
 #: sliding windows, a report in two of them counts twice.
 NOT_BEGUN = "not_begun"
+#: Of a stream that goes on, reports that wait in open windows: nothing has become of them yet.
+IN_OPEN_WINDOWS = "in_open_windows"
 #: Windows, or groups in windows, that are not estimated, and the reports in them, which are used.
 NOT_ESTIMATED, REPORTS_NOT_ESTIMATED = "not_estimated", "reports_not_estimated"
 #: Windows beyond the study's ``publish.windows``, and windows with one report; both are among the above.
@@ -40,6 +42,7 @@ NEED_CARE = (TOO_FAR, BEYOND_MOST, WINDOWS_BEYOND, WITHOUT_NAMES)
 REASON = "dead_letters_by_reason/"
 #: Counts that stand in an accounting only if they are above zero.
 OCCASIONAL = (
+    IN_OPEN_WINDOWS,
     IN_WINDOWS,
     LATE_IN_WINDOWS,
     TOO_FAR,

@@ -13,7 +13,7 @@ from ldpbeam.answers.results import Results
 from ldpbeam.charts.figures import Table, table_of
 from ldpbeam.charts.subject import Subset, span_name
 from ldpbeam.results.page.html import Part
-from ldpbeam.transforms.reports.counts import FATES
+from ldpbeam.transforms.reports.counts import FATES, IN_OPEN_WINDOWS
 
 #: A table has this many rows, the latest.
 MOST_ROWS = 30
@@ -45,13 +45,16 @@ def _accounting(results: Results) -> Iterator[Part]:
         (f"- {reason.replace('_', ' ')}", f"{count:,}", words.percent(count / read) if read else "")
         for reason, count in results.dead_letters_by_reason.items()
     ]
-    total = sum(counts[name] for name in FATES)
+    waiting = counts.get(IN_OPEN_WINDOWS) or 0
+    total = sum(counts[name] for name in FATES) + waiting
     sentence = f"{words.counted(read, 'report was', 'reports were')} read, and every one is accounted for."
     if total != read:
         sentence = f"{read:,} reports were read, but {total:,} are accounted for."
     more = []
+    if waiting:
+        more = [f"{words.counted(waiting, 'report waits', 'reports wait')} in open windows."]
     if counts.get("used_in_windows"):
-        more = [f"Windows slide and share reports: together they used {counts['used_in_windows']:,}."]
+        more += [f"Windows slide and share reports: together they used {counts['used_in_windows']:,}."]
     if counts.get("not_estimated"):
         left = words.counted(counts["not_estimated"], "window or group", "windows or groups")
         reports = words.counted(counts["reports_not_estimated"], "report")

@@ -1,0 +1,180 @@
+"""Where a stream's runs keep what they are, and which of them goes on.
+
+A folder of outputs has one stream at a time. Its runs have names in the order in which they began. The last
+one goes on unless it has ended by itself; then another begins where it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from ldpbeam.errors import UserError
+from ldpbeam.fit.spending import Spending
+from ldpbeam.folders.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER, RUN, RUNS, Output, named_in_errors
+from ldpbeam.pipelines.runs.ledger_folder import keeping
+from ldpbeam.pipelines.runs.ownership import STREAMS, owned
+from ldpbeam.pipelines.spool.manifest import Manifest, read_manifest
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
+from ldpbeam.times import milliseconds
+from ldpbeam.transforms.outputs.ledger_parts import Keeping
+from ldpbeam.transforms.outputs.names import snapshot_name
+from ldpbeam.transforms.patterns import matching
+from ldpbeam.transforms.storage import exists, is_local, join, literal, read_json, write_json
+
+#: File systems take names of at most this many bytes; ours are ASCII.
+MOST_CHARACTERS = 255
+SPOOL = "spool"
+
+
+@dataclass(frozen=True)
+class StreamOutput(Output):
+    """A run of a stream, and its folders.
+
+    Attributes:
+        spool_root: the folder of the spools of runs, of ``--spool``; empty for the folder of each run.
+        earlier_runs: the names of the runs before it.
+        ledger_key: the key of the ledger over periods; None if the study has none.
+    """
+
+    spool_root: str = ""
+    earlier_runs: tuple[str, ...] = ()
+    ledger_key: bytes | None = None
+
+    def of_run(self, *names: str) -> str:
+        """A path below the run's own folder."""
+        return self.path(RUNS, self.run, *names)
+
+    @property
+    def spool(self) -> str:
+        """The folder of the manifest and of the reports of open windows, on this machine."""
+        return join(self.spool_root, self.run) if self.spool_root else self.of_run(SPOOL)
+
+    @property
+    def letters(self) -> str:
+        """The folder of dead letters."""
+        return self.of_run(DEAD_LETTERS)
+
+    @property
+    def fit(self) -> str:
+        """The folder of the tests of fit."""
+        return self.of_run(FIT_FOLDER)
+
+    @property
+    def keeping(self) -> Keeping | None:
+        """Where the rows of the ledger go; None if the study has none."""
+        return keeping(self, self.of_run(LEDGER_FOLDER), self.ledger_key)
+
+    @property
+    def spending(self) -> Spending:
+        """The limits of the run's tests of fit."""
+        assert self.study.windows is not None
+        started = begun_at(self.run)
+        return Spending(
+            since=min(map(begun_at, (*self.earlier_runs, self.run))),
+            started=started,
+            earlier_runs=len(self.earlier_runs),
+            windows=self.study.windows.cells(self.study.windows.period),
+            # Windows that are joined have the other half.
+            attributes=len(self.study.estimated) * (2 if self.study.windows_joined > 1 else 1),
+        )
+
+
+def begun_at(run: str) -> int:
+    """When a run began, in epoch milliseconds, from its name."""
+    return milliseconds(run.partition("-")[0])
+
+
+def placed(output: StreamOutput, now: datetime) -> tuple[StreamOutput, Manifest, bool]:
+    """(the run with its name, the manifest from which it goes on, whether it is a new run).
+
+    Args:
+        output: the run without its name.
+        now: the clock.
+
+    Raises:
+        UserError: if the folder holds a run of an older version, or a manifest that cannot be used.
+    """
+    fingerprint = output.study.fingerprint
+    if not is_local(output.spool_root or output.output):
+        raise UserError(
+            f"--output {output.output}: reports of open windows are kept on this machine: name a folder of it, as in "
+            "--spool /var/lib/ldpbeam"
+        )
+    names = runs_in(output.output)
+    if not names:
+        return replace(output, run=run_name(now)), Manifest(fingerprint), True
+    last = replace(output, run=names[-1], earlier_runs=tuple(names[:-1]))
+    with named_in_errors(output.output):
+        _check_kept(last)
+        manifest = read_manifest(last.spool, fingerprint) or Manifest(fingerprint)
+    if manifest.ended is None:
+        return last, manifest, False
+    # The order of names is that of runs, though the clock was set back.
+    after = max([now, *(_time_of(name) + timedelta(seconds=1) for name in names)])
+    goes_on = Manifest(fingerprint, position=manifest.position)
+    return replace(output, run=run_name(after), earlier_runs=tuple(names)), goes_on, True
+
+
+def _check_kept(run: StreamOutput) -> None:
+    """Check that the last run of a folder kept its reports where this one looks for them."""
+    about = read_json(run.of_run(RUN))
+    kept = about.get("spool")
+    if kept is None:
+        raise UserError(
+            f"--output {run.output}: run {run.run} there is of an older version of ldpbeam, which kept open windows in "
+            "another way; name another folder"
+        )
+    if kept != run.spool_root:
+        where = f"--spool {kept}" if kept else "the output folder, without --spool"
+        raise UserError(f"run {run.run} keeps the reports of its open windows in {where}: name the same place")
+
+
+def run_name(now: datetime) -> str:
+    """A name for a run that begins now."""
+    return f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+
+
+def _time_of(run: str) -> datetime:
+    return datetime.fromtimestamp(begun_at(run) / 1000, UTC)
+
+
+def runs_in(output: str) -> list[str]:
+    """The names of the runs in a folder, in their order; a person may have put other folders there."""
+    with named_in_errors(output):
+        paths = [entry.path for entry in matching(join(literal(output), RUNS, "*", RUN))]
+    names = sorted(path.split("/")[-2] for path in paths)
+    return [name for name in names if re.match(r"\d{8}T\d{6}Z-", name)]
+
+
+@contextlib.contextmanager
+def owned_by_stream(output: StreamOutput, about: dict[str, str]) -> Iterator[None]:
+    """Hold the output folder while a run writes to it; the run's own folder gets a ``run.json``.
+
+    Args:
+        output: the run.
+        about: what its file says of the feed.
+
+    Raises:
+        UserError: if this run may not use the folder, another run writes there, or a file's name is too long.
+    """
+    # As long as the names of its files get.
+    names = (snapshot_name(output.study.name, name, (1, 2), output.run) for name in output.study.estimated)
+    longest = max(map(len, names))
+    if longest > MOST_CHARACTERS:
+        raise UserError(
+            f"--output {output.output}: the names of its files would have {longest} characters, more than file "
+            "systems take; give the study, its attributes or coordinates shorter names"
+        )
+    with owned(output, STREAMS, at_once=False):
+        with named_in_errors(output.output):
+            path = output.of_run(RUN)
+            if not exists(path):
+                fields = {**STREAMS.mark_of(output), "run": output.run, "spool": output.spool_root, **about}
+                write_json(path, fields)
+        yield
