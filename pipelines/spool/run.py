@@ -43,7 +43,7 @@ from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.sources.arrivals import event_times
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.lag import Lag
-from ldpbeam.transforms.sources.partitions import Watermarks
+from ldpbeam.transforms.sources.watermarks import Watermarks
 from ldpbeam.transforms.storage import delete, join
 from ldpbeam.windows import FAR, times_of
 
@@ -186,6 +186,8 @@ class Run:
         self._first, self._has_committed = True, False
         self._committed_at = self._looked_at = self._fired_at = now
         self.turned_at = now
+        #: The watermark; None before there is one.
+        self.reached = manifest.watermark
         #: Whether messages were lost since the process began.
         self.lost = False
         #: Whether the run was asked to stop.
@@ -208,13 +210,13 @@ class Run:
         if now - self._looked_at >= LOOK_MILLISECONDS:
             self._looked_at = now
             state = self.feed.state
-            self.marks.look(now, state.silences, {})
+            self.marks.look(now, state.silences)
             if state.lost is not None and state.lost > (self._incomplete_before or 0):
                 self.lose(state.lost)
         if now - self._fired_at >= FIRE_MILLISECONDS:
             self._fired_at = now
             self._collect()
-            reached = self.marks.at({})
+            reached = self.reached = self.marks.at()
             if reached is not None:
                 self._fire(self.windows.due(reached, self.clock.now(), self._solving(), FIRED_AT_ONCE))
                 self.windows.forget(reached)
@@ -254,7 +256,7 @@ class Run:
 
     def _admit(self, batch: FeedBatch) -> None:
         self._changed = True
-        reached, now = self.marks.at({}), self.clock.now()
+        reached, now = self.marks.at(), self.clock.now()
         self.marks.take(
             batch.partition, self.clock.elapsed(), event_times(batch), batch.oldest, batch.published
         )
@@ -305,7 +307,7 @@ class Run:
         Args:
             drained: whether more reports would have come, so that windows which have not ended are incomplete.
         """
-        reached, now = self.marks.at({}), self.clock.now()
+        reached, now = self.marks.at(), self.clock.now()
         for key, timing in self.windows.unfired():
             if key[1][0] > now:
                 panes = self.windows.fire(key, timing, complete=False)
@@ -376,7 +378,7 @@ class Run:
             study=self.spool.study.fingerprint,
             number=number,
             position=self.feed.position(),
-            watermark=self.marks.at({}),
+            watermark=self.marks.at(),
             counts={**+self.counts},
             in_open_windows=self.windows.reports,
             letter_files=self._letter_files,
