@@ -15,7 +15,7 @@ from ldpbeam.over_time.received import Received
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import in_parts
-from ldpbeam.transforms.joining.report_ids import first_of_ids
+from ldpbeam.transforms.joining.report_ids import compared_by_id, first_of_ids
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import IN, OUT_OF_RANGE, accounting
 from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, Disclosure, counts_of, disclosed
@@ -110,6 +110,8 @@ def _without_duplicates(
     """Drop duplicates by report id, and after that the reports outside the span."""
     by_attribute: dict[str, list[pa.RecordBatch]] = {}
     for batch in reports:
+        batch, others = compared_by_id(study, batch)
+        yield others
         by_attribute.setdefault(attribute_name(batch), []).append(batch)
     for name, batches in by_attribute.items():
         for first, counts in first_of_ids(study, study.attribute(name), batches):
