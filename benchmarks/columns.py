@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.pages import show
 from ldpbeam.domains import Floats
-from ldpbeam.library.tally import tally_of
+from ldpbeam.transforms.tally import tally_of
 from ldpbeam.schemas.messages.binary import ARROW, Message
 from ldpbeam.schemas.messages.decode import decode_messages
 from ldpbeam.schemas.reports.payloads import payload_column

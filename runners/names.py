@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+#: This process, without an engine.
+LOCAL = "local"
 DIRECT = "direct"
 PRISM = "prism"
 FLINK = "flink"
 DATAFLOW = "dataflow"
-ENGINES = (DIRECT, PRISM, FLINK, DATAFLOW)
+ENGINES = (LOCAL, DIRECT, PRISM, FLINK, DATAFLOW)
 
 #: Where Flink's workers run (:mod:`ldpbeam.runners.flink`).
 FLINK_WORKERS = ("process", "pool", "docker", "loopback")

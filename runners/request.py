@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.errors import UserError
-from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, PRISM
+from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, LOCAL, PRISM
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class EngineRequest:
 
     def reachable(self, path: str) -> str:
         """A path as workers reach it: absolute, if they may have another working folder."""
-        if self.runner in (DIRECT, PRISM) or "://" in path:
+        if self.runner in (LOCAL, DIRECT, PRISM) or "://" in path:
             return path
         return str(Path(path).absolute())
 

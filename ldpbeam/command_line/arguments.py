@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from ldpbeam.errors import UserError
 from ldpbeam.nearest import nearest
+from ldpbeam.runners.names import LOCAL
 
 _Value = TypeVar("_Value")
 _Number = TypeVar("_Number", int, float)
@@ -129,6 +130,8 @@ class Parser(argparse.ArgumentParser):
                 would only warn.
         """
         options, rest = self._parsed(arguments)
+        if rest and options.runner == LOCAL:
+            refuse(rest, self.options)
         if rest:
             known = _beam_parser()
             _, unknown = known.parse_known_args(rest)

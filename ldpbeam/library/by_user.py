@@ -21,7 +21,7 @@ from ldpbeam.domains import Candidates, Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.channel_means import least_noise, scores_of
 from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.library.tally import Tally, usable
+from ldpbeam.transforms.tally import Tally, usable
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.over_time.joined_windows import difference_of_windows
 from ldpbeam.schemas.outputs.records import EstimateKey

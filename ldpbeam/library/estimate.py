@@ -24,7 +24,7 @@ from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.errors import UserError
 from ldpbeam.library.result import Estimates
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.library.tally import Tally, tally_of
+from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.over_time.received import Received, counted, distinct
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot

@@ -6,7 +6,7 @@ import argparse
 
 from ldpbeam.command_line.arguments import Parser
 from ldpbeam.command_line.options import add_prism_location
-from ldpbeam.runners.names import DIRECT, FLINK_WORKERS
+from ldpbeam.runners.names import FLINK_WORKERS, LOCAL
 
 
 def add_output_option(group: argparse._ArgumentGroup) -> None:
@@ -47,9 +47,9 @@ def add_engine_options(parser: Parser) -> None:
     """Add the options that choose an engine and say how to reach it."""
     engine = parser.add_argument_group("engine", "Options of Beam are passed to Beam as they are.")
     engine.add_argument(
-        "--runner", metavar="ENGINE", default=DIRECT,
-        help="direct, prism, flink, dataflow, or one as Beam names it (default: direct; a stream's direct is "
-        "Prism)",
+        "--runner", metavar="ENGINE", default=LOCAL,
+        help="local (this process, without Beam), direct (Beam's own here), flink, dataflow, or one as Beam names "
+        "it (default: local)",
     )  # fmt: skip
     add_prism_location(engine)
     engine.add_argument(

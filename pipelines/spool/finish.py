@@ -23,7 +23,7 @@ from ldpbeam.folders.output import ESTIMATES, FIT_FOLDER, STATISTICS, names_in
 from ldpbeam.folders.read import earlier_among, read_estimates
 from ldpbeam.pipelines.estimates.fit import misfit_sentence
 from ldpbeam.pipelines.estimates.pane_fit import write_pane_tests
-from ldpbeam.pipelines.spool.segments import Stored, read_pane
+from ldpbeam.transforms.segments import Stored, read_pane
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.study import Study

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ldpbeam.pipelines.spool.segments import Part, read_reports
+from ldpbeam.transforms.segments import Part, read_reports
 from ldpbeam.schemas.outputs.snapshots import (
     EARLY,
     LATE,

@@ -29,7 +29,7 @@ from ldpbeam.over_time.received import Received
 from ldpbeam.pipelines.spool.finish import Finished, Pane
 from ldpbeam.pipelines.spool.manifest import Manifest, write_manifest
 from ldpbeam.pipelines.spool.open_windows import Key, OpenWindows
-from ldpbeam.pipelines.spool.segments import Stored, delete_others, write_panes, write_reports
+from ldpbeam.transforms.segments import Stored, delete_others, write_panes, write_reports
 from ldpbeam.schemas.outputs.snapshots import EARLY, Snapshot
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.joining.hidden_ids import hidden

@@ -16,7 +16,7 @@ import pytest
 import ldpbeam as ldp
 from ldpbeam.answers.solve import solve
 from ldpbeam.beam.elements import _Decode
-from ldpbeam.library.tally import Tally, tally_of
+from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.schemas.messages.decode import ARROW, LINES, Message, decode_messages
 from ldpbeam.schemas.reports.columns import DELIVERY, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of

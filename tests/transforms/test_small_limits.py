@@ -20,7 +20,7 @@ from support.keyed_state import StreamByHand
 from support.pane_scripts import Step
 from support.tallied import tallied
 
-from ldpbeam.library import tally as tally_module
+from ldpbeam.transforms import tally as tally_module
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.graphs import alone, batch
 from ldpbeam.schemas.files import parquet
