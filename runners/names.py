@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-#: This process, without an engine.
-LOCAL = "local"
+from ldpbeam.command_line.arguments import LOCAL as LOCAL
+
 DIRECT = "direct"
 PRISM = "prism"
 FLINK = "flink"

@@ -1,8 +1,8 @@
 """Reports that wait on disk: segments, which are added and deleted, and never changed.
 
-A segment is written whole or not at all: an Arrow stream for each schema of its reports. In a stream, a commit
-writes one, and the panes that fire with it into a file beside it; the manifest alone says what lies where, and
-a file that no manifest names is deleted. In a batch run, the shards of users wait so.
+A segment is written whole or not at all: an Arrow stream for each schema of its reports. In a stream, a
+commit writes one, and the panes that fire with it into a file beside it; the manifest alone says what lies
+where, and a file that no manifest names is deleted. In a batch run, the shards of users wait so.
 """
 
 from __future__ import annotations

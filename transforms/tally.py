@@ -200,12 +200,11 @@ class _Shards:
         spill: where they are spilled; None to hold all in memory, in one shard.
         name: the folder of the segments.
         column: the column.
-        alike: of which reports of an attribute one is kept, so that others are left out before they are spilled.
+        alike: of which reports of an attribute one is kept, so that others are left out before they are
+            spilled.
     """
 
-    def __init__(
-        self, spill: Spill | None, name: str, column: str, alike: Callable[[str], Alike]
-    ) -> None:
+    def __init__(self, spill: Spill | None, name: str, column: str, alike: Callable[[str], Alike]) -> None:
         self.counts: Counter[str] = Counter()
         self._folder = None if spill is None else join(spill.folder, name)
         self._pieces = Pieces(None, 1 if spill is None else spill.shards, column=column, alike=alike)
@@ -250,7 +249,7 @@ class _Shard:
     @property
     def reports(self) -> int:
         """How many there are."""
-        return sum(part.rows for part in self.parts) + sum(batch.num_rows for batch in self.fresh)
+        return sum(part.rows for part in self.parts) + sum(int(batch.num_rows) for batch in self.fresh)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield from read_reports(self.folder, self.parts)

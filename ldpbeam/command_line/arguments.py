@@ -11,12 +11,13 @@ from typing import Any, NoReturn, TypeVar
 
 from ldpbeam.errors import UserError
 from ldpbeam.nearest import nearest
-from ldpbeam.runners.names import LOCAL
 
 _Value = TypeVar("_Value")
 _Number = TypeVar("_Number", int, float)
 #: The program name of the parser of Beam's options. Its errors do not point to --help, which Beam lacks.
 _BEAM = "beam"
+#: The runner that is this process, which knows no option of Beam.
+LOCAL = "local"
 #: Options that once had another name.
 _RENAMED = {"--partitions": "--shards"}
 #: How argparse says which options are missing.

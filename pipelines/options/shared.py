@@ -48,8 +48,8 @@ def add_engine_options(parser: Parser) -> None:
     engine = parser.add_argument_group("engine", "Options of Beam are passed to Beam as they are.")
     engine.add_argument(
         "--runner", metavar="ENGINE", default=LOCAL,
-        help="local (this process, without Beam), direct (Beam's own here), flink, dataflow, or one as Beam names "
-        "it (default: local)",
+        help="local (this process, without Beam), direct (Beam's own here), flink, dataflow, or one as "
+        "Beam names it (default: local)",
     )  # fmt: skip
     add_prism_location(engine)
     engine.add_argument(

@@ -20,12 +20,12 @@ from support.keyed_state import StreamByHand
 from support.pane_scripts import Step
 from support.tallied import tallied
 
-from ldpbeam.transforms import tally as tally_module
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.graphs import alone, batch
 from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms import tally as tally_module
 from ldpbeam.transforms.joining import kept, same_ids
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.transforms.sources import files

@@ -53,7 +53,8 @@ class FileInput(NamedTuple):
 
     def parts(self, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
         """What is decoded of the files, one after the other: batches, and dead letters."""
-        for file in (*self.files, *self.bad_files):
+        files: tuple[ReportFile | BadFile, ...] = (*self.files, *self.bad_files)
+        for file in files:
             for each in split_or_keep(file):
                 yield from read_parts(each, columns)
 

@@ -14,6 +14,7 @@ from ldpbeam.transforms.reports.dead_letters import Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import count, emit, parted
 from ldpbeam.transforms.sources.again import KeptRecords, LettersFile, read_letters
 
+
 @dataclass(eq=False)
 class ReadAgain(beam.PTransform):
     """Read the kept records of dead letters.
