@@ -71,6 +71,9 @@ class Opened(OpenFeed):
         self.before_acknowledging(receipts)
         self.acknowledged += receipts
 
+    def position(self) -> Mapping[str, Any]:
+        raise NotImplementedError
+
     def close(self) -> None:
         assert not self.closed
         self.closed = True
@@ -92,6 +95,9 @@ class Fake(Feed):
     @property
     def name(self) -> str:
         return self.label
+
+    def open_at(self, position: Any) -> OpenFeed:
+        raise NotImplementedError
 
     def open(self, share: Any = None) -> OpenFeed:
         opened = Opened()
