@@ -33,8 +33,12 @@ ATTRIBUTES = {
 """,
     "categories": "\n  x: {domain: {categories: [p, q, r]}, services: {a: {mechanism: grr, epsilon: 1}}}\n",
     "bits": "\n  x: {domain: {categories: [p, q, r]}, services: {a: {mechanism: oue, epsilon: 1}}}\n",
-    "nobody": "\n  x: {domain: {categories: [p, q, r]}, users: none, services: {a: {mechanism: grr, epsilon: 1}}}\n",
-    "vector": "\n  x: {domain: {coordinates: [u, v], values: [0, 1]}, services: {a: {mechanism: piecewise, epsilon: 2}}}\n",
+    "nobody": """
+  x: {domain: {categories: [p, q, r]}, users: none, services: {a: {mechanism: grr, epsilon: 1}}}
+""",
+    "vector": """
+  x: {domain: {coordinates: [u, v], values: [0, 1]}, services: {a: {mechanism: piecewise, epsilon: 2}}}
+""",
 }
 #: What else a study says.
 OTHERS = {

@@ -1,4 +1,4 @@
-"""Runs of the spool in this process: a feed of batches, a clock that stands, and panes that are finished at once."""
+"""Runs of the spool in this process: a feed of batches, a date that stands, panes that are finished at once."""
 
 from __future__ import annotations
 
