@@ -37,7 +37,7 @@ from ldpbeam.pipelines.runs.stream_runs import (
     resume,
 )
 from ldpbeam.pipelines.runs.stream_watch import Watch, run_until_stopped, submit
-from ldpbeam.pipelines.sources.opening import Run
+from ldpbeam.pipelines.sources.on_engines.opening import Run
 from ldpbeam.printing import document, note, warn
 from ldpbeam.runners.engines import Engine, engine_of, is_dry_run, template_of
 from ldpbeam.schemas.outputs.checked import fields_of

@@ -23,7 +23,7 @@ from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, Source, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
-from ldpbeam.pipelines.sources.opening import Opening
+from ldpbeam.pipelines.sources.on_engines.opening import Opening
 from ldpbeam.runners.request import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.candidates import check_tables
@@ -117,7 +117,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
 
 
 def _module(name: str) -> Any:
-    return import_module(f"ldpbeam.pipelines.sources.{name}")
+    return import_module(f"ldpbeam.pipelines.sources.on_engines.{name}")
 
 
 def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:
