@@ -197,13 +197,6 @@ def test_a_topic_keeps_the_subscription_of_a_run_until_the_run_has_ended(server:
     assert not server._subscriptions
 
 
-def test_a_run_that_fails_before_its_first_commit_leaves_no_subscription(server: Any, tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), pubsub.open_topic(TOPIC, run(tmp_path)):
-        assert server._subscriptions
-        raise ZeroDivisionError
-    assert not server._subscriptions
-
-
 def test_what_earlier_runs_took_of_a_subscription_is_not_taken_again(server: Any, tmp_path: Path) -> None:
     with pubsub.open_topic(TOPIC, run(tmp_path)) as opened:
         name = opened.feed.name
