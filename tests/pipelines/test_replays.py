@@ -12,9 +12,9 @@ from ldpbeam.inputs.kafka import KafkaRequest, Reached
 from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.replays import begin, beginning, continued, forget, lost_to
 from ldpbeam.pipelines.runs.stream_runs import incomplete_windows, owned_by_stream
-from ldpbeam.pipelines.sources import kafka
 from ldpbeam.pipelines.sources.kafka import check_topic
-from ldpbeam.pipelines.sources.opening import Run
+from ldpbeam.pipelines.sources.on_engines import kafka
+from ldpbeam.pipelines.sources.on_engines.opening import Run
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.offsets import Checksum, Offsets

@@ -13,8 +13,8 @@ import pytest
 from ldpbeam.command_line import checks as options
 from ldpbeam.pipelines.commands import stream as stream_command
 from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.sources import pubsub
-from ldpbeam.pipelines.sources.opening import Run
+from ldpbeam.pipelines.sources.on_engines import pubsub
+from ldpbeam.pipelines.sources.on_engines.opening import Run
 from ldpbeam.runners import engines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.reading import ReadingOptions
