@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST, READ, WRITE, Brokers
+from ldpbeam.transforms.offsets import Checksum, Offsets
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, settings_in
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan
-from ldpbeam.transforms.state.records import Checksum, Offsets
 
 #: What a destination of Kafka begins with; other destinations are topics of Pub/Sub.
 SCHEME = "kafka://"

@@ -9,9 +9,9 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from ldpbeam.errors import UserError
+from ldpbeam.transforms.offsets import Checksum
 from ldpbeam.transforms.sources.kafka_checksums import checksums_at
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, cleanup_policy, client, identity_of, passes
-from ldpbeam.transforms.state.records import Checksum
 
 #: Seconds to wait for brokers that do not answer.
 BROKER_SECONDS = 10.0

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from apache_beam.io.filesystem import BeamIOError
-
 from ldpbeam.errors import UserError, without_number
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.runners.request import EngineRequest
@@ -31,6 +29,6 @@ def open_files(patterns: tuple[str, ...], run: Run) -> Iterator[Opened]:
     for pattern in patterns:
         try:
             entries_of([pattern])
-        except (BeamIOError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise UserError(f"--input {pattern}: {without_number(str(error))}") from None
     yield Opened(FolderFeed(patterns, run.columns, run.folder, done_before(run.output)))

@@ -13,7 +13,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 import ldpbeam as ldp
 from ldpbeam.times import milliseconds
-from ldpbeam.transforms.sources.watermark import FINISHED
+from ldpbeam.transforms.engine_times import FINISHED
 
 
 class Mark(CheckpointMark):

@@ -10,9 +10,8 @@ import pytest
 
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.kafka import _new
+from ldpbeam.transforms.offsets import LATEST, Checksum, thinned
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.state.journal import LATEST, thinned
-from ldpbeam.transforms.state.records import Checksum
 
 
 class Log:

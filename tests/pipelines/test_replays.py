@@ -17,6 +17,7 @@ from ldpbeam.pipelines.sources.kafka import check_topic
 from ldpbeam.pipelines.sources.opening import Run
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.offsets import Checksum, Offsets
 from ldpbeam.transforms.reports.counts import IN, USED, accounting, of_window, with_origin
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
@@ -25,7 +26,7 @@ from ldpbeam.transforms.sources.replay import Arrivals
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, run_folder
 from ldpbeam.transforms.state.journal import Journal, checksums_before, positions_before
-from ldpbeam.transforms.state.records import Checksum, Incomplete, Offsets, OpenWindow, Step
+from ldpbeam.transforms.state.records import Incomplete, OpenWindow, Step
 from ldpbeam.windows import FAR
 
 STUDY = parse_study(

@@ -26,8 +26,8 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.reports.batches import WATERMARK
-from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Split

@@ -397,7 +397,7 @@ def test_patterns_that_cannot_be_looked_at_end_it(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(patterns: list[str]) -> None:
-        raise folder.BeamIOError("no permission")
+        raise OSError("no permission")
 
     opened = watching.open()
     monkeypatch.setattr(folder, "entries_of", refuse)

@@ -12,13 +12,13 @@ from support.estimate_records import price
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
+from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.outputs import kafka as published
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
-from ldpbeam.transforms.sources import kafka_span
+from ldpbeam.transforms.sources import kafka_span, read_span
 from ldpbeam.transforms.sources.kafka import message_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
-from ldpbeam.transforms.state.records import Offsets
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 
@@ -167,7 +167,7 @@ def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch, d
     )  # fmt: skip
     (with_deliveries,) = read_offsets(span((3, 10, 20)), Offsets(3, 10, 20), Columns())
     assert DELIVERY in with_deliveries.batches[0].schema.names
-    (taken,) = kafka_span._taken((3, 10, 20), span((3, 10, 20)), Columns())
+    (taken,) = read_span._taken((3, 10, 20), span((3, 10, 20)), Columns())
     assert DELIVERY not in taken.batch.batches[0].schema.names
     assert taken.batch.batches[0]["position"].to_pylist() == list(range(10, 20))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.reports.counts import of_batch
 from ldpbeam.transforms.sources.replay import CLOCK, Arrivals, Replay
-from ldpbeam.transforms.state.records import Offsets, Step
+from ldpbeam.transforms.state.records import Step
 from ldpbeam.windows import Windows
 
 WINDOWS = Windows(10, 10, allowed_lateness=5)

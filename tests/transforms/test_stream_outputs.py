@@ -21,6 +21,7 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from support.keyed_state import Key
 
+from ldpbeam.transforms.engine_times import LAST
 from ldpbeam.transforms.outputs import accounting, dead_letters
 from ldpbeam.transforms.outputs.accounting import WriteRunningAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteStreamDeadLetters
@@ -36,7 +37,6 @@ from ldpbeam.transforms.reports.counts import (
 )
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
-from ldpbeam.transforms.sources.watermark import LAST
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, Kind, run_folder
 from ldpbeam.transforms.state.journal import Journal

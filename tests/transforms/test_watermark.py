@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ldpbeam.transforms.sources.watermark import LIARS, Pulls, Watermark
+from ldpbeam.transforms.sources.pulls import Pulls
+from ldpbeam.transforms.sources.watermark import LIARS, Watermark
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 WEEK = 7 * DAY

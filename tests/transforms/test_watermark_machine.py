@@ -17,7 +17,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ldpbeam.transforms.sources.watermark import Pulls, Watermark
+from ldpbeam.transforms.sources.pulls import Pulls
+from ldpbeam.transforms.sources.watermark import Watermark
 
 HOUR, DAY, WEEK = 3_600_000, 86_400_000, 7 * 86_400_000
 NOW = 1_750_000_000_000

@@ -22,8 +22,8 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from ldpbeam.transforms.engine_times import LAST, timestamp
 from ldpbeam.transforms.reports.counts import NOT_BEGUN, accounting, without_origin
-from ldpbeam.transforms.sources.watermark import LAST, timestamp
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import ACCOUNTING, COUNTED, run_folder
 from ldpbeam.transforms.state.journal import stopped_at

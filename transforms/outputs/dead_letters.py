@@ -22,13 +22,13 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from ldpbeam.transforms.engine_times import LAST
 from ldpbeam.transforms.outputs.letter_files import Order, order_of, shard_of, write_letters
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import COUNTS, LETTERS_WRITTEN, with_origin
 from ldpbeam.transforms.reports.emitted import parted
-from ldpbeam.transforms.sources.watermark import LAST
 from ldpbeam.transforms.storage import join, literal, split
 from ldpbeam.transforms.windows.shuffle import Place, Spill, read_pieces
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from ldpbeam.transforms.offsets import Checksum, Offsets
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.lag import Lag
-from ldpbeam.transforms.state.records import Checksum, Offsets
 
 #: A batch ends when it has this many decoded bytes: compressed input may decode to a thousand times its size.
 DECODED_BYTES = 16 * 2**20

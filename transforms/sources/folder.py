@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import pyarrow as pa
-from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
@@ -127,7 +126,7 @@ class _Watched(OpenFeed):
     def _look(self) -> None:
         try:
             found = entries_of(self.feed.patterns)
-        except BeamIOError as error:
+        except OSError as error:
             raise OSError(str(error)) from None
         entries = {real(entry.path): entry for of_pattern in found for entry in of_pattern}
         parts: list[tuple[FileRange | BadFile, int]] = []
@@ -156,7 +155,7 @@ class _Watched(OpenFeed):
         try:
             if end == part.start or (end < part.stop and _is_appended(part, end)):
                 return part._replace(start=end)
-        except (BeamIOError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             return BadFile(part.path, str(error))
         return BadFile(
             part.path,

@@ -21,6 +21,7 @@ from typing import Any
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.offsets import Offsets, thinned
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, FeedState, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.kafka_checksums import checksum_of
 from ldpbeam.transforms.sources.kafka_client import (
@@ -35,8 +36,6 @@ from ldpbeam.transforms.sources.kafka_partition import Partition
 from ldpbeam.transforms.sources.lag import worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.state.decoding import Record
-from ldpbeam.transforms.state.journal import thinned
-from ldpbeam.transforms.state.records import Offsets
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The header of a message that names the format of its value.

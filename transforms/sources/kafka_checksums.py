@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from ldpbeam.transforms.offsets import Checksum
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
-from ldpbeam.transforms.state.records import Checksum
 
 #: Seconds to wait for messages.
 ANSWER_SECONDS = 10.0

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
 
+from ldpbeam.transforms.offsets import Checksum
 from ldpbeam.transforms.sources.lag import Ends
 from ldpbeam.transforms.sources.message_batches import Received
-from ldpbeam.transforms.state.records import Checksum
 from ldpbeam.windows import FAR
 
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import apache_beam as beam
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.batches import without_deliveries
+from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.dead_letters import Disclosure
-from ldpbeam.transforms.reports.emitted import parted
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, message_of
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
-from ldpbeam.transforms.sources.reader import TakenBatch
-from ldpbeam.transforms.sources.source import Unpack
-from ldpbeam.transforms.state.records import Offsets
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 #: The offsets that one worker reads at a time.
 RANGE = 250_000
@@ -45,6 +42,8 @@ class KafkaSpan:
 
     def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
         """Reads the span; the arguments are those of :class:`ReadSpan`."""
+        from ldpbeam.transforms.sources.read_span import ReadSpan
+
         return ReadSpan(self, columns, disclosure)
 
     @property
@@ -59,39 +58,6 @@ class KafkaSpan:
         for partition, first, after in self.offsets:
             for start in range(first, after, RANGE):
                 yield Offsets(partition, start, min(after, start + RANGE))
-
-
-@dataclass(eq=False)
-class ReadSpan(beam.PTransform):
-    """Read the reports in a span of a topic.
-
-    Outputs: decoded batches (main), whose schemas' metadata name topic and partition; dead letters (``DEAD``)
-    of what does not decode; and counts.
-
-    Attributes:
-        span: the offsets.
-        columns: the columns of reports that the study needs.
-        disclosure: what dead letters may reveal about their inputs.
-    """
-
-    span: KafkaSpan
-    columns: Columns
-    disclosure: Disclosure
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        """Spread the ranges over the workers, read each, and part its batches."""
-        return (
-            pipeline
-            | "Ranges" >> beam.Create(list(self.span.ranges), reshuffle=False)
-            | "SpreadRanges" >> beam.Reshuffle()
-            | "ReadRanges" >> beam.FlatMap(_taken, self.span, self.columns)
-            | "Unpack" >> parted(Unpack(self.disclosure), "decoded")
-        )
-
-
-def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[TakenBatch]:
-    for taken in read_offsets(span, Offsets(*offsets), columns):
-        yield TakenBatch(taken._replace(batches=[*map(without_deliveries, taken.batches)]), None)
 
 
 def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterator[FeedBatch]:

@@ -12,10 +12,10 @@ from ldpbeam.schemas.messages.binary import BadMessage, Message
 from ldpbeam.schemas.messages.decode import decode_messages, may_expand
 from ldpbeam.schemas.messages.placed import ids_of
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.offsets import Checksum
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
 from ldpbeam.transforms.state.decoding import DEFEATED, PROBLEM, TOGETHER, Record
-from ldpbeam.transforms.state.records import Checksum
 
 #: So many bytes of messages are decoded before it is asked whether they fill a batch.
 RUN_BYTES = 2**20

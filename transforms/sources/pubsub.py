@@ -21,7 +21,7 @@ from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, FeedState, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
-from ldpbeam.transforms.sources.watermark import Pulls
+from ldpbeam.transforms.sources.pulls import Pulls
 from ldpbeam.transforms.state.decoding import Record
 
 FEEDS = logging.getLogger("ldpbeam.feeds")

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from apache_beam.io.unbounded_source import CheckpointMark, UnboundedReader
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
+from ldpbeam.transforms.engine_times import FINISHED, timestamp
 from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.sources import shared_feed
 from ldpbeam.transforms.sources.arrivals import event_times, opened_windows
@@ -26,7 +27,6 @@ from ldpbeam.transforms.sources.feeds import FeedBatch, elapsed
 from ldpbeam.transforms.sources.lag import Lag, worst
 from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.shared_feed import Pending, SharedFeed
-from ldpbeam.transforms.sources.watermark import FINISHED, timestamp
 from ldpbeam.transforms.state.journal import LOOKING_SECONDS, asked_to_stop
 
 

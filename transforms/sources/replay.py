@@ -12,9 +12,10 @@ import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
 from ldpbeam.transforms.reports.counts import of_batch
-from ldpbeam.transforms.state.records import Offsets, Step
+from ldpbeam.transforms.state.records import Step
 from ldpbeam.windows import Windows
 
 #: A new step begins when the clock is this many milliseconds past that of the last step.

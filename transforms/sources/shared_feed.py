@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.transforms.offsets import Checksum, Offsets
 from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.lag import Lag
@@ -25,7 +26,7 @@ from ldpbeam.transforms.sources.reading import Reading
 from ldpbeam.transforms.sources.replay import Arrivals, Replay
 from ldpbeam.transforms.state.files import CLAIMS, COUNTED
 from ldpbeam.transforms.state.journal import LOOKING_SECONDS, Journal
-from ldpbeam.transforms.state.records import ENDED, STOPPED, Checksum, Claims, Offsets, OpenWindow
+from ldpbeam.transforms.state.records import ENDED, STOPPED, Claims, OpenWindow
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: So many new objects wait for Python's garbage collector. By default it looks after each 700, and a fetch of

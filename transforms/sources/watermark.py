@@ -25,15 +25,8 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import Duration, Timestamp
 from numpy.typing import NDArray
 
-#: The watermark of a finished stream whose readers stay: past every window and past :data:`LAST`, but before
-#: the end of Beam's global window, where engines clear state.
-FINISHED = GlobalWindow().max_timestamp() - Duration(60)
-#: The time of timers that fire when a stream has finished.
-LAST = FINISHED - Duration(60)
 #: The delay is measured over the last reports, this many of them; one batch adds at most the second number.
 REPORTS, REPORTS_OF_A_BATCH = 10_000, 500
 #: The event times of the last batches are this many; one batch adds at most the second number.
@@ -43,51 +36,6 @@ LIARS = 20
 #: While messages keep arriving, the frontier is the oldest publish time in this many batches: servers deliver
 #: roughly in order.
 BATCHES = 10
-
-
-def timestamp(milliseconds: int) -> Timestamp:
-    """Epoch milliseconds as Beam's timestamp."""
-    return Timestamp(micros=1000 * milliseconds)
-
-
-class Pulls:
-    """What the answers to a feed's pulls say about the messages that have not come.
-
-    A pull that failed may have had an answer: its messages are on no side until the server's lease of them
-    ends. Until then an empty answer says nothing.
-
-    Args:
-        lease: for how many milliseconds a server keeps messages that it sent from being sent again.
-    """
-
-    def __init__(self, lease: int = 0) -> None:
-        self._lease = lease
-        self._begun = 0
-        self._doubtful_until: int | None = None
-        #: When the last empty pull that counts began; None if the last answer that counts had messages, or
-        #: there was no answer.
-        self.empty: int | None = None
-
-    def begin(self, elapsed: int) -> None:
-        """A pull begins; it ends with :meth:`answer` or :meth:`fail`."""
-        self._begun = elapsed
-
-    def answer(self, messages: int) -> None:
-        """The server answered with this many messages."""
-        if messages:
-            self.empty = None
-        elif not self.doubtful:
-            self.empty = self._begun
-
-    def fail(self, elapsed: int) -> None:
-        """The pull ended without an answer."""
-        self.empty = None
-        self._doubtful_until = elapsed + self._lease
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether messages for a failed pull may still have been on their way when the last pull began."""
-        return self._doubtful_until is not None and self._begun < self._doubtful_until
 
 
 class Watermark:

@@ -7,24 +7,22 @@ before such a window has its on-time pane, the next run knows that the window is
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
+from ldpbeam.transforms.offsets import Checksum, Offsets, thinned
+from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.state.files import JOURNAL, STEPS, STOP, run_folder
-from ldpbeam.transforms.state.records import Checksum, JournalRecord, Offsets, OpenWindow, Step, Steps
+from ldpbeam.transforms.state.records import JournalRecord, OpenWindow, Step, Steps
+from ldpbeam.transforms.storage import literal
 from ldpbeam.windows import Bounds
 
 #: What the journal has as the watermark of a stop if there was no watermark yet.
 NEVER = -(2**62)
 #: Seconds between two looks whether a run has been asked to stop.
 LOOKING_SECONDS = 1.0
-#: Checksums of so many last messages are kept, and one for each tenth of an octave of the distance before.
-LATEST, OF_OCTAVE = 250, 10
 
 
 class Journal:
@@ -163,7 +161,8 @@ def asked_to_stop(output: str, run: str) -> bool:
 def asked_at(output: str, run: str) -> float | None:
     """When the readers of a run were asked to stop, in epoch seconds; None if they were not."""
     path = STOP.path(run_folder(output, run))
-    return float(FileSystems.last_updated(path)) if FileSystems.exists(path) else None
+    (entry,) = matching(literal(path)) or (None,)
+    return None if entry is None else float(entry.last_updated_in_seconds)
 
 
 def stopped_at(output: str, run: str) -> int | None:
@@ -213,15 +212,6 @@ def checksums_before(output: str) -> dict[int, list[Checksum]]:
         for partition, known in record.checksums.items():
             checksums.setdefault(partition, set()).update(known)
     return {partition: sorted(known) for partition, known in checksums.items()}
-
-
-def thinned(checksums: Sequence[Checksum]) -> list[Checksum]:
-    """The first checksum, those of the last messages, and ever fewer of those between, in their order."""
-    if len(checksums) <= LATEST:
-        return list(checksums)
-    end = checksums[-1].offset + 1
-    spaced = {int(OF_OCTAVE * math.log2(end - each.offset)): each for each in checksums[1:-LATEST]}
-    return [checksums[0], *spaced.values(), *checksums[-LATEST:]]
 
 
 def lowest(

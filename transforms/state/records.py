@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from ldpbeam.study import attribute_of
+from ldpbeam.transforms.offsets import Checksum
 from ldpbeam.windows import FAR, Bounds
 
 
@@ -19,21 +20,6 @@ class OpenWindow(NamedTuple):
     attribute: str
     start: int
     end: int
-
-
-class Offsets(NamedTuple):
-    """The messages of one partition of a feed from an offset on, and before another."""
-
-    partition: int
-    first: int
-    after: int
-
-
-class Checksum(NamedTuple):
-    """The offset of a message, and the CRC-32 of its value and timestamp."""
-
-    offset: int
-    value: int
 
 
 @dataclass(frozen=True)

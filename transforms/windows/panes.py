@@ -26,7 +26,7 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.schemas.outputs.snapshots import EARLY, LATE, ON_TIME, Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import names_of, with_names
-from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups

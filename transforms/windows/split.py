@@ -14,6 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.study import Study
+from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.joining.kept import in_parts
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.batches import Arrival, arrival_of, out_of_range
@@ -26,7 +27,6 @@ from ldpbeam.transforms.reports.counts import (
     of_window,
 )
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.sources.watermark import timestamp
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
 from ldpbeam.transforms.windows.cut import Pieces, windows_in
 from ldpbeam.transforms.windows.fold import Fold, Folded

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 
 from apache_beam.utils.timestamp import Timestamp
 
-from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.state.journal import LOOKING_SECONDS, asked_to_stop, stopped_at
 from ldpbeam.windows import Bounds
 from ldpbeam.words import counted

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from support.driven_source import DISORDER, NOW, SECOND, Driven
 
+from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.batches import Arrival, out_of_range
 from ldpbeam.transforms.sources.replay import Arrivals, Replay
-from ldpbeam.transforms.state.records import Offsets, Step, Steps
+from ldpbeam.transforms.state.records import Step, Steps
 from ldpbeam.windows import MANY_REPORTS, Windows
 
 Drive = Callable[..., Driven]

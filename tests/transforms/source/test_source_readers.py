@@ -24,12 +24,12 @@ from support.driven_source import (
     set_clocks,
 )
 
+from ldpbeam.transforms.engine_times import FINISHED
 from ldpbeam.transforms.sources import reader, shared_feed, source
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.reader import Progress, progress
 from ldpbeam.transforms.sources.reading import Reading, ReadingOptions
-from ldpbeam.transforms.sources.watermark import FINISHED
 from ldpbeam.transforms.state.files import CLAIMS
 from ldpbeam.transforms.state.journal import positions_before
 from ldpbeam.windows import Windows

@@ -12,7 +12,8 @@ from typing import IO
 
 import pytest
 
-from ldpbeam.transforms.sources.watermark import timestamp
+from ldpbeam.transforms.engine_times import timestamp
+from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.state import files as stage
 from ldpbeam.transforms.state.files import STEPS
 from ldpbeam.transforms.state.journal import (
@@ -23,7 +24,7 @@ from ldpbeam.transforms.state.journal import (
     positions_before,
     stopped_at,
 )
-from ldpbeam.transforms.state.records import Offsets, OpenWindow, Step
+from ldpbeam.transforms.state.records import OpenWindow, Step
 from ldpbeam.transforms.windows.timers import Stop
 
 HOUR = 3_600_000

@@ -12,19 +12,12 @@ from typing import Any
 
 import pytest
 
+from ldpbeam.transforms.offsets import Checksum
 from ldpbeam.transforms.outputs import names
 from ldpbeam.transforms.state import files
 from ldpbeam.transforms.state.counted import RunningAccounting
 from ldpbeam.transforms.state.files import INCOMPLETE, JOURNAL, STOP, Kind, run_folder
-from ldpbeam.transforms.state.records import (
-    Checksum,
-    Claims,
-    Incomplete,
-    JournalRecord,
-    OpenWindow,
-    Step,
-    Steps,
-)
+from ldpbeam.transforms.state.records import Claims, Incomplete, JournalRecord, OpenWindow, Step, Steps
 
 ROOT = Path(__file__).parents[3]
 KINDS: dict[str, Kind[Any]] = {each.name: each for each in vars(files).values() if isinstance(each, Kind)}

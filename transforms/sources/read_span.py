@@ -1,0 +1,50 @@
+"""Reading a span of a topic of Kafka as a Beam transform: its ranges are spread over the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.offsets import Offsets
+from ldpbeam.transforms.reports.batches import without_deliveries
+from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.emitted import parted
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
+from ldpbeam.transforms.sources.reader import TakenBatch
+from ldpbeam.transforms.sources.source import Unpack
+
+
+@dataclass(eq=False)
+class ReadSpan(beam.PTransform):
+    """Read the reports in a span of a topic.
+
+    Outputs: decoded batches (main), whose schemas' metadata name topic and partition; dead letters (``DEAD``)
+    of what does not decode; and counts.
+
+    Attributes:
+        span: the offsets.
+        columns: the columns of reports that the study needs.
+        disclosure: what dead letters may reveal about their inputs.
+    """
+
+    span: KafkaSpan
+    columns: Columns
+    disclosure: Disclosure
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
+        """Spread the ranges over the workers, read each, and part its batches."""
+        return (
+            pipeline
+            | "Ranges" >> beam.Create(list(self.span.ranges), reshuffle=False)
+            | "SpreadRanges" >> beam.Reshuffle()
+            | "ReadRanges" >> beam.FlatMap(_taken, self.span, self.columns)
+            | "Unpack" >> parted(Unpack(self.disclosure), "decoded")
+        )
+
+
+def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[TakenBatch]:
+    for taken in read_offsets(span, Offsets(*offsets), columns):
+        yield TakenBatch(taken._replace(batches=[*map(without_deliveries, taken.batches)]), None)
