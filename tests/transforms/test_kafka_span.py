@@ -15,6 +15,7 @@ from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.outputs import kafka as published
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
+from ldpbeam.transforms.reports.dead_letters import PLAIN
 from ldpbeam.transforms.sources import kafka_span, read_span
 from ldpbeam.transforms.sources.kafka import message_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
@@ -167,9 +168,10 @@ def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch, d
     )  # fmt: skip
     (with_deliveries,) = read_offsets(span((3, 10, 20)), Offsets(3, 10, 20), Columns())
     assert DELIVERY in with_deliveries.batches[0].schema.names
-    (taken,) = read_span._taken((3, 10, 20), span((3, 10, 20)), Columns())
-    assert DELIVERY not in taken.batch.batches[0].schema.names
-    assert taken.batch.batches[0]["position"].to_pylist() == list(range(10, 20))
+    counted, batch = read_span._ReadRange(span((3, 10, 20)), Columns(), PLAIN).process((3, 10, 20))
+    assert counted.value == ("in", 10)
+    assert DELIVERY not in batch.schema.names
+    assert batch["position"].to_pylist() == list(range(10, 20))
 
 
 def test_estimates_that_no_broker_takes_fail_their_bundle(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -138,18 +138,21 @@ def _suspect(feed: str, columns: Columns, message: Message, record: Record) -> F
 
 def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBatch:
     """Decode messages into a batch without receipts; what does not decode becomes dead letters."""
-    batches: list[pa.RecordBatch] = []
-    letters: list[DeadLetter] = []
+    parts = list(parts_of(feed, columns, messages))
+    letters = [part for part in parts if isinstance(part, DeadLetter)]
+    return FeedBatch([part for part in parts if not isinstance(part, DeadLetter)], letters, [], 0)
+
+
+def parts_of(
+    feed: str, columns: Columns, messages: Sequence[Message]
+) -> Iterator[pa.RecordBatch | DeadLetter]:
+    """Decode messages one part after the other: batches that name the feed, and dead letters."""
     for part in decode_messages(messages, columns):
         if isinstance(part, BadMessage):
             number = _number(part.message)
-            letters.append(
-                DeadLetter(feed, number, part.row, part.reason, part.problem, part.reports, part.data)
-            )
+            yield DeadLetter(feed, number, part.row, part.reason, part.problem, part.reports, part.data)
         else:
-            metadata = {**(part.schema.metadata or {}), b"file": feed.encode()}
-            batches.append(part.replace_schema_metadata(metadata))
-    return FeedBatch(batches, letters, [], 0)
+            yield part.replace_schema_metadata({**(part.schema.metadata or {}), b"file": feed.encode()})
 
 
 def _number(message: Message) -> int | None:
