@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 DIRECT = "direct"
-PRISM = "prism"
 FLINK = "flink"
 DATAFLOW = "dataflow"
-ENGINES = (DIRECT, PRISM, FLINK, DATAFLOW)
+ENGINES = (DIRECT, FLINK, DATAFLOW)
 
 #: Where Flink's workers run (:mod:`ldpbeam.runners.flink`).
 FLINK_WORKERS = ("process", "pool", "docker", "loopback")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.command_line.options import add_prism_location
 from ldpbeam.runners.names import DIRECT, ENGINES
 
 
@@ -14,6 +13,5 @@ def doctor(parser: Parser) -> None:
         "--runner", choices=ENGINES, default=DIRECT,
         help=f"the engine to look for (default: {DIRECT})",
     )  # fmt: skip
-    add_prism_location(engine)
     engine.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, to see whether it answers")
     engine.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")

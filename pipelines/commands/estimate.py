@@ -166,7 +166,7 @@ def _adding_up_with_beam(request: Request, folder: Path) -> Callable[[], None] |
     if template_of(pipeline):
         raise UserError(
             "--template_location: this command estimates when its job has ended, and a template's job is "
-            "started by others; ldpbeam stream makes templates"
+            "started by others"
         )
     if not is_dry_run(pipeline):
         return run
