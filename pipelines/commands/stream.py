@@ -51,9 +51,7 @@ RATE_SECONDS = 10.0
 SLEEP_SECONDS = 0.05
 #: Seconds after a request to stop in which panes that have fired are still finished.
 STOPPING_SECONDS = 5.0
-_LOST_NOTHING = (
-    "ended before it could stop: the next run into this folder goes on with the last commit, and loses nothing"
-)
+_LOST_NOTHING = "ended before it could stop: the next run into this folder goes on with the last commit, and loses nothing"
 
 
 #: What is called with a run when it reads.

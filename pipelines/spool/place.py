@@ -132,7 +132,9 @@ def _check_kept(run: StreamOutput) -> None:
         )
     if kept != run.spool_root:
         where = f"--spool {kept}" if kept else "the output folder, without --spool"
-        raise UserError(f"run {run.run} keeps the reports of its open windows in {where}: name the same place")
+        raise UserError(
+            f"run {run.run} keeps the reports of its open windows in {where}: name the same place"
+        )
 
 
 def run_name(now: datetime) -> str:
