@@ -30,7 +30,6 @@ import pyarrow.parquet as pq
 
 from benchmarks.pages import show
 from ldpbeam.domains import Floats
-from ldpbeam.library.tally import tally_of
 from ldpbeam.schemas.messages.binary import ARROW, Message
 from ldpbeam.schemas.messages.decode import decode_messages
 from ldpbeam.schemas.reports.payloads import payload_column
@@ -42,6 +41,7 @@ from ldpbeam.transforms.reports.dead_letters import PLAIN, disclosed
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import ReportFile, sniff, split
 from ldpbeam.transforms.sources.read import read_range
+from ldpbeam.transforms.tally import tally_of
 
 TEXT = """
 study: columns

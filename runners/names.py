@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ldpbeam.command_line.arguments import LOCAL as LOCAL
+
 DIRECT = "direct"
 FLINK = "flink"
 DATAFLOW = "dataflow"
-ENGINES = (DIRECT, FLINK, DATAFLOW)
+ENGINES = (LOCAL, DIRECT, FLINK, DATAFLOW)
 
 #: Where Flink's workers run (:mod:`ldpbeam.runners.flink`).
 FLINK_WORKERS = ("process", "pool", "docker", "loopback")

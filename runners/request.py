@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.errors import UserError
-from ldpbeam.runners.names import DIRECT, FLINK
+from ldpbeam.runners.names import DIRECT, FLINK, LOCAL
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class EngineRequest:
 
     def reachable(self, path: str) -> str:
         """A path as workers reach it: absolute, if they may have another working folder."""
-        if self.runner == DIRECT or "://" in path:
+        if self.runner in (LOCAL, DIRECT) or "://" in path:
             return path
         return str(Path(path).absolute())
 

@@ -16,6 +16,8 @@ _Value = TypeVar("_Value")
 _Number = TypeVar("_Number", int, float)
 #: The program name of the parser of Beam's options. Its errors do not point to --help, which Beam lacks.
 _BEAM = "beam"
+#: The runner that is this process, which knows no option of Beam.
+LOCAL = "local"
 #: Options that once had another name.
 _RENAMED = {"--partitions": "--shards"}
 #: How argparse says which options are missing.
@@ -129,6 +131,8 @@ class Parser(argparse.ArgumentParser):
                 would only warn.
         """
         options, rest = self._parsed(arguments)
+        if rest and options.runner == LOCAL:
+            refuse(rest, self.options)
         if rest:
             known = _beam_parser()
             _, unknown = known.parse_known_args(rest)

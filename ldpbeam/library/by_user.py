@@ -21,7 +21,6 @@ from ldpbeam.domains import Candidates, Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.channel_means import least_noise, scores_of
 from ldpbeam.library.differences import Differences
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.library.tally import Tally, usable
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.over_time.joined_windows import difference_of_windows
 from ldpbeam.schemas.outputs.records import EstimateKey
@@ -31,6 +30,7 @@ from ldpbeam.transforms.joining.join import at_most_groups, groups_merged
 from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.tally import Tally, usable
 from ldpbeam.windows import Bounds, Span, Windows
 
 FOR_THE_POPULATION = (

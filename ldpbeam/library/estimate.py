@@ -24,13 +24,13 @@ from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.errors import UserError
 from ldpbeam.library.result import Estimates
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.over_time.received import Received, counted, distinct
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.windows import FAR, Bounds, Span, whole_windows
 
 

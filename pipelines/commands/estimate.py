@@ -18,7 +18,7 @@ from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.ledger import Ledger
 from ldpbeam.answers.published import cut_windows, warnings_of, without_groups
 from ldpbeam.answers.truth import errors_of
-from ldpbeam.errors import DONE, WITH_CARE, UserError
+from ldpbeam.errors import DONE, WITH_CARE, UserError, machine_problem
 from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, files_in, names_in
 from ldpbeam.folders.written import read_accounting, sweep, windows_of
 from ldpbeam.inputs.files import NOT_SHOWN
@@ -31,14 +31,14 @@ from ldpbeam.pipelines.estimates.ledger_files import (
     write_periods_after,
 )
 from ldpbeam.pipelines.estimates.run_estimates import Look, estimate_all, write_estimates
-from ldpbeam.pipelines.graphs.alone import tally_alone, write_tally
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.runs.again_runs import AgainRun, with_other_runs
 from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
-from ldpbeam.printing import document, note, progress_console, step, warn
-from ldpbeam.runners.names import DIRECT
+from ldpbeam.pipelines.spool.batch import tally_here
+from ldpbeam.printing import document, note, progress_bar, progress_console, step, warn
+from ldpbeam.runners.names import LOCAL
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.estimates import json_fields
@@ -138,24 +138,8 @@ def _adding_up(request: Request, folder: Path) -> Callable[[], None] | None:
     Raises:
         UserError: if the engine cannot run it.
     """
-    if request.engine.runner == DIRECT and not request.beam_arguments:
-        return partial(_add_up_here, request, folder)
-    return _adding_up_with_beam(request, folder)
-
-
-def _add_up_here(request: Request, folder: Path) -> None:
-    """Add up small files without an engine, and others with the one of this process."""
-    tally = tally_alone(request.job)
-    if tally is not None:
-        write_tally(request.job, tally)
-        return
-    run = _adding_up_with_beam(request, folder)
-    assert run is not None
-    run()
-
-
-def _adding_up_with_beam(request: Request, folder: Path) -> Callable[[], None] | None:
-    """:func:`_adding_up` on the engine that is asked for."""
+    if request.engine.runner == LOCAL:
+        return partial(_add_up_here, request.job, folder)
     # Beam takes longer to import than a small run takes.
     from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
     from ldpbeam.runners.engines import engine_of, is_dry_run, template_of
@@ -172,6 +156,19 @@ def _adding_up_with_beam(request: Request, folder: Path) -> Callable[[], None] |
         return run
     run()
     return None
+
+
+def _add_up_here(job: BatchJob, folder: Path) -> None:
+    """Add up the reports in this process.
+
+    Raises:
+        UserError: if the input cannot be read to its end, or a disk does not take what is written.
+    """
+    with progress_bar("reports read", None) as show:
+        try:
+            tally_here(job, folder, show)
+        except OSError as error:
+            raise UserError(machine_problem(error) or str(error)) from None
 
 
 def _folder(request: Request) -> str:

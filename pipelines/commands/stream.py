@@ -51,7 +51,10 @@ RATE_SECONDS = 10.0
 SLEEP_SECONDS = 0.05
 #: Seconds after a request to stop in which panes that have fired are still finished.
 STOPPING_SECONDS = 5.0
-_LOST_NOTHING = "ended before it could stop: the next run into this folder goes on with the last commit, and loses nothing"
+_LOST_NOTHING = (
+    "ended before it could stop: the next run into this folder goes on with the last commit, and loses "
+    "nothing"
+)
 
 
 #: What is called with a run when it reads.
@@ -325,8 +328,8 @@ def _finished(output: StreamOutput, run: Run, opened: Opened, ends: bool) -> int
         warn(f"solving ended the process that solved; these estimates are missing: {first_ones(missing)}")
     if run.lost:
         warn(
-            "the topic has lost messages before they were read; of these nobody knows the reports, and windows that "
-            "may lack them are marked incomplete"
+            "the topic has lost messages before they were read; nobody knows their reports, and windows "
+            "that may lack them are marked incomplete"
         )
     if counts["damaged_files"]:
         line = tables.damage_line(counts["damaged_files"])

@@ -72,7 +72,7 @@ class Watched:
             run=self._output.run,
             study=self._output.study.name,
             accounting=accounting(counts.items()),
-            watermark=self._run.marks.said,
+            watermark=self._run.reached,
             lag=self._run.lag,
             open_windows=len(self._run.windows.windows),
             waiting_windows=self._run.unsolved,

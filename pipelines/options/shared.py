@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.runners.names import DIRECT, FLINK_WORKERS
+from ldpbeam.runners.names import FLINK_WORKERS, LOCAL
 
 
 def add_output_option(group: argparse._ArgumentGroup) -> None:
@@ -46,8 +46,9 @@ def add_engine_options(parser: Parser) -> None:
     """Add the options that choose an engine and say how to reach it."""
     engine = parser.add_argument_group("engine", "Options of Beam are passed to Beam as they are.")
     engine.add_argument(
-        "--runner", metavar="ENGINE", default=DIRECT,
-        help="direct, flink, dataflow, or one as Beam names it (default: direct)",
+        "--runner", metavar="ENGINE", default=LOCAL,
+        help="local (this process, without Beam), direct (Beam's own here), flink, dataflow, or one as "
+        "Beam names it (default: local)",
     )  # fmt: skip
     engine.add_argument(
         "--allow-open-ports", action="store_true",

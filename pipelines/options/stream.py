@@ -54,8 +54,8 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     times.add_argument(
         "--drain", action="store_true",
-        help="when the stream is stopped, end the open windows, whose estimates are then incomplete; without it, "
-        "the same command goes on with them",
+        help="when the stream is stopped, end the open windows, whose estimates are then incomplete; without "
+        "it, the same command goes on with them",
     )  # fmt: skip
     add_privacy_options(parser)
     operating = parser.add_argument_group("how it is watched", "docs/operations.md says what to watch.")

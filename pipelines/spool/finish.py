@@ -23,7 +23,6 @@ from ldpbeam.folders.output import ESTIMATES, FIT_FOLDER, STATISTICS, names_in
 from ldpbeam.folders.read import earlier_among, read_estimates
 from ldpbeam.pipelines.estimates.fit import misfit_sentence
 from ldpbeam.pipelines.estimates.pane_fit import write_pane_tests
-from ldpbeam.pipelines.spool.segments import Stored, read_pane
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.study import Study
@@ -32,6 +31,7 @@ from ldpbeam.transforms.outputs.names import RUNS, estimates_name
 from ldpbeam.transforms.outputs.panes import pane_fields, pane_line
 from ldpbeam.transforms.outputs.publish import Publisher, ToKafka, ToPubSub
 from ldpbeam.transforms.outputs.snapshots import write_window
+from ldpbeam.transforms.segments import Stored, read_pane
 from ldpbeam.transforms.storage import exists, join
 
 
@@ -42,14 +42,14 @@ class Pane(NamedTuple):
         attribute: the attribute, or the coordinate.
         start: the start of its window.
         end: the end of it.
-        index: its number in the window, from 0.
+        pane_index: its number in the window, from 0.
         stored: where its snapshots lie.
     """
 
     attribute: str
     start: int
     end: int
-    index: int
+    pane_index: int
     stored: Stored
 
 
@@ -125,7 +125,7 @@ class Finishing:
         if records is None:
             records = self._estimates(to_estimate.snapshots)
             # The files of an earlier pane are replaced, though the window has no estimate now.
-            if records or pane.index:
+            if records or pane.pane_index:
                 write_window_estimates(
                     study, self.output, self.run, pane.attribute, (pane.start, pane.end), records,
                     named_by_run=True,
@@ -153,7 +153,7 @@ class Finishing:
         if not exists(path):
             return None
         records = list(read_estimates(path))
-        return records if records and records[0].pane_index == pane.index else None
+        return records if records and records[0].pane_index == pane.pane_index else None
 
     def _estimates(self, snapshots: Iterable[Snapshot]) -> list[EstimateRecord]:
         study = self.study
@@ -175,7 +175,7 @@ def _start_of(name: str) -> str:
 
 
 def finish_all(how: Finishing, panes: list[Pane]) -> tuple[list[Finished], str]:
-    """Finish panes in their order; (those that were finished, why the next one was not, empty if all were)."""
+    """Finish panes in their order; (those that were finished, why the next was not: empty if all were)."""
     finished: list[Finished] = []
     for pane in panes:
         try:

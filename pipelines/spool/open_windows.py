@@ -1,9 +1,9 @@
 """The open windows of a run: which reports wait for them, when they fire, and when they are forgotten.
 
 The life of a report: it is cut by window (:meth:`OpenWindows.add`), waits in memory until the next commit and
-then in a segment, is folded each time that one of its windows fires (:meth:`OpenWindows.fire`), and is deleted
-when its last window has settled (:meth:`OpenWindows.forget`). A pane is folded from all reports of its window
-each time, so that it says what a batch run over these reports says.
+then in a segment, is folded each time that one of its windows fires (:meth:`OpenWindows.fire`), and is
+deleted when its last window has settled (:meth:`OpenWindows.forget`). A pane is folded from all reports of
+its window each time, so that it says what a batch run over these reports says.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import base64
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ldpbeam.pipelines.spool.segments import Part, read_reports
 from ldpbeam.schemas.outputs.snapshots import (
     EARLY,
     LATE,
@@ -38,6 +37,7 @@ from ldpbeam.transforms.reports.counts import (
     TOO_FAR,
     USED,
 )
+from ldpbeam.transforms.segments import Part, read_reports
 from ldpbeam.transforms.windows.cut import Pieces, together
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, by_window, snapshots
@@ -50,8 +50,8 @@ MOST_OPEN = 100_000
 NEAR = 1_000
 #: The share of the windows that is left when some give way.
 LEFT = 0.9
-#: The reports of a window are looked through for those that no fold keeps when there are so many, and at twice
-#: as many. Those that are compared with no other are folded then.
+#: The reports of a window are looked through for those that no fold keeps when there are so many, and at
+#: twice as many. Those that are compared with no other are folded then.
 HELD = 2**18
 #: A window with this share of the reports of the largest that is due fires after it, whatever their order.
 SMALL = 1 / 16
@@ -125,7 +125,7 @@ class Window:
     closed: bool = False
     changed: bool = True
     since: int = 0
-    tallied: Tallied = Tallied()
+    tallied: Tallied = field(default_factory=Tallied)
     table: str = ""
 
 
@@ -179,7 +179,8 @@ class OpenWindows:
         """Let what was added wait for its windows, and open these.
 
         Args:
-            reached: the watermark, if there is one: where too many windows are open, those far from it give way.
+            reached: the watermark, if there is one: where too many windows are open, those far from it give
+                way.
         """
         for compared, pieces in self._cut.items():
             for piece, parts in pieces.taken():
@@ -221,7 +222,7 @@ class OpenWindows:
             self._early.update([] if self.bounds.is_longer(key[1]) else [key])
 
     def _windows_of(self, key: Waits) -> list[Key]:
-        """The windows that some reports wait for: those that take them, and the longer one that joins them."""
+        """The windows that some reports wait for: those that take them, and the longer one of these."""
         inside = self.bounds.between(*key.run)
         longer = [self.bounds.longer(inside[0])] if self._longer is not None and key.compared else []
         return [(key.attribute, window) for window in (*inside, *longer)]
@@ -257,7 +258,7 @@ class OpenWindows:
         return sum(self.waiting[each].reports for each in self._of.get(key, ()))
 
     def unfired(self) -> list[tuple[Key, str]]:
-        """(window, timing) of all that have not fired, or have changed since they did, as if all had ended."""
+        """(window, timing) of all that have not fired, or have changed since, as if all had ended."""
         keys = (key for key, window in self.windows.items() if window.changed or not window.closed)
         in_order = sorted(keys, key=lambda key: (key[1][1], key))
         return [(key, LATE if self.windows[key].closed else ON_TIME) for key in in_order]
@@ -281,7 +282,8 @@ class OpenWindows:
             if present:
                 named = [with_names(self.study, snapshot) for snapshot in snapshots(self.study, own, present)]
                 panes.append([
-                    replace(one, pane_index=window.panes, pane_timing=timing, complete=complete) for one in named
+                    replace(each, pane_index=window.panes, pane_timing=timing, complete=complete)
+                    for each in named
                 ])  # fmt: skip
         window.tallied, window.changed, window.since = tallied, False, 0
         window.closed = window.closed or timing != EARLY
@@ -372,10 +374,10 @@ class OpenWindows:
                 del self.waiting[each]
 
     def _give_way(self, reached: int | None) -> None:
-        """Let the windows with the fewest reports give way, of equals those first that are far from the others.
+        """Let the windows with the fewest reports give way, of equals the far ones first.
 
-        Windows around the watermark stay: no invented event time moves it. So do those with a pane, which have
-        ended or are about to.
+        Windows around the watermark stay: no invented event time moves it. So do those with a pane, which
+        have ended or are about to.
         """
         rows = {key: self._rows(key) for key in self.windows}
         if reached is None:
@@ -417,7 +419,7 @@ class OpenWindows:
     # ------------------------------------------------------------------------------------------------- commit
 
     def look_through(self) -> None:
-        """Leave out the reports of full windows that no fold keeps, and fold those that nothing is compared with."""
+        """Leave out reports of full windows that no fold keeps; fold those that nothing is compared with."""
         for key, waiting in self.waiting.items():
             if waiting.rows < max(HELD, 2 * waiting.looked):
                 continue
@@ -482,7 +484,7 @@ class OpenWindows:
             "gave_way": [[name, *bounds] for name, bounds in sorted(self.gave_way)],
         }  # fmt: skip
 
-    def restore(self, content: dict[str, Any]) -> None:
+    def restore(self, content: Mapping[str, Any]) -> None:
         """Go on with what :meth:`to_json` gave."""
         for name, first, last, compared, *numbers, parts, folded_rows, folded in content["waiting"]:
             rows, looked, left_out = numbers

@@ -19,8 +19,6 @@ from ldpbeam.folders.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER, RUN,
 from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.pipelines.runs.ownership import STREAMS, owned
 from ldpbeam.pipelines.spool.manifest import Manifest, read_manifest
-from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.study import Study
 from ldpbeam.times import milliseconds
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import snapshot_name
@@ -103,8 +101,8 @@ def placed(output: StreamOutput, now: datetime) -> tuple[StreamOutput, Manifest,
     fingerprint = output.study.fingerprint
     if not is_local(output.spool_root or output.output):
         raise UserError(
-            f"--output {output.output}: reports of open windows are kept on this machine: name a folder of it, as in "
-            "--spool /var/lib/ldpbeam"
+            f"--output {output.output}: reports of open windows are kept on this machine: name a folder of "
+            "it, as in --spool /var/lib/ldpbeam"
         )
     names = runs_in(output.output)
     if not names:
@@ -127,14 +125,12 @@ def _check_kept(run: StreamOutput) -> None:
     kept = about.get("spool")
     if kept is None:
         raise UserError(
-            f"--output {run.output}: run {run.run} there is of an older version of ldpbeam, which kept open windows in "
-            "another way; name another folder"
+            f"--output {run.output}: run {run.run} there is of an older version of ldpbeam, which kept open "
+            "windows in another way; name another folder"
         )
     if kept != run.spool_root:
         where = f"--spool {kept}" if kept else "the output folder, without --spool"
-        raise UserError(
-            f"run {run.run} keeps the reports of its open windows in {where}: name the same place"
-        )
+        raise UserError(f"run {run.run} keeps the reports of its open windows in {where}: name it")
 
 
 def run_name(now: datetime) -> str:
@@ -170,8 +166,8 @@ def owned_by_stream(output: StreamOutput, about: dict[str, str]) -> Iterator[Non
     longest = max(map(len, names))
     if longest > MOST_CHARACTERS:
         raise UserError(
-            f"--output {output.output}: the names of its files would have {longest} characters, more than file "
-            "systems take; give the study, its attributes or coordinates shorter names"
+            f"--output {output.output}: the names of its files would have {longest} characters, more than "
+            "file systems take; give the study, its attributes or coordinates shorter names"
         )
     with owned(output, STREAMS, at_once=False):
         with named_in_errors(output.output):

@@ -1,8 +1,8 @@
 """The run of a stream on one machine: one loop, which polls, admits, fires, commits and acknowledges.
 
 A turn takes what a feed has decoded, checks it, judges it by the watermark, and lets it wait for its windows.
-Windows that the watermark has passed fire: their panes are folded from the reports that wait. A *commit* makes
-all of that durable, in this order:
+Windows that the watermark has passed fire: their panes are folded from the reports that wait. A *commit*
+makes all of that durable, in this order:
 
 1. dead letters and rows of the ledger, in files of their own,
 2. the reports that are not on disk, in a segment, and the panes that fired,
@@ -29,7 +29,6 @@ from ldpbeam.over_time.received import Received
 from ldpbeam.pipelines.spool.finish import Finished, Pane
 from ldpbeam.pipelines.spool.manifest import Manifest, write_manifest
 from ldpbeam.pipelines.spool.open_windows import Key, OpenWindows
-from ldpbeam.pipelines.spool.segments import Stored, delete_others, write_panes, write_reports
 from ldpbeam.schemas.outputs.snapshots import EARLY, Snapshot
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.transforms.joining.hidden_ids import hidden
@@ -40,10 +39,11 @@ from ldpbeam.transforms.reports.batches import WATERMARK, without_deliveries
 from ldpbeam.transforms.reports.counts import DAMAGED, IN, NOT_BEGUN, OUT_OF_RANGE
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure, counts_of, disclosed, in_columns
 from ldpbeam.transforms.reports.validation import Validation
+from ldpbeam.transforms.segments import Stored, delete_others, write_panes, write_reports
 from ldpbeam.transforms.sources.arrivals import event_times
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.lag import Lag
-from ldpbeam.transforms.sources.partitions import Watermarks
+from ldpbeam.transforms.sources.watermarks import Watermarks
 from ldpbeam.transforms.storage import delete, join
 from ldpbeam.windows import FAR, times_of
 
@@ -57,7 +57,8 @@ LOOK_MILLISECONDS, FIRE_MILLISECONDS = 50, 100
 FIRED_AT_ONCE = 256
 #: Segments beyond which the smaller half is written anew.
 SEGMENTS = 64
-#: Reports of windows that are over leave the disk within so many milliseconds, or when they are half a segment.
+#: Reports of windows that are over leave the disk within so many milliseconds, or when they are half a
+#: segment.
 LEFT_MILLISECONDS = 60_000
 
 
@@ -173,7 +174,10 @@ class Run:
             number: Segment(rows, None if over is None else now) for number, rows, over in manifest.segments
         }
         self.marks = Watermarks(spool.disorder, now, manifest.watermark)
-        self._unsolved = [Pane(*fields, Stored(*stored)) for *fields, stored in manifest.unsolved]
+        self._unsolved = [
+            Pane(attribute, start, end, pane_index, Stored(*stored))
+            for attribute, start, end, pane_index, stored in manifest.unsolved
+        ]
         self._missing = list(manifest.missing)
         self._incomplete_before = manifest.incomplete_before
         self._letters: list[pa.RecordBatch] = []
@@ -186,6 +190,8 @@ class Run:
         self._first, self._has_committed = True, False
         self._committed_at = self._looked_at = self._fired_at = now
         self.turned_at = now
+        #: The watermark; None before there is one.
+        self.reached = manifest.watermark
         #: Whether messages were lost since the process began.
         self.lost = False
         #: Whether the run was asked to stop.
@@ -208,13 +214,13 @@ class Run:
         if now - self._looked_at >= LOOK_MILLISECONDS:
             self._looked_at = now
             state = self.feed.state
-            self.marks.look(now, state.silences, {})
+            self.marks.look(now, state.silences)
             if state.lost is not None and state.lost > (self._incomplete_before or 0):
                 self.lose(state.lost)
         if now - self._fired_at >= FIRE_MILLISECONDS:
             self._fired_at = now
             self._collect()
-            reached = self.marks.at({})
+            reached = self.reached = self.marks.at()
             if reached is not None:
                 self._fire(self.windows.due(reached, self.clock.now(), self._solving(), FIRED_AT_ONCE))
                 self.windows.forget(reached)
@@ -254,7 +260,7 @@ class Run:
 
     def _admit(self, batch: FeedBatch) -> None:
         self._changed = True
-        reached, now = self.marks.at({}), self.clock.now()
+        reached, now = self.marks.at(), self.clock.now()
         self.marks.take(
             batch.partition, self.clock.elapsed(), event_times(batch), batch.oldest, batch.published
         )
@@ -300,12 +306,13 @@ class Run:
             self._changed = True
 
     def end_windows(self, *, drained: bool = False) -> None:
-        """Let all windows fire that have changed, because no more reports come; those that have not begun do not.
+        """Let all windows fire that have begun, because no more reports come.
 
         Args:
-            drained: whether more reports would have come, so that windows which have not ended are incomplete.
+            drained: whether more reports would have come, so that windows which have not ended are
+                incomplete.
         """
-        reached, now = self.marks.at({}), self.clock.now()
+        reached, now = self.marks.at(), self.clock.now()
         for key, timing in self.windows.unfired():
             if key[1][0] > now:
                 panes = self.windows.fire(key, timing, complete=False)
@@ -376,7 +383,7 @@ class Run:
             study=self.spool.study.fingerprint,
             number=number,
             position=self.feed.position(),
-            watermark=self.marks.at({}),
+            watermark=self.marks.at(),
             counts={**+self.counts},
             in_open_windows=self.windows.reports,
             letter_files=self._letter_files,

@@ -11,9 +11,9 @@ import pytest
 
 import ldpbeam as ldp
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.library.tally import tally_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.tally import tally_of
 
 STUDY = """\
 study: navigation

@@ -14,9 +14,9 @@ from support.tallied import tallied
 
 import ldpbeam as ldp
 from ldpbeam.answers.tables import print_estimates
-from ldpbeam.library.tally import Tally
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.times import rfc3339
+from ldpbeam.transforms.tally import Tally
 from ldpbeam.windows import Span
 
 HOUR = 3_600_000

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ldpbeam.library.tally import Tally
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
+from ldpbeam.transforms.tally import Tally
 from support import memoised_clients as clients
 from support.tallied import tallied
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.windows import EVERYTHING, Span
 
 

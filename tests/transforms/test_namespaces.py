@@ -16,7 +16,6 @@ import pytest
 import ldpbeam as ldp
 from ldpbeam.answers.solve import solve
 from ldpbeam.beam.elements import _Decode
-from ldpbeam.library.tally import Tally, tally_of
 from ldpbeam.schemas.messages.decode import ARROW, LINES, Message, decode_messages
 from ldpbeam.schemas.reports.columns import DELIVERY, decoded
 from ldpbeam.schemas.reports.records import by_payload, columns_of
@@ -27,6 +26,7 @@ from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import REASONS, Disclosure
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
+from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.transforms.windows import coders
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.fold import Fold

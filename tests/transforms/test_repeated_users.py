@@ -16,7 +16,7 @@ from ldpbeam.transforms.joining import kept as kept_module
 from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept, in_parts
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
-from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.batches import shard_of, tagged
 from ldpbeam.transforms.reports.counts import of_window, with_origin
 from ldpbeam.transforms.windows import cut, unbounded
 from ldpbeam.transforms.windows.cut import Pieces, each_window
@@ -142,6 +142,22 @@ def test_a_large_partition_is_compared_in_parts_of_whole_users(monkeypatch: pyte
     assert len(rows) == 17 and max(rows) < 20_000
     assert sum(map(len, users)) == len(set.union(*users)) == 300
     assert PART_REPORTS > 10_000
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["at the end", "at the start"])
+def test_the_parts_of_a_shard_are_of_one_size_though_ids_count_up(
+    last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_module, "PART_REPORTS", 1_100)
+    ids = pa.array(
+        [number.to_bytes(16, "big" if last else "little") for number in range(64_000)], pa.binary()
+    )
+    shard = ids.filter(pa.array(shard_of(ids, 8) == 3))
+    piece = pa.RecordBatch.from_pydict({"user": shard, "event_time": np.arange(len(shard))})
+    parts = [sum(one.num_rows for one in part) for part, _ in in_parts([tagged(piece, "x", 0)], ALIKE)]
+    assert sum(parts) == len(shard) and len(parts) == 1 + len(shard) // 1_100 == 8
+    # A part's size is binomial: five standard deviations.
+    assert max(abs(size - len(shard) / len(parts)) for size in parts) < 5 * np.sqrt(len(shard) / len(parts))
 
 
 STREAM = parse_study(

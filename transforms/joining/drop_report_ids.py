@@ -10,8 +10,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.kept import Alike
-from ldpbeam.transforms.joining.report_ids import by_report_id, compared, first_of_ids
+from ldpbeam.transforms.joining.report_ids import compared, compared_by_id, first_of_ids
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows.cut import Pieces
@@ -49,7 +48,7 @@ class DropDuplicateIds(beam.PTransform):
     ]:
         """Part reports with and without an id, and bring equal ids together to keep one of each."""
         alike = compared(self.study)
-        parted = reports | "ByReportId" >> beam.FlatMap(_by_comparison, alike).with_outputs(
+        parted = reports | "ByReportId" >> beam.FlatMap(_by_comparison, self.study).with_outputs(
             _IDENTIFIED, main="plain"
         ).with_output_types(pa.RecordBatch)
         column = "report_id" if alike.most is None else "user"
@@ -61,9 +60,9 @@ class DropDuplicateIds(beam.PTransform):
         return parted.plain, first.first, [*counts, first[COUNTS]] | "Counts" >> beam.Flatten()
 
 
-def _by_comparison(batch: pa.RecordBatch, alike: Alike) -> Iterable[Any]:
+def _by_comparison(batch: pa.RecordBatch, study: Study) -> Iterable[Any]:
     """Emit the reports that are compared to the output ``identified``, and the others to the main output."""
-    identified, plain = by_report_id(batch) if alike.most is None else (batch, batch.slice(0, 0))
+    identified, plain = compared_by_id(study, batch)
     if identified.num_rows:
         yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
     if plain.num_rows:

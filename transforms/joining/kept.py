@@ -23,7 +23,7 @@ from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.reports.payloads import payloads_in
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.same_ids import numbers_of
-from ldpbeam.transforms.reports.batches import mixed, version_index
+from ldpbeam.transforms.reports.batches import mixed, shard_of, version_index
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES
 
 
@@ -356,8 +356,10 @@ def in_parts(pieces: Iterable[pa.RecordBatch], alike: Alike) -> Iterator[tuple[l
         for piece in pieces:
             if parts > 1:
                 columns = [column_or_nulls([piece], name, pa.binary()) for name in alike.columns]
-                piece = piece.filter(pa.array(_hashes(columns) % np.uint64(parts) == number))
-            part.append(piece)
+                # Its high bits chose the shard, and ids that count up share its low ones: it is hashed again.
+                keys = binary_of_width(_hashes(columns).view(np.uint8).reshape(-1, 8))
+                piece = piece.filter(pa.array(shard_of(keys, parts) == number))
+            part += [piece] if piece.num_rows else []
             size += piece.num_rows
             if size > most:
                 part = [can_be_kept(batch, alike) for batch in concatenated(part)]
@@ -365,7 +367,8 @@ def in_parts(pieces: Iterable[pa.RecordBatch], alike: Alike) -> Iterator[tuple[l
                 size = sum(batch.num_rows for batch in part)
                 left_out -= size
                 most = max(most, 2 * size)
-        yield part, left_out
+        if part:
+            yield part, left_out
 
 
 def _reports_in(pieces: Iterable[pa.RecordBatch]) -> int:

@@ -49,7 +49,8 @@ def first_of_ids(
     Args:
         study: the study.
         attribute: their attribute.
-        pieces: all reports that are brought together, as of :func:`in_parts`.
+        pieces: all of its reports that are :func:`compared_by_id` and brought together, as of
+            :func:`in_parts`.
     """
     alike = compared(study)
     for batches, left_out in in_parts(pieces, alike):
@@ -57,6 +58,11 @@ def first_of_ids(
         left_out += sum(batch.num_rows for batch in batches) - sum(batch.num_rows for batch in few)
         first, duplicates = without_duplicate_ids(attribute, few)
         yield first, [*alike.counts(left_out), *IDENTIFIED.counts(duplicates)]
+
+
+def compared_by_id(study: Study, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """(the reports of a batch that are brought together to compare their ids, the others)."""
+    return by_report_id(batch) if study.repeats == "first" else (batch, batch.slice(0, 0))
 
 
 def by_report_id(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""A pane of a window: its snapshots and estimates, and the line, the fields and the ids that are made of them."""
+"""A pane of a window: its snapshots and estimates, and the line, the fields and the ids made of them."""
 
 from __future__ import annotations
 

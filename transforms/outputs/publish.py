@@ -16,7 +16,8 @@ from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
 PATIENCE = 60.0
 JSON = "application/json"
 
-#: Publishes estimates, and returns when the server has them all. It raises an OSError if it does not take them.
+#: Publishes estimates, and returns when the server has them all. It raises an OSError if it does not take
+#: them.
 Publisher = Callable[[Sequence[EstimateRecord]], None]
 
 

@@ -6,18 +6,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from ldpbeam.schemas.messages.binary import UNKNOWN_SCHEMA, BadMessage
+from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
-from ldpbeam.transforms.reports.dead_letters import REASONS, DeadLetter, Disclosure
+from ldpbeam.transforms.reports.dead_letters import LETTERS_AT_ONCE, REASONS, DeadLetter, Disclosure
 from ldpbeam.transforms.reports.kept_records import decode_kept
 from ldpbeam.transforms.sources.files import ReportFile
+from ldpbeam.transforms.storage import open_raw
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
+#: Letters are decoded in parts of about this many bytes.
+PART_BYTES = 16 * 2**20
 #: The reasons of dead letters that a study or an option may mend. Records of other letters are no reports
 #: whatever the study says, and a message that defeated the decoder is not decoded again.
 MAY_BE_MENDED = frozenset({*REASONS[1:], UNKNOWN_SCHEMA})
@@ -52,10 +57,53 @@ class KeptRecords:
 
         return ReadAgain(self, columns, disclosure)
 
+    def parts(self, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
+        """What is decoded of the records, one file after the other: batches, and dead letters.
+
+        Raises:
+            OSError: if a file cannot be read.
+        """
+        for file in self.letters:
+            yield from read_letters(file, columns)
+
     @property
     def names(self) -> tuple[str, ...]:
         """What is read, one name per folder."""
         return tuple(f"again:{folder}" for folder in self.folders)
+
+
+def read_letters(file: LettersFile, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
+    """The decoded batches of a file of dead letters, and what of it still does not decode.
+
+    Raises:
+        OSError: if the file cannot be read, or a registry of schemas does not answer.
+    """
+    chosen = np.unpackbits(np.frombuffer(file.chosen, dtype=np.uint8))
+    with open_raw(file.path) as stream:
+        pairs = zip(read_dead_letters(stream), chosen, strict=False)
+        for part in _parts(letter for letter, is_read in pairs if is_read):
+            still: list[DeadLetter] = []
+            for item in read_again(part, columns):
+                if isinstance(item, DeadLetter):
+                    still.append(item)
+                else:
+                    yield item
+            if still:
+                yield still
+
+
+def _parts(letters: Iterator[DeadLetterRecord]) -> Iterator[list[DeadLetterRecord]]:
+    """Consecutive letters in parts that are decoded at once."""
+    part: list[DeadLetterRecord] = []
+    size = 0
+    for letter in letters:
+        part.append(letter)
+        size += len(letter.record or b"")
+        if len(part) >= LETTERS_AT_ONCE or size >= PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def read_again(letters: Sequence[DeadLetterRecord], wanted: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:

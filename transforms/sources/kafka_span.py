@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow as pa
+
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.offsets import Offsets
-from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.batches import without_deliveries
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, message_of
@@ -45,6 +48,17 @@ class KafkaSpan:
         from ldpbeam.transforms.sources.read_span import ReadSpan
 
         return ReadSpan(self, columns, disclosure)
+
+    def parts(self, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
+        """What is decoded of the span, one range after the other: batches, and dead letters.
+
+        Raises:
+            OSError: if the brokers do not answer, refuse, or no longer have the span.
+        """
+        for offsets in self.ranges:
+            for batch in read_offsets(self, offsets, columns):
+                yield from map(without_deliveries, batch.batches)
+                yield list(batch.letters)
 
     @property
     def names(self) -> tuple[str, ...]:

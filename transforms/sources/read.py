@@ -51,6 +51,13 @@ class FileInput(NamedTuple):
         """How many bytes of reports there are."""
         return sum(file.size for file in self.files)
 
+    def parts(self, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
+        """What is decoded of the files, one after the other: batches, and dead letters."""
+        files: tuple[ReportFile | BadFile, ...] = (*self.files, *self.bad_files)
+        for file in files:
+            for each in split_or_keep(file):
+                yield from read_parts(each, columns)
+
     def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
         """Reads the files; the arguments are those of :class:`ReadReports`."""
         from ldpbeam.transforms.sources.read_files import ReadReports

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 
-from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
-from ldpbeam.schemas.outputs.records import DeadLetterRecord
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import IN
-from ldpbeam.transforms.reports.dead_letters import LETTERS_AT_ONCE, DeadLetter, Disclosure, in_columns
+from ldpbeam.transforms.reports.dead_letters import Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import count, emit, parted
-from ldpbeam.transforms.sources.again import KeptRecords, read_again
-from ldpbeam.transforms.storage import open_raw
-
-#: Letters are decoded in parts of about this many bytes.
-PART_BYTES = 16 * 2**20
+from ldpbeam.transforms.sources.again import KeptRecords, LettersFile, read_letters
 
 
 @dataclass(eq=False)
@@ -55,33 +48,10 @@ class _ReadLetters(beam.DoFn):
     disclosure: Disclosure
 
     def process(self, element: tuple[str, bytes]) -> Iterable[Any]:
-        path, bits = element
-        chosen = np.unpackbits(np.frombuffer(bits, dtype=np.uint8))
-        with open_raw(path) as stream:
-            pairs = zip(read_dead_letters(stream), chosen, strict=False)
-            letters = (letter for letter, taken in pairs if taken)
-            for part in _parts(letters):
-                still: list[DeadLetter] = []
-                for item in read_again(part, self.columns):
-                    if isinstance(item, DeadLetter):
-                        still.append(item)
-                    else:
-                        yield count(IN, item.num_rows)
-                        yield item
-                if still:
-                    yield count(IN, sum(letter.reports for letter in still))
-                    yield from emit(in_columns(still), self.disclosure)
-
-
-def _parts(letters: Iterator[DeadLetterRecord]) -> Iterator[list[DeadLetterRecord]]:
-    """Consecutive letters in parts that are decoded at once."""
-    part: list[DeadLetterRecord] = []
-    size = 0
-    for letter in letters:
-        part.append(letter)
-        size += len(letter.record or b"")
-        if len(part) >= LETTERS_AT_ONCE or size >= PART_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+        for part in read_letters(LettersFile(*element), self.columns):
+            if isinstance(part, list):
+                yield count(IN, sum(letter.reports for letter in part))
+                yield from emit(in_columns(part), self.disclosure)
+            else:
+                yield count(IN, part.num_rows)
+                yield part

@@ -1,8 +1,8 @@
-"""The reports of open windows on disk: segments, which are added and deleted, and never changed.
+"""Reports that wait on disk: segments, which are added and deleted, and never changed.
 
-A commit writes a segment, whole or not at all: an Arrow stream for each schema of its reports. The panes that
-fire with the commit lie in a file beside it. The manifest alone says what lies where: a file that no manifest
-names is nothing, and is deleted.
+A segment is written whole or not at all: an Arrow stream for each schema of its reports. In a stream, a
+commit writes one, and the panes that fire with it into a file beside it; the manifest alone says what lies
+where, and a file that no manifest names is deleted. In a batch run, the shards of users wait so.
 """
 
 from __future__ import annotations
@@ -50,13 +50,16 @@ class Stored(NamedTuple):
     length: int
 
 
-def write_reports(folder: str, number: int, batches: Sequence[pa.RecordBatch]) -> list[Part]:
-    """Write a segment of reports, and return where each batch lies; the disk has it when this returns.
+def write_reports(
+    folder: str, number: int, batches: Sequence[pa.RecordBatch], *, durable: bool = True
+) -> list[Part]:
+    """Write a segment of reports, and return where each batch lies.
 
     Args:
         folder: the folder of the segments, which its owner alone may enter.
         number: the number of the segment.
         batches: at least one. Those of one schema lie in one stream, in their order.
+        durable: whether the disk has the segment when this returns.
 
     Raises:
         OSError: if the disk does not take it.
@@ -66,7 +69,7 @@ def write_reports(folder: str, number: int, batches: Sequence[pa.RecordBatch]) -
         by_schema.setdefault(batch.schema, []).append(place)
     parts: dict[int, Part] = {}
     make_folder(folder, private=True)
-    with replacing(_path(folder, number, _REPORTS), private=True) as file:
+    with replacing(_path(folder, number, _REPORTS), private=True, durable=durable) as file:
         for schema, places in by_schema.items():
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as writer:
