@@ -249,7 +249,7 @@ def page(options: argparse.Namespace) -> Iterator[str]:
             f"{options.per_message}{asked}`. {options.reports:,} reports wait {where}, the server is "
             f"{server.name}; a topic of Kafka has {PARTITIONS} partitions. The server and the stream "
             f"share {os.cpu_count()} cores. Windows have 10 s, and two services are joined by user. Rate and "
-            "processor time are of the reports after the first tenth. Memory is that of the command + that of "
+            "processor time are of the reports after the first tenth. Memory is of the command + that of "
             "the process that solves. Load is that of the machine at the end, over a minute."
         )
         yield ""

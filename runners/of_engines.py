@@ -17,7 +17,7 @@ from ldpbeam.runners import dataflow, flink
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.installed import Check, version_of
-from ldpbeam.runners.names import DIRECT, FLINK
+from ldpbeam.runners.names import DATAFLOW, FLINK, LOCAL
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
 from ldpbeam.temporary import temporary_folder
 
@@ -27,11 +27,11 @@ JAVA = range(11, 22)
 
 def of_engine(runner: str, master: str | None, pool: str | None) -> Iterator[Check]:
     """Check what an engine needs; the arguments are those of :func:`ldpbeam.runners.doctor.checks_of`."""
-    if runner == DIRECT:
+    if runner == LOCAL:
         yield from _of_pubsub()
     elif runner == FLINK:
         yield from _of_flink(master or flink.LOCAL, pool)
-    else:
+    elif runner == DATAFLOW:
         yield from _of_dataflow()
 
 

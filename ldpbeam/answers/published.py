@@ -109,8 +109,8 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
     """
     if counts.get(TOO_FAR):
         yield (
-            f"{counted(counts[TOO_FAR], 'report')} out of range: dated so many windows away from the others "
-            "that a stream does not keep these windows open; if they are honest, raise windows.most_open"
+            f"{counted(counts[TOO_FAR], 'report')} out of range: more windows were open than a stream keeps, "
+            "and those with the fewest reports, far from the watermark, gave way"
         )
     if counts.get(BEYOND_MOST):
         yield (

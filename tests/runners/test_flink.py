@@ -19,7 +19,6 @@ from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
     PipelineOptions,
     PortableOptions,
-    StandardOptions,
 )
 from support.waiting import wait_until
 
