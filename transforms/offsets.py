@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 #: Checksums of so many last messages are kept, and one for each tenth of an octave of the distance before.
 LATEST, OF_OCTAVE = 250, 10
@@ -25,10 +27,17 @@ class Checksum(NamedTuple):
     value: int
 
 
+def spaced(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of the first offset, the last ones, and ever fewer of those between, in their order."""
+    places = np.arange(len(offsets))
+    if len(offsets) <= LATEST:
+        return places
+    octaves = (OF_OCTAVE * np.log2(offsets[-1] + 1 - offsets[1:-LATEST])).astype(np.int64)
+    is_last = np.diff(octaves, append=-1) != 0
+    return np.concatenate([places[:1], places[1:-LATEST][is_last], places[-LATEST:]])
+
+
 def thinned(checksums: Sequence[Checksum]) -> list[Checksum]:
-    """The first checksum, those of the last messages, and ever fewer of those between, in their order."""
-    if len(checksums) <= LATEST:
-        return list(checksums)
-    end = checksums[-1].offset + 1
-    spaced = {int(OF_OCTAVE * math.log2(end - each.offset)): each for each in checksums[1:-LATEST]}
-    return [checksums[0], *spaced.values(), *checksums[-LATEST:]]
+    """Those of some checksums that are kept; they are in the order of their offsets."""
+    places = spaced(np.array([each.offset for each in checksums], dtype=np.int64))
+    return [checksums[place] for place in places.tolist()]

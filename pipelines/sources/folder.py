@@ -11,7 +11,8 @@ from ldpbeam.errors import UserError, without_number
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.runners.request import EngineRequest
 from ldpbeam.transforms.sources.files import entries_of
-from ldpbeam.transforms.sources.folder import FolderFeed, done_before
+from ldpbeam.transforms.sources.folder import FolderFeed
+from ldpbeam.transforms.sources.folder_receipts import done_before
 
 
 def opening(options: argparse.Namespace, engine: EngineRequest) -> Opening:

@@ -58,7 +58,11 @@ class Running:
 
     def reading(self) -> AbstractContextManager[Any]:
         """An open feed, for the block."""
-        return contextlib.closing(self.feed.open())
+        return self.going_on(None)
+
+    def going_on(self, position: Any) -> AbstractContextManager[Any]:
+        """A feed that is opened at a position, for the block."""
+        return contextlib.closing(self.feed.open_at(position))
 
 
 def take(opened: Any, reports: int) -> list[FeedBatch]:
@@ -79,6 +83,14 @@ def users(*feed_batches: FeedBatch) -> list[str]:
     """Whose reports some feed_batches hold."""
     columns = [batch.column("user_id") for feed_batch in feed_batches for batch in feed_batch.batches]
     return [user.decode() for column in columns for user in column.to_pylist()]
+
+
+def commit(opened: Any) -> Any:
+    """Commit what was taken, and wait until the server has confirmed it; the position of the commit."""
+    position = opened.position()
+    opened.commit()
+    wait_until(lambda: not opened._committed)
+    return position
 
 
 def receipts(*feed_batches: FeedBatch) -> list[str]:

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import fastavro
@@ -19,7 +18,7 @@ import pytest
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import files, folder
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
-from ldpbeam.transforms.sources.folder import FolderFeed, done_before
+from ldpbeam.transforms.sources.folder import FolderFeed, merged
 
 SCHEMA: Any = {
     "type": "record",
@@ -59,25 +58,20 @@ MANY = [f"user {number}" for number in range(300)]
 
 
 class Watching:
-    """A folder of files that one run after another reads.
-
-    The output folder is beside it, and every look is a new one.
-    """
+    """A folder of files that one process after another reads; every look is a new one."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.output = path / "in", path / "out"
+        self.path = path / "in"
         self.path.mkdir()
-        self.output.mkdir()
 
     def write(self, name: str, *users: str) -> None:
         (self.path / name).write_bytes(lines(users))
 
-    def open(self, run: str = "run-1", patterns: Sequence[str] = ()) -> OpenFeed:
-        """The feed of a run, as the command makes it."""
-        own = self.output / "runs" / run
-        own.mkdir(parents=True, exist_ok=True)
+    def open(self, before: OpenFeed | None = None, patterns: Sequence[str] = ()) -> OpenFeed:
+        """The feed of a process, which goes on where another one is, as the manifest of a run has it."""
         given = tuple(patterns) or (str(self.path / "*"),)
-        return FolderFeed(given, Columns(), str(own), done_before(str(self.output))).open()
+        position = None if before is None else json.loads(json.dumps(before.position()))
+        return FolderFeed(given, Columns(), "no folder").open_at(position)
 
 
 @pytest.fixture
@@ -99,11 +93,6 @@ def users(feed_batches: Sequence[FeedBatch]) -> list[str]:
     return [user.decode() for column in columns for user in column.to_pylist()]
 
 
-def acknowledge(opened: OpenFeed, feed_batches: Sequence[FeedBatch]) -> None:
-    for feed_batch in feed_batches:
-        opened.acknowledge(feed_batch.receipts)
-
-
 def test_new_files_are_read_by_name_and_never_twice(watching: Watching) -> None:
     opened = watching.open()
     assert opened.take() is None
@@ -117,7 +106,6 @@ def test_new_files_are_read_by_name_and_never_twice(watching: Watching) -> None:
     watching.write("0", "zoe")
     watching.write("a", "ann, who is not read again")
     assert users(everything(opened)) == ["zoe"]
-    acknowledge(opened, first)
     assert everything(opened) == []
 
 
@@ -139,33 +127,33 @@ def test_a_file_that_is_found_empty_is_read_when_it_is_written(watching: Watchin
 
 
 def test_it_looks_for_files_now_and_then(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = 5.0
+    clock = 5_000
     monkeypatch.setattr(folder, "LOOKING_SECONDS", 2.0)
-    monkeypatch.setattr(folder, "time", SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(folder, "elapsed", lambda: clock)
     opened = watching.open()
     watching.write("a", "ann")
     assert users(everything(opened)) == ["ann"]
     watching.write("b", "bob")
-    clock = 6.999
+    clock = 6_999
     assert everything(opened) == []
-    clock = 7.0
+    clock = 7_000
     assert users(everything(opened)) == ["bob"]
 
 
 def test_it_is_silent_since_the_last_look_that_brought_no_file(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = iter((10, 20, 30))
-    monkeypatch.setattr(folder, "elapsed", lambda: next(looked))
+    clock = 10
+    monkeypatch.setattr(folder, "elapsed", lambda: clock)
     watching.write("a", "ann")
     watching.write("b", "bob")
     opened = watching.open()
     for _ in range(2):
         assert opened.take() is not None
         assert opened.state.silences[0] is None
-    for look in (20, 30):
+    for clock in (20, 30):
         assert opened.take() is None
-        assert opened.state.silences[0] == look
+        assert opened.state.silences[0] == clock
 
 
 def test_the_oldest_file_that_waits_is_known(watching: Watching) -> None:
@@ -191,9 +179,9 @@ def test_a_file_that_the_next_run_spells_differently_is_not_read_again(
 ) -> None:
     monkeypatch.chdir(watching.path)
     watching.write("a", "ann")
-    first = watching.open("run-1", ["*"])
-    acknowledge(first, everything(first))
-    assert everything(watching.open("run-2")) == []
+    first = watching.open(None, ["*"])
+    everything(first)
+    assert everything(watching.open(first)) == []
 
 
 def test_a_file_may_be_called_like_a_pattern(watching: Watching) -> None:
@@ -212,61 +200,98 @@ def test_every_name_is_read_or_named_and_a_linked_file_once(watching: Watching) 
     (letter,) = (letter for feed_batch in feed_batches for letter in feed_batch.letters)
     assert letter.file.endswith("/in\\udcff")
     assert letter.detail == "its name is not UTF-8; rename it"
-    acknowledge(opened, feed_batches)
-    assert everything(watching.open("run-2")) == []
+    assert everything(watching.open(opened)) == []
 
 
-def test_what_an_earlier_run_made_safe_is_skipped_and_the_rest_is_read_again(watching: Watching) -> None:
-    for name, user in (("a", "ann"), ("b", "bob"), ("c", "cho")):
-        watching.write(name, user)
-    first = watching.open("run-1")
-    ann, _, cho = everything(first)
-    acknowledge(first, [cho, ann])
-    first.close()
-    second = watching.open("run-2")
-    watching.write("d", "dee")
-    feed_batches = everything(second)
-    assert users(feed_batches) == ["bob", "dee"]
-    acknowledge(second, feed_batches)
-    assert everything(watching.open("run-3")) == []
-
-
-def test_a_feed_that_is_opened_again_goes_on(watching: Watching) -> None:
-    watching.write("a", "ann")
-    watching.write("b", "bob")
-    own = watching.output / "runs" / "run-1"
-    feed = FolderFeed((str(watching.path / "*"),), Columns(), str(own), ())
-    first = feed.open()
-    feed_batch = first.take()
-    assert feed_batch is not None
-    acknowledge(first, [feed_batch])
-    again = feed.open()
-    rest = everything(again)
-    assert users(rest) == ["bob"]
-    acknowledge(again, rest)
-    assert everything(watching.open("run-2")) == []
-
-
+@pytest.mark.parametrize("size", [1, 2_000, 10**9], ids=["small batches", "batches", "whole parts"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_a_file_each_part_is_a_parcel_that_is_done_by_itself(
-    kind: str, watching: Watching, monkeypatch: pytest.MonkeyPatch
+def test_a_process_may_end_between_any_two_batches_and_each_report_is_read_once(
+    kind: str, size: int, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, parted = KINDS[kind]
     monkeypatch.setattr(folder, "RANGE_BYTES", 1500)
+    monkeypatch.setattr(folder, "DECODED_BYTES", size)
+    monkeypatch.setattr(files, "RANGE_ROWS", 100)
+    monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 7)
+    monkeypatch.setattr("ldpbeam.schemas.files.json_lines.CHUNK_BYTES", 500)
+    (watching.path / f"b.{kind}").write_bytes(write(MANY[:200]))
+    (watching.path / f"c.{kind}").write_bytes(write(MANY[200:]))
+    opened, taken, ends = watching.open(), [], 0
+    while (feed_batch := opened.take()) is not None:
+        taken.append(feed_batch)
+        opened.close()
+        # A file that comes before the one that is being read does not disturb it.
+        if ends < 3:
+            watching.write(f"a{ends}", f"new {ends}")
+        opened, ends = watching.open(opened), ends + 1
+    old = [user for user in users(taken) if not user.startswith("new")]
+    assert sorted(old) == sorted(MANY)
+    assert len(set(users(taken))) == len(users(taken))
+    if parted and size < 10**9:
+        assert ends > 6
+
+
+def test_a_damaged_part_is_a_dead_letter_once_wherever_a_process_ends(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
+    (watching.path / "a").write_bytes(lines(["ann"]) + b"{\n" + lines(["bob"]) + b"}\n")
+    opened, taken = watching.open(), []
+    while (feed_batch := opened.take()) is not None:
+        taken.append(feed_batch)
+        opened = watching.open(opened)
+    assert users(taken) == ["ann", "bob"]
+    assert [letter.record for feed_batch in taken for letter in feed_batch.letters] == [b"{", b"}"]
+
+
+def test_a_file_that_is_gone_while_it_is_read_is_a_dead_letter(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
+    monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 50)
+    (watching.path / "a.avro").write_bytes(avro(MANY))
+    first = watching.open()
+    assert first.take() is not None
+    (watching.path / "a.avro").unlink()
+    second = watching.open(first)
+    (gone,) = everything(second)
+    assert [(letter.reason, letter.detail) for letter in gone.letters] == [
+        ("bad_file", "it is gone, and was being read")
+    ]
+    assert gone.damaged == [str(watching.path / "a.avro")]
+    assert everything(watching.open(second)) == []
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_of_a_file_that_is_cut_while_it_is_read_nothing_is_read_twice(
+    kind: str, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "RANGE_BYTES", 1500)
     monkeypatch.setattr(files, "RANGE_ROWS", 1)
-    (watching.path / f"reports.{kind}").write_bytes(write(MANY))
-    first = watching.open("run-1")
-    feed_batches = everything(first)
-    assert users(feed_batches) == MANY
-    assert (len(feed_batches) > 2) == parted
-    assert len({receipt for feed_batch in feed_batches for receipt in feed_batch.receipts}) == len(
-        feed_batches
-    )
-    acknowledge(first, feed_batches[1:2] if parted else [])
-    expected = users(feed_batches[:1] + feed_batches[2:]) if parted else MANY
-    assert users(everything(watching.open("run-2"))) == expected
-    acknowledge(first, feed_batches)
-    assert everything(watching.open("run-3")) == []
+    write, _ = KINDS[kind]
+    path = watching.path / f"a.{kind}"
+    path.write_bytes(write(MANY))
+    first = watching.open()
+    for _ in range(3):
+        assert first.take() is not None
+    path.write_bytes(write(MANY[:80]))
+    (cut,) = everything(watching.open(first))
+    assert users([cut]) == []
+    assert [letter.reason for letter in cut.letters] == ["bad_file"]
+    assert "written anew since" in cut.letters[0].detail
+
+
+def test_the_positions_of_runs_that_have_ended_are_merged(watching: Watching) -> None:
+    for name in "ab":
+        watching.write(name, name)
+    (watching.path / "c.txt").write_text("these are no reports")
+    patterns = [[str(watching.path / name)] for name in ("a", "b", "c.txt")]
+    ended = [watching.open(None, pattern) for pattern in patterns]
+    assert [len(everything(each)) for each in ended] == [1, 1, 1]
+    watching.write("d", "dee")
+    feed = FolderFeed((str(watching.path / "*"),), Columns(), "no folder")
+    assert users(everything(feed.open_at(merged(each.position() for each in ended)))) == ["dee"]
+    assert users(everything(feed.open_at(merged([])))) == ["a", "b", "dee"]
 
 
 def append(path: Path, users: Sequence[str]) -> None:
@@ -285,22 +310,21 @@ def test_of_a_file_that_grew_the_next_run_reads_what_was_appended(
 ) -> None:
     monkeypatch.setattr(folder, "RANGE_BYTES", size)
     path = watching.path / f"reports.{kind}"
-    for run, (first, after) in enumerate([(0, 100), (100, 110), (110, 300)]):
+    opened = None
+    for first, after in [(0, 100), (100, 110), (110, 300)]:
         append(path, MANY[first:after])
-        opened = watching.open(f"run-{run}")
-        feed_batches = everything(opened)
-        assert users(feed_batches) == MANY[first:after]
-        acknowledge(opened, feed_batches)
-    assert everything(watching.open("run-3")) == []
+        opened = watching.open(opened)
+        assert users(everything(opened)) == MANY[first:after]
+    assert everything(watching.open(opened)) == []
 
 
 def test_a_last_line_without_an_end_is_read_once_though_more_follows(watching: Watching) -> None:
     path = watching.path / "a"
     path.write_bytes(lines(["ann"])[:-1])
-    first = watching.open("run-1")
-    acknowledge(first, everything(first))
+    first = watching.open()
+    everything(first)
     path.write_bytes(lines(["ann", "bob"]))
-    assert users(everything(watching.open("run-2"))) == ["bob"]
+    assert users(everything(watching.open(first))) == ["bob"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "avro"])
@@ -311,10 +335,12 @@ def test_a_file_that_was_written_anew_after_a_run_read_it_is_a_dead_letter(
     write, _ = KINDS[kind]
     path = watching.path / f"reports.{kind}"
     path.write_bytes(write(MANY[:250]))
-    first = watching.open("run-1")
-    acknowledge(first, everything(first))
+    first = watching.open()
+    everything(first)
     path.write_bytes(write(now))
-    (feed_batch,) = everything(watching.open("run-2"))
+    second = watching.open(first)
+    (feed_batch,) = everything(second)
+    assert everything(watching.open(second)) == []
     assert users([feed_batch]) == []
     assert [letter.reason for letter in feed_batch.letters] == ["bad_file"]
     assert "written anew since" in feed_batch.letters[0].detail
@@ -325,7 +351,7 @@ def test_a_file_that_is_none_is_a_dead_letter_once(watching: Watching) -> None:
     (watching.path / "a.txt").write_text("these are no reports")
     (watching.path / "b.avro").write_bytes(avro(MANY)[:50])
     watching.write("c", "cho")
-    first = watching.open("run-1")
+    first = watching.open()
     feed_batches = everything(first)
     assert users(feed_batches) == ["cho"]
     letters = [letter for feed_batch in feed_batches for letter in feed_batch.letters]
@@ -333,8 +359,7 @@ def test_a_file_that_is_none_is_a_dead_letter_once(watching: Watching) -> None:
         ("a.txt", "bad_file", 1),
         ("b.avro", "bad_file", 1),
     ]
-    acknowledge(first, feed_batches)
-    assert everything(watching.open("run-2")) == []
+    assert everything(watching.open(first)) == []
 
 
 def test_what_of_a_file_does_not_decode_is_a_dead_letter_and_the_rest_counts(watching: Watching) -> None:
@@ -348,15 +373,14 @@ def test_what_of_a_file_does_not_decode_is_a_dead_letter_and_the_rest_counts(wat
     assert damaged.damaged == [str(watching.path / "b.gz")]
 
 
-def test_an_empty_file_is_done_when_it_is_acknowledged(watching: Watching) -> None:
+def test_a_file_without_reports_is_read_once(watching: Watching) -> None:
     (watching.path / "a.parquet").write_bytes(parquet([]))
     (watching.path / "b.jsonl").write_bytes(b"\n")
-    first = watching.open("run-1")
+    first = watching.open()
     feed_batches = everything(first)
     assert users(feed_batches) == []
     assert [feed_batch.letters for feed_batch in feed_batches] == [[] for _ in feed_batches]
-    acknowledge(first, feed_batches)
-    assert everything(watching.open("run-2")) == []
+    assert everything(watching.open(first)) == []
 
 
 def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
@@ -374,23 +398,24 @@ def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
     ]
 
 
-def test_what_is_done_stands_in_a_file_of_the_run_that_is_replaced(watching: Watching) -> None:
+def test_the_position_is_by_whole_files_and_the_part_that_is_being_read(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
+    monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 50)
     watching.write("a", "ann")
-    watching.write("b", "bob")
+    (watching.path / "b.avro").write_bytes(avro(MANY))
+    (watching.path / "c.txt").write_text("these are no reports")
+    a, b, c = (str(watching.path / name) for name in ("a", "b.avro", "c.txt"))
     opened = watching.open()
-    feed_batches = everything(opened)
-    own = watching.output / "runs" / "run-1"
-    assert list(own.iterdir()) == []
-    for count in (1, 2):
-        acknowledge(opened, feed_batches[count - 1 : count])
-        assert [path.name for path in own.iterdir()] == ["files.json"]
-        done = json.loads((own / "files.json").read_text())
-        assert done == [f"{watching.path / name}#0-{len(lines(['ann']))}" for name in "ab"[:count]]
-
-
-def test_an_output_folder_without_runs_has_nothing_done(tmp_path: Path) -> None:
-    assert done_before(str(tmp_path / "none")) == ()
-    assert done_before(str(tmp_path)) == ()
+    opened.take()
+    size = len(lines(["ann"]))
+    assert opened.position() == {"read": {a: size}, "bad": [], "part": None}
+    opened.take()
+    opened.take()
+    assert opened.position() == {"read": {a: size}, "bad": [], "part": [b, len(avro(MANY)), 2]}
+    everything(opened)
+    assert opened.position() == {"read": {a: size, b: len(avro(MANY))}, "bad": [c], "part": None}
 
 
 def test_patterns_that_cannot_be_looked_at_end_it(
@@ -403,20 +428,3 @@ def test_patterns_that_cannot_be_looked_at_end_it(
     monkeypatch.setattr(folder, "entries_of", refuse)
     with pytest.raises(OSError, match="no permission"):
         opened.take()
-
-
-def test_a_part_of_a_file_comes_in_parcels_of_bounded_size_and_the_last_one_is_its_receipt(
-    watching: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
-    (watching.path / "a.avro").write_bytes(avro(MANY))
-    monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 50)
-    opened = watching.open()
-    feed_batches = everything(opened)
-    assert len(feed_batches) > 1
-    assert users(feed_batches) == MANY
-    assert [len(feed_batch.receipts) for feed_batch in feed_batches] == [0] * (len(feed_batches) - 1) + [1]
-    acknowledge(opened, feed_batches[:-1])
-    assert users(everything(watching.open("run-2"))) == MANY
-    acknowledge(opened, feed_batches[-1:])
-    assert everything(watching.open("run-3")) == []

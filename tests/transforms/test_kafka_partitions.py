@@ -7,18 +7,18 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
-from ldpbeam.transforms.sources.feeds import WHOLE, Share
+from ldpbeam.transforms.sources import message_batches
+from ldpbeam.transforms.sources.feeds import UNFOUND
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_checksums import checksum_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.sources.replay import Arrivals, Replay
-from ldpbeam.windows import Windows
+from ldpbeam.transforms.sources.on_record import DEFEATED
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 
@@ -26,15 +26,42 @@ REPORT = {"user_id": "u", "attribute": "x", "service": "a", "payload": 0.5, "eve
 END = kafka.KafkaError._PARTITION_EOF
 
 
-def message(offset: int, error: int | None = None) -> Any:
-    """A message of partition 0 as librdkafka delivers it."""
-    return SimpleNamespace(
-        topic=lambda: "t", partition=lambda: 0, offset=lambda: offset,
-        value=lambda: json.dumps(REPORT).encode(),
-        headers=lambda: [("content-type", b"application/json")],
-        timestamp=lambda: (kafka.TIMESTAMP_CREATE_TIME, 0),
-        error=lambda: None if error is None else kafka.KafkaError(error),
-    )  # fmt: skip
+class Delivered(NamedTuple):
+    """A message of a partition as librdkafka delivers it."""
+
+    at: int
+    code: int | None = None
+    data: bytes = json.dumps(REPORT).encode()
+    number: int = 0
+    stamp: tuple[int, int] = (kafka.TIMESTAMP_CREATE_TIME, 0)
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return self.number
+
+    def offset(self) -> int:
+        return self.at
+
+    def value(self) -> bytes:
+        return self.data
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [("content-type", b"application/json")]
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.stamp
+
+    def error(self) -> Any:
+        return None if self.code is None else kafka.KafkaError(self.code)
+
+
+def message(offset: int, error: int | None = None, **other: Any) -> Delivered:
+    return Delivered(offset, error, **other)
 
 
 class Topic:
@@ -45,6 +72,7 @@ class Topic:
         self.first, self.end = 0, end
         self.assigned: dict[int, int] = {}
         self.refusal: Any = None
+        self.committed: dict[int, int] = {}
         #: Partitions without a leader, and what the topic's metadata say is wrong with it.
         self.leaderless: set[int] = set()
         self.error: Any = None
@@ -77,10 +105,17 @@ class Topic:
 
     def commit(self, offsets: Sequence[Any], asynchronous: bool) -> None:
         assert asynchronous
+        self.committed = {each.partition: each.offset for each in offsets}
         self.on_commit(self.refusal, offsets)
 
     def unassign(self) -> None:
         """Deliver no more."""
+
+
+def at(partition: int, offset: int, *checksums: Any) -> Any:
+    """The position at an offset of a partition, as the manifest of a run has it."""
+    position = {"offsets": [[partition, offset]], "checksums": [[partition, [*map(list, checksums)]]]}
+    return json.loads(json.dumps(position))
 
 
 @pytest.fixture
@@ -90,14 +125,10 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     monkeypatch.setattr(feed_of_kafka, "cleanup_policy", lambda *_: "delete")
     readings: list[Any] = []
 
-    def open_on(
-        topic: Topic, share: Share = WHOLE, group: str | None = None, cuts: tuple[int, ...] = ()
-    ) -> Any:
+    def open_on(topic: Topic, position: Any = None, **given: Any) -> Any:
         monkeypatch.setattr(feed_of_kafka, "client", topic.client)
-        feed = KafkaFeed(
-            KafkaTopic("localhost:1", "t"), "id", Columns(), str(tmp_path), ((0, 0),), ((0, cuts),), (), group
-        )
-        readings.append(feed.open(share))
+        feed = KafkaFeed(KafkaTopic("localhost:1", "t"), "id", Columns(), str(tmp_path), **given)
+        readings.append(feed.open_at(at(0, 0) if position is None else position))
         return readings[-1]
 
     yield open_on
@@ -123,25 +154,6 @@ def test_a_partition_whose_last_offset_has_no_message_is_read_to_its_end(
     reading._look(reading._partitions[0])
     assert reading.state.silences[0] is not None
     assert reading.state.lag.messages == 0
-
-
-def test_what_is_read_again_ends_though_the_last_messages_of_then_were_compacted(opened: Any) -> None:
-    # Another process took all before 9. The messages 3 to 8 are gone, and batches were cut at 5 and 9.
-    reading = opened(Topic([[message(0), message(2), message(9), message(10, END)]], 10), cuts=(5, 9))
-    arrivals = Arrivals(Replay({0: 0}, {0: 5}, {0: 9}), Windows(10, 10))
-    assert reading.take().offsets == (0, 0, 3)
-    assert arrivals.reads_again(reading.state.positions)
-    # No message of a batch is on the other side of a cut.
-    assert reading.take().offsets == (0, 3, 10)
-    assert not arrivals.reads_again(reading.state.positions)
-
-
-def test_what_is_read_again_ends_at_the_end_of_a_partition_without_messages(opened: Any) -> None:
-    reading = opened(Topic([[message(0), message(10, END)]], 10))
-    arrivals = Arrivals(Replay({0: 0}, {}, {0: 9}), Windows(10, 10))
-    assert reading.take().offsets == (0, 0, 1)
-    assert reading.take() is None
-    assert not arrivals.reads_again(reading.state.positions)
 
 
 def test_a_partition_of_which_messages_wait_is_not_at_its_end(
@@ -172,12 +184,12 @@ def test_a_partition_is_read_to_where_it_ended_though_more_has_come_since(
     assert passed == [200, 300, 300]
 
 
-def test_a_reader_continues_at_once_with_the_partitions_that_an_earlier_one_found(opened: Any) -> None:
+def test_a_process_continues_at_once_with_the_partitions_that_an_earlier_one_found(opened: Any) -> None:
     topic = Topic([], 0)
-    reading = opened(topic, Share(0, 2, {0: 5, 2: 7, 3: 9}))
-    # Partition 3 is the other reader's. Without partition 2 the watermark would pass its messages.
+    reading = opened(topic, {"offsets": [[0, 5], [2, 7]], "checksums": []})
+    # Without partition 2 the watermark would pass its messages.
     assert topic.assigned == {0: 5, 2: 7}
-    assert set(reading.state.silences) == {0, 2}
+    assert set(reading.state.silences) == {UNFOUND, 0, 2}
 
 
 def test_nothing_is_taken_once_another_topic_has_the_name(
@@ -189,7 +201,7 @@ def test_nothing_is_taken_once_another_topic_has_the_name(
     reading._find()
     assert topic.assigned == {0: 0, 1: 0}
     monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "another id")
-    reading._find()
+    reading._check()
     with pytest.raises(OSError, match="t at localhost:1: another topic has this name now"):
         reading.take()
 
@@ -198,7 +210,7 @@ def test_nothing_is_taken_once_the_topic_compacts(opened: Any, monkeypatch: pyte
     reading = opened(Topic([[message(0)]], 1))
     monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "id")
     monkeypatch.setattr(feed_of_kafka, "cleanup_policy", lambda *_: "compact,delete")
-    reading._find()
+    reading._check()
     with pytest.raises(OSError, match="it keeps only the last message of each key now"):
         reading.take()
 
@@ -207,7 +219,7 @@ def test_nothing_is_taken_once_the_topic_compacts(opened: Any, monkeypatch: pyte
 def test_a_mark_before_what_retention_left_goes_on_with_the_first_message(code: int, opened: Any) -> None:
     topic = Topic([[message(5, code)]], 20)
     topic.first = 9
-    reading = opened(topic, Share(0, 1, {0: 5}))
+    reading = opened(topic, at(0, 5))
     assert reading.take() is None
     reading._look(reading._partitions[0])
     assert topic.assigned == {0: 9}
@@ -228,8 +240,7 @@ def test_the_last_message_is_compared_before_others_are_read_after_an_error_of_a
     assert topic.assigned == {0: 2}
     assert reading.take().offsets == (0, 3, 4)
     topic.on_error(kafka.KafkaError(kafka.KafkaError._TRANSPORT))
-    other = message(3)
-    other.timestamp = lambda: (kafka.TIMESTAMP_CREATE_TIME, 1)
+    other = message(3, stamp=(kafka.TIMESTAMP_CREATE_TIME, 1))
     topic.calls = [[], [other, message(4)]]
     assert reading.take() is None
     with pytest.raises(OSError, match="the message before offset 4 is not the one that was read"):
@@ -254,28 +265,21 @@ def test_a_log_that_ends_before_the_last_message_after_an_error_ends_the_run(end
         go_on()
 
 
-def test_a_reader_that_is_made_again_compares_the_last_message_that_was_committed(opened: Any) -> None:
+def test_a_process_compares_the_last_message_that_was_committed(opened: Any) -> None:
     topic = Topic([[message(4), message(5), message(6)]], 7)
     known = checksum_of(message(4))
-    reading = opened(topic, Share(0, 1, {0: 6}, {0: known}))
+    reading = opened(topic, at(0, 6, known))
     assert topic.assigned == {0: 4}
     assert reading.take().offsets == (0, 6, 7)
 
 
 def test_an_offset_past_the_end_of_a_partition_ends_the_run(opened: Any) -> None:
-    reading = opened(Topic([[message(5, kafka.KafkaError.OFFSET_OUT_OF_RANGE)]], 3), Share(0, 1, {0: 5}))
+    reading = opened(Topic([[message(5, kafka.KafkaError.OFFSET_OUT_OF_RANGE)]], 3), at(0, 5))
     reading.take()
     reading._look(reading._partitions[0])
     assert reading.state.lost is None
     with pytest.raises(OSError, match="the message before offset 5 is not the one that was read"):
         reading.take()
-
-
-def test_messages_that_are_not_read_again_are_suspected_no_more(opened: Any, tmp_path: Path) -> None:
-    (tmp_path / "decoding-1.json").write_text(json.dumps({"messages": ["t/0/3", "t/0/4"]}))
-    (tmp_path / "decoding-2.json").write_text(json.dumps({"messages": ["t/0/5", "t/1/3"]}))
-    opened(Topic([], 0), Share(0, 1, {0: 5}))
-    assert [path.name for path in tmp_path.iterdir()] == ["decoding-2.json"]
 
 
 def test_offsets_that_a_broker_refuses_to_commit_hold_up_no_stream_and_are_warned_of_once(
@@ -285,13 +289,14 @@ def test_offsets_that_a_broker_refuses_to_commit_hold_up_no_stream_and_are_warne
     monkeypatch.setattr(feed_of_kafka.FEEDS, "warning", lambda text, *of: warnings.append(text % of))
     topic = Topic([], 0)
     reading = opened(topic, group="watched")
-    reading.acknowledge(["0:1"])
+    reading.position()
+    reading.commit()
     assert not warnings
     for code in ("GROUP_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_WAIT_COORD"):
         topic.refusal = kafka.KafkaError(getattr(kafka.KafkaError, code))
-        reading.acknowledge(["0:2"])
+        reading.commit()
     topic.refusal = kafka.KafkaError(kafka.KafkaError.UNKNOWN_MEMBER_ID)
-    reading.acknowledge(["0:3"])
+    reading.commit()
     assert len(warnings) == 3
     assert "other consumers are in it, and share the topic; end them, or give --group" in warnings[-1]
     assert all("offsets are not committed for group watched: " in warning for warning in warnings)
@@ -301,7 +306,7 @@ def test_a_partition_without_a_leader_keeps_nobody_from_looking_at_others_and_fo
     opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = Topic([], 0)
-    reading = opened(topic, Share(0, 1, {0: 0, 2: 0}))
+    reading = opened(topic, {"offsets": [[0, 0], [2, 0]], "checksums": []})
     monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: reading.feed.identity)
     topic.leaderless = {0}
     assert reading._look_at_all(True) is not None
@@ -327,3 +332,152 @@ def test_an_error_of_the_topic_that_passes_does_not_end_the_stream(
             reading.take()
     else:
         assert reading.take() is None
+
+
+def test_a_process_goes_on_where_the_position_says_and_the_group_sees_what_was_committed(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 2)
+    sent = [message(offset) for offset in range(6)]
+    topic = Topic([sent], 6)
+    first = opened(topic, group="watched")
+    assert first.take().offsets == (0, 0, 2)
+    position = json.loads(json.dumps(first.position()))
+    # What is taken after the position was asked for is not committed with it.
+    assert first.take().offsets == (0, 2, 4)
+    assert topic.committed == {}
+    first.commit()
+    assert topic.committed == {0: 2}
+    assert position == at(0, 2, *map(checksum_of, sent[:2]))
+    first.close()
+    topic.calls = [sent[1:]]
+    second = opened(topic, position)
+    assert topic.assigned == {0: 1}  # the last message that was taken is compared
+    assert [second.take().offsets for _ in range(2)] == [(0, 2, 4), (0, 4, 6)]
+    assert second.position() == at(0, 6, *map(checksum_of, sent))
+
+
+def test_at_the_beginning_every_partition_is_read_from_its_first_message(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "id")
+    topic = Topic([], 0)
+    reading = opened(topic, {"offsets": [], "checksums": []})
+    assert reading.state.silences == {UNFOUND: None}
+    reading._find()
+    assert topic.assigned == {0: 0, 1: 0}
+    silences = reading.state.silences
+    assert silences[UNFOUND] is not None
+    assert silences[0] is silences[1] is None
+
+
+def test_partitions_of_another_topic_of_the_name_are_not_read(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "another id")
+    topic = Topic([], 0)
+    reading = opened(topic)
+    reading._find()
+    assert topic.assigned == {0: 0}
+    with pytest.raises(OSError, match="another topic has this name now"):
+        reading.take()
+
+
+def test_a_message_counts_as_published_when_it_was_fetched_if_no_broker_has_dated_it(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count(1_000)
+    monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 2)
+    dated = kafka.TIMESTAMP_LOG_APPEND_TIME
+    by_broker = [message(3, stamp=(dated, 7)), message(4, stamp=(dated, 9))]
+    topic = Topic([[message(0), message(1), message(2)], by_broker], 5)
+    reading = opened(topic, clock=lambda: next(ticks))
+    published = [(each.oldest, each.published) for each in iter(reading.take, None)]
+    # A batch knows all that were fetched with it.
+    assert published == [(1_000, 1_000), (1_000, 1_000), (7, 9)]
+
+
+def defeating(monkeypatch: pytest.MonkeyPatch, data: bytes) -> list[int]:
+    """Let a message end the process, by an error that nobody foresees; how many are decoded together."""
+    decoded: list[int] = []
+    decode = message_batches.decode_messages
+
+    def decode_or_die(messages: Sequence[Any], columns: Columns) -> Any:
+        decoded.append(len(messages))
+        if any(each.data == data for each in messages):
+            raise KeyError(data)
+        return decode(messages, columns)
+
+    monkeypatch.setattr(message_batches, "decode_messages", decode_or_die)
+    return decoded
+
+
+def test_a_message_that_ends_two_processes_alone_is_a_dead_letter_and_all_others_count(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = defeating(monkeypatch, b"{}")
+    sent = [message(offset, **({"data": b"{}"} if offset == 700 else {})) for offset in range(1_001)]
+    for process in range(3):
+        reading = opened(Topic([sent], 1_001))
+        with pytest.raises(KeyError):
+            list(iter(reading.take, None))  # none of it is committed
+        assert decoded[-1] == (1 if process else 1_001)
+    reading = opened(Topic([sent], 1_001))
+    batches = list(iter(reading.take, None))
+    letters = [letter for batch in batches for letter in batch.letters]
+    assert [(one.file, one.position, one.reason, one.record) for one in letters] == [
+        ("t/0", 700, DEFEATED, b"{}")
+    ]
+    assert sum(each.num_rows for batch in batches for each in batch.batches) == 1_000
+    assert reading.position()["offsets"] == [[0, 1_001]]
+    # It is one, too, for a process that begins before it because this one has not committed.
+    again = opened(Topic([sent[699:]], 1_001), at(0, 699))
+    assert [len(batch.letters) for batch in iter(again.take, None)] == [0, 1, 0]
+
+
+def test_messages_that_a_run_ends_over_after_they_were_decoded_are_taken_one_by_one(
+    opened: Any, tmp_path: Path
+) -> None:
+    sent = [message(offset) for offset in range(4)]
+    opened(Topic([sent[:2]], 2)).take()  # and the process ends while it validates them
+    left = json.loads((tmp_path / "decoding.json").read_text())
+    assert left == {"suspects": [[0, 0, 1]], "ends": {}}
+    again = opened(Topic([sent], 4))
+    assert [batch.offsets[1:] for batch in iter(again.take, None)] == [(0, 1), (1, 2), (2, 4)]
+    assert not (tmp_path / "decoding.json").exists()
+
+
+def test_a_message_that_a_process_has_taken_alone_is_on_record_as_such(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = defeating(monkeypatch, b"{}")
+    killer, other = message(0, data=b"{}"), message(1)
+    for sent in ([killer], [killer, other]):
+        with pytest.raises(KeyError):
+            opened(Topic([sent], 2)).take()
+    batches = list(iter(opened(Topic([[killer, other]], 2)).take, None))
+    assert [(len(batch.letters), len(batch.batches)) for batch in batches] == [(1, 0), (0, 1)]
+    assert decoded == [1, 1, 1]
+
+
+def test_what_is_not_read_again_is_suspected_no_more(opened: Any, tmp_path: Path) -> None:
+    record = {"suspects": [[0, 3, 5], [1, 3, 3]], "ends": {}}
+    (tmp_path / "decoding.json").write_text(json.dumps(record))
+    # Of the suspects of partition 0, one is left; those of partition 1 have not come yet.
+    reading = opened(Topic([[message(5), message(6), message(7)]], 8), at(0, 5))
+    assert [batch.offsets[1:] for batch in iter(reading.take, None)] == [(5, 6), (6, 8)]
+    assert json.loads((tmp_path / "decoding.json").read_text())["suspects"] == [[1, 3, 3]]
+
+
+def test_messages_before_those_on_record_are_taken_together(opened: Any, tmp_path: Path) -> None:
+    (tmp_path / "decoding.json").write_text(json.dumps({"suspects": [[0, 3, 4]], "ends": {}}))
+    reading = opened(Topic([[message(offset) for offset in range(7)]], 7))
+    taken = [batch.offsets[1:] for batch in iter(reading.take, None)]
+    assert taken == [(0, 3), (3, 4), (4, 5), (5, 7)]
+
+
+def test_closing_takes_messages_off_the_record(opened: Any, tmp_path: Path) -> None:
+    reading = opened(Topic([[message(0), message(1)]], 2))
+    reading.take()
+    reading.close()
+    assert not (tmp_path / "decoding.json").exists()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pytest
 
-from ldpbeam.transforms.sources.partitions import Watermarks
-from ldpbeam.transforms.state.records import Claims
+from ldpbeam.transforms.sources.feeds import UNFOUND
+from ldpbeam.transforms.sources.watermarks import Watermarks
 
 SECOND, HOUR, YEAR = 1_000, 3_600_000, 365 * 86_400_000
 #: The clock when a test begins, and the disorder.
@@ -35,16 +33,12 @@ class Read:
         self.elapsed += SECOND
         self.look()
 
-    def look(self, uncommitted: Mapping[int, int | None] | None = None) -> None:
-        self.watermarks.look(self.elapsed, self.silences, uncommitted or {})
+    def look(self) -> None:
+        self.watermarks.look(self.elapsed, self.silences)
 
     @property
     def at(self) -> int | None:
-        return self.watermarks.at({})
-
-    def hear(self, *others: Read) -> None:
-        """Learn what other readers say, each of which has partitions of its own."""
-        self.watermarks.hear([other.watermarks.claims({}) for other in others])
+        return self.watermarks.at()
 
 
 def test_it_waits_for_a_partition_of_which_nothing_is_known_yet() -> None:
@@ -130,12 +124,8 @@ def test_a_partition_that_is_kept_full_does_not_hold_it_while_it_is_read_as_fast
             read.take(partition, *[BACKLOG + hour * HOUR] * 1_000)
         read.take(3, *hostile)
         read.empty(0, 1, 2, 3)
-    # Its last batch is not committed.
-    uncommitted = {3: min(hostile, default=None)}
-    read.look(uncommitted)
-    reached = read.watermarks.at(uncommitted)
-    assert reached is not None
-    assert reached >= BACKLOG + 8 * HOUR - DISORDER
+    assert read.at is not None
+    assert read.at >= BACKLOG + 8 * HOUR - DISORDER
 
 
 def test_it_waits_for_a_partition_that_catches_up_after_its_broker_was_away() -> None:
@@ -167,56 +157,38 @@ def test_it_never_goes_back_though_a_partition_is_added() -> None:
     assert read.at >= before
 
 
-def test_a_batch_that_is_not_committed_holds_it_in_its_partition() -> None:
-    read = Read(1)
-    read.take(0, BACKLOG, BACKLOG + HOUR)
-    read.silences[0] = read.elapsed
-    read.look({0: BACKLOG})
-    assert read.watermarks.at({0: BACKLOG}) == BACKLOG - DISORDER
-    assert read.watermarks.at({}) == BACKLOG + HOUR - DISORDER
+def test_a_process_goes_on_behind_no_watermark_of_the_one_before() -> None:
+    said = NOW - HOUR
+    watermarks = Watermarks(DISORDER, 0, said)
+    assert watermarks.at() == said
+    watermarks.take(0, 0, np.array([BACKLOG]), NOW, NOW)
+    watermarks.look(SECOND, {0: 0})
+    assert watermarks.at() == said
 
 
-def shared(read: Sequence[Read]) -> None:
-    """A second later all partitions are read to their ends, and each reader has heard the others."""
-    for each in read:
-        each.empty(*each.silences)
-    for each in read:
-        each.hear(*(other for other in read if other is not each))
-        each.look()
-
-
-def test_several_readers_have_the_watermark_of_one() -> None:
-    alone, several = Read(3), [Read(1), Read(1), Read(1)]
-    for hour in range(10):
-        for partition, reader in enumerate(several):
-            # The second is idle after a while, and the third claims to be of next year.
-            times = [NOW + YEAR] if partition == 2 else [BACKLOG + hour * HOUR]
-            if partition != 1 or hour < 3:
-                alone.take(partition, *times * 1_000)
-                reader.take(0, *times * 1_000)
-        alone.empty(0, 1, 2)
-        shared(several)
-    # What a reader hears is of the hour before.
-    assert alone.at is not None
-    assert BACKLOG + 7 * HOUR <= alone.at <= BACKLOG + 10 * HOUR
-    for reader in several:
-        assert reader.at is not None
-        assert alone.at - HOUR <= reader.at <= alone.at
-
-
-def test_a_reader_without_any_report_counts_as_the_others_do() -> None:
-    busy, empty = Read(1), Read(1)
-    for hour in range(5):
-        busy.take(0, *[BACKLOG + hour * HOUR] * 1_000)
-        shared([busy, empty])
-    assert empty.at is not None
-    assert BACKLOG + 3 * HOUR <= empty.at <= BACKLOG + 5 * HOUR
-
-
-def test_a_reader_that_has_not_said_anything_holds_all_others() -> None:
-    read = Read(1)
-    read.watermarks.hear([Claims()])
-    read.take(0, *[BACKLOG] * 1_000)
-    read.empty(0)
-    assert read.at is None
-    assert read.watermarks.idle == 0
+def test_reports_of_a_partition_that_is_not_found_yet_are_not_late() -> None:
+    """It was made, and got a report, after the last answer that named all; the others go on meanwhile."""
+    read = Read(2)
+    read.silences[UNFOUND] = None
+    for second in range(10):
+        for partition in (0, 1):
+            read.take(partition, *[NOW + second * SECOND] * 1_000)
+        read.empty(0, 1, UNFOUND)
+    asked = read.at
+    assert asked is not None
+    assert asked >= NOW + 8 * SECOND - DISORDER
+    new = NOW + read.elapsed
+    for second in range(10, 60):
+        for partition in (0, 1):
+            read.take(partition, *[NOW + second * SECOND] * 1_000)
+        read.empty(0, 1)
+        assert read.at is not None
+        assert read.at <= new
+    # It is found, and holds the watermark until it is known to have been read.
+    read.silences[2] = None
+    read.empty(0, 1, UNFOUND)
+    assert read.at is not None
+    assert read.at <= new
+    read.take(2, *[new] * 10)
+    read.empty(0, 1, 2, UNFOUND)
+    assert read.at >= NOW + 58 * SECOND - DISORDER

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from ldpbeam.transforms.sources.pulls import Pulls
-from ldpbeam.transforms.sources.watermark import Watermark
+from ldpbeam.transforms.sources.watermarks import Claim
 
 HOUR, DAY, WEEK = 3_600_000, 86_400_000, 7 * 86_400_000
 NOW = 1_750_000_000_000
@@ -57,9 +57,8 @@ class Stream(RuleBasedStateMachine):
         self.waiting: list[Message] = []  # at the server
         self.leased: list[tuple[int, Message]] = []  # sent to pulls that failed, until a time
         self.pull: Sending | None = None
-        self.pulls, self.watermark = Pulls(LEASE), Watermark(DISORDERED, 0)
+        self.pulls, self.claim = Pulls(LEASE), Claim(DISORDERED, 0)
         self.pulled: list[tuple[Message, bool]] = []
-        self.uncommitted: list[int] = []
         self.published = 0
         self.said: int | None = None
         self.empty_truly = NOW
@@ -146,13 +145,12 @@ class Stream(RuleBasedStateMachine):
             self.take(5)
         else:
             self.look()
-        self.commit()
 
     @precondition(lambda self: self.pulled)
     @rule(most=st.integers(1, 5))
     def take(self, most: int) -> None:
         part, self.pulled = self.pulled[:most], self.pulled[most:]
-        before = self.watermark.at(min(self.uncommitted, default=None), bool(self.uncommitted))
+        before = self.claim.at
         for message, _ in part:
             assert not message.honest or before is None or message.event >= before, (
                 "a punctual report is late"
@@ -160,8 +158,7 @@ class Stream(RuleBasedStateMachine):
         events = np.array([message.event for message, _ in part], dtype=np.int64)
         published = [message.published for message, _ in part]
         oldest = min(published) if all(settled for _, settled in part) else None
-        self.watermark.take(self.elapsed, events, oldest, max(published))
-        self.uncommitted.append(int(events.min()))
+        self.claim.take(self.elapsed, events, oldest, max(published))
         self.active_truly = self.truly
 
     @precondition(lambda self: not self.pulled)
@@ -174,16 +171,12 @@ class Stream(RuleBasedStateMachine):
         assert all(message.published >= self.empty_truly for message in somewhere), (
             "silent, and something waits"
         )
-        self.watermark.silent(self.pulls.empty)
-        assert self.watermark.idle <= max(0, self.empty_truly - self.active_truly)
-
-    @rule()
-    def commit(self) -> None:
-        self.uncommitted.clear()
+        self.claim.fall_silent(self.pulls.empty)
+        assert self.claim.idle <= max(0, self.empty_truly - self.active_truly)
 
     @invariant()
     def it_never_goes_back_nor_past_the_present(self) -> None:
-        reached = self.watermark.at(min(self.uncommitted, default=None), bool(self.uncommitted))
+        reached = self.claim.at
         assert self.said is None or (reached is not None and reached >= self.said)
         assert reached is None or reached <= self.truly - DISORDERED
         self.said = reached
@@ -198,14 +191,13 @@ class Stream(RuleBasedStateMachine):
             self.ask(1, newest=False, fails=False)
             while self.pulled:
                 self.take(5)
-        self.commit()
         for passed in (3 * WEEK, DAY):
             self.pass_time(passed, suspended=False)
             self.ask(1, newest=False, fails=False)
             self.look()
             before = self.said
             self.it_never_goes_back_nor_past_the_present()
-            assert self.watermark.idle >= passed
+            assert self.claim.idle >= passed
             assert self.said is not None or not self.published
         # Reports that lie by a week have been outwaited: from now on it keeps the pace of the clock.
         assert self.said is None or before is None or self.said == before + DAY
@@ -239,17 +231,17 @@ def _a_failed_pull_counts_as_empty(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_end_of_a_pull_counts(patch: pytest.MonkeyPatch) -> None:
-    silent = Watermark.silent
-    patch.setattr(Watermark, "silent", lambda self, elapsed: silent(self, elapsed + 15_000))
+    silent = Claim.fall_silent
+    patch.setattr(Claim, "fall_silent", lambda self, elapsed: silent(self, elapsed + 15_000))
 
 
 def _lies_move_the_frontier(patch: pytest.MonkeyPatch) -> None:
-    take = Watermark.take
+    take = Claim.take
 
-    def forward(self: Watermark, elapsed: int, times: np.ndarray, oldest: int | None, newest: int) -> None:
+    def forward(self: Claim, elapsed: int, times: np.ndarray, oldest: int | None, newest: int) -> None:
         take(self, elapsed, times, int(times.max()), int(times.max()))
 
-    patch.setattr(Watermark, "take", forward)
+    patch.setattr(Claim, "take", forward)
 
 
 BROKEN = [

@@ -1,4 +1,15 @@
-"""A feed: it yields reports as they arrive, and acknowledges them when the engine has committed them."""
+"""A feed: it yields reports as they arrive, and keeps its own place.
+
+The life of an open feed, by the run that reads it:
+
+1. :meth:`Feed.open_at` with the position of the last commit, or None.
+2. :meth:`OpenFeed.take` again and again. What it gives is decoded; the run validates and keeps it.
+3. Between two takes, :meth:`OpenFeed.position`; the run writes it down in one file with all that it has kept.
+4. When the disk has that file, :meth:`OpenFeed.commit`; then 2 again.
+5. :meth:`OpenFeed.close`.
+
+A process may end anywhere. The next one begins at 1 with the position of the last file that the disk has.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,6 +32,17 @@ DECODED_BYTES = 16 * 2**20
 def elapsed() -> int:
     """This process's monotonic clock, in milliseconds: it never goes back, and nobody can set it."""
     return time.monotonic_ns() // 1_000_000
+
+
+def now() -> int:
+    """The clock of this machine, in epoch milliseconds; whoever may can set it."""
+    return time.time_ns() // 1_000_000
+
+
+#: The number that stands for the partitions that a topic may have got and the feed has not found yet.
+UNFOUND = -1
+#: Where a feed goes on, as JSON: the feed alone knows what it means.
+Position = Mapping[str, Any]
 
 
 class FeedBatch(NamedTuple):
@@ -81,7 +103,7 @@ class FeedState:
     Attributes:
         silences: by partition, a time by which everything published had been taken, on the clock
             :func:`elapsed`; None if none is known, as while messages wait to be taken. A feed without
-            partitions has one, 0.
+            partitions has one, 0. For :data:`UNFOUND`, the time by which all partitions were known.
         positions: by partition, the offset before which all messages were taken; none without offsets.
         lost: when it last found messages removed that it had not taken, in epoch milliseconds.
         lag: how far it is behind its server; None if only publish times tell.
@@ -110,8 +132,27 @@ class OpenFeed(ABC):
         """How far it has come. Any thread may ask."""
 
     @abstractmethod
+    def position(self) -> Position:
+        """Where the next process goes on if all that was taken so far is committed.
+
+        It is called between two takes. What it says, and only that, is what :meth:`commit` acknowledges.
+        """
+
+    def commit(self) -> None:  # noqa: B027 - a feed need not tell anybody
+        """Acknowledge what the last :meth:`position` covers: the disk has it. It waits for no server."""
+
+    @property
+    def wants_commit(self) -> bool:
+        """Whether a commit should come soon, since the server sends no more than so much before one."""
+        return False
+
+    @abstractmethod
     def close(self) -> None:
-        """Stop reading, and give back what was pulled and not taken."""
+        """Stop reading, and give back what was pulled and is not committed.
+
+        A run that ends by an error which nobody foresaw does not call it: then the messages that were taken
+        last stay on record, and the next process decodes each of them alone.
+        """
 
     def acknowledge(self, receipts: Sequence[str]) -> None:  # noqa: B027 - a feed need not tell anybody
         """Acknowledge batches that the engine has committed, by their receipts; allowed after ``close``."""
@@ -136,5 +177,9 @@ class Feed(ABC):
         return 1
 
     @abstractmethod
+    def open_at(self, position: Position | None) -> OpenFeed:
+        """Begin to read where a position of this feed says; None for the beginning."""
+
     def open(self, share: Share = WHOLE) -> OpenFeed:
-        """Begin to read on this worker; a feed without offsets ignores the share."""
+        """Begin to read on a worker of an engine; a feed without offsets ignores the share."""
+        raise NotImplementedError

@@ -6,17 +6,17 @@ the watermark comes from the event times, as for Pub/Sub.
 
 from __future__ import annotations
 
-import re
-import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.patterns import Entry, matching
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import (
     DECODED_BYTES,
@@ -25,17 +25,18 @@ from ldpbeam.transforms.sources.feeds import (
     FeedBatch,
     FeedState,
     OpenFeed,
+    Position,
     Share,
     elapsed,
+    now,
 )
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, real, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
-from ldpbeam.transforms.state.files import FILES
-from ldpbeam.transforms.storage import open_raw
+from ldpbeam.transforms.storage import literal, open_raw
 
 #: Seconds between two searches for new files.
 LOOKING_SECONDS = 2.0
-#: Parts of files of about this many bytes: a bundle has many, and is in memory as a whole.
+#: Parts of files of about this many bytes.
 RANGE_BYTES = 4 * 2**20
 
 
@@ -49,70 +50,121 @@ class FolderFeed(Feed):
     Attributes:
         patterns: globs on any file system that Beam knows.
         columns: the columns of reports that the study needs.
-        folder: the run's folder, where the feed writes which parts of files are acknowledged.
-        done: the parts of files that earlier runs acknowledged.
+        folder: the run's folder.
+        done: what :mod:`~ldpbeam.transforms.sources.folder_receipts` needs.
+        clock: the time at which a file counts as published whose file system does not say it.
     """
 
     patterns: tuple[str, ...]
     columns: Columns
     folder: str
-    done: tuple[str, ...]
+    done: tuple[str, ...] = ()
+    clock: Callable[[], int] = now
 
     @property
     def name(self) -> str:
         """The patterns, separated by commas."""
         return ", ".join(self.patterns)
 
+    def open_at(self, position: Position | None) -> OpenFeed:
+        """Begin to look for files.
+
+        Args:
+            position: ``read``, by path up to where a file was read, in bytes, of Parquet in row groups;
+                ``bad``, the paths of files that could not be read; ``part``, the file, of which a part is
+                being read, its path, where the part ends, and how much of it was taken, in batches and dead
+                letters of the decoder, which are the same each time; None if none is.
+        """
+        return _Watched(self, {"read": {}, "bad": [], "part": None} if position is None else position)
+
     def open(self, share: Share = WHOLE) -> OpenFeed:
-        """Begin to look for files on this worker."""
-        return _Watched(self)
+        """Begin to look for files, for an engine."""
+        from ldpbeam.transforms.sources.folder_receipts import _Receipted
+
+        return _Receipted(self)
 
 
-def done_before(output: str) -> tuple[str, ...]:
-    """The parts of files that earlier runs into an output folder acknowledged, sorted."""
-    # Sorted because an engine identifies a source by the bytes of its pickle.
-    return tuple(sorted(set().union(*FILES.of_all_runs(output))))
+def merged(positions: Iterable[Position]) -> Position:
+    """The position after all that runs have read which have ended."""
+    read: dict[str, int] = {}
+    bad: set[str] = set()
+    for position in positions:
+        bad.update(position["bad"])
+        for path, end in position["read"].items():
+            read[path] = max(end, read.get(path, 0))
+    return {"read": read, "bad": sorted(bad), "part": None}
+
+
+class _Waiting(NamedTuple):
+    """A part of a file that is to be read.
+
+    Attributes:
+        part: the part, or why the file cannot be read.
+        published: when the file was written, in epoch milliseconds.
+        oldest: when the oldest file was, of this part and of those that wait longer.
+        taken: how many items of the part were taken by an earlier process.
+    """
+
+    part: FileRange | BadFile
+    published: int
+    oldest: int = 0
+    taken: int = 0
 
 
 class _Watched(OpenFeed):
-    def __init__(self, feed: FolderFeed) -> None:
+    def __init__(self, feed: FolderFeed, position: Position) -> None:
         self.feed = feed
-        self._known: set[str] = set()
-        # A feed that is opened again in the same run continues.
-        self._safe = set(FILES.read(feed.folder) or ())
-        self._done = self._safe.union(feed.done)
-        #: By (path, start), where a part ends that is acknowledged.
-        self._ends = dict(filter(None, map(_span_of, self._done)))
-        #: What is to be read, when it was written, and when the oldest was from it on, in milliseconds.
-        self._waiting: deque[tuple[FileRange | BadFile, int, int]] = deque()
-        self._looked = -LOOKING_SECONDS
-        self._silent: int | None = None
-        #: The batches of the range that is being read.
+        self._read: dict[str, int] = dict(position["read"])
+        self._bad = set(position["bad"])
+        #: The part that is being read, and how many of its items were taken; None if none is.
+        self._part: tuple[FileRange | BadFile, int] | None = None
         self._batches: Iterator[FeedBatch] = iter(())
+        #: The names, without links, of files that were found.
+        self._known: set[str] = set()
+        self._waiting: deque[_Waiting] = deque()
+        self._looked: int | None = None
+        self._silent: int | None = None
+        if position["part"] is not None:
+            self._go_on(*position["part"])
+
+    def _go_on(self, path: str, stop: int, taken: int) -> None:
+        """Go on with a part of a file that an earlier process was reading."""
+        (entry,) = matching(literal(path)) or (None,)
+        if entry is None:
+            self._wait_for([_Waiting(BadFile(path, "it is gone, and was being read"), self.feed.clock())])
+            return
+        self._known.add(real(path))
+        first, *others = self._found(entry, stop)
+        self._wait_for([first._replace(taken=taken) if isinstance(first.part, FileRange) else first, *others])
 
     def take(self) -> FeedBatch | None:
         batch = next(self._batches, None)
         if batch is not None:
             return batch
-        if not self._waiting and time.monotonic() - self._looked >= LOOKING_SECONDS:
-            begun = elapsed()
+        if not self._waiting and self._is_due():
+            self._looked = elapsed()
             self._look()
-            self._silent = None if self._waiting else begun
-            self._looked = time.monotonic()
+            self._silent = None if self._waiting else self._looked
         if not self._waiting:
             return None
-        self._batches = self._read(*self._waiting.popleft())
+        self._batches = self._batches_of(self._waiting.popleft())
         return next(self._batches)
 
-    def _read(self, part: FileRange | BadFile, published: int, oldest: int) -> Iterator[FeedBatch]:
-        """The batches of a range of a file; the last batch carries the receipt of the range."""
+    def _is_due(self) -> bool:
+        return self._looked is None or elapsed() - self._looked >= 1000 * LOOKING_SECONDS
+
+    def _batches_of(self, waiting: _Waiting) -> Iterator[FeedBatch]:
+        """The batches of a part of a file. Each says before it is given what is taken with it."""
+        part, published, oldest, taken = waiting
         batches: list[pa.RecordBatch] = []
         letters: list[DeadLetter] = []
         size = 0
-        for item in read_range(part, self.feed.columns):
+        for item in islice(read_range(part, self.feed.columns), taken, None):
             if size >= DECODED_BYTES:
+                self._part = part, taken
                 yield FeedBatch(batches, letters, [], published, _damaged(part.path, letters), oldest)
                 batches, letters, size = [], [], 0
+            taken += 1
             if isinstance(item, DeadLetter):
                 letters.append(item)
                 size += len(item.record)
@@ -120,58 +172,76 @@ class _Watched(OpenFeed):
                 metadata = {**(item.schema.metadata or {}), b"file": part.path.encode()}
                 batches.append(item.replace_schema_metadata(metadata))
                 size += item.nbytes
-        damaged = _damaged(part.path, letters)
-        yield FeedBatch(batches, letters, [_receipt(part)], published, damaged, oldest)
+        self._part = None
+        if isinstance(part, BadFile):
+            self._bad.add(part.path)
+        else:
+            self._read[part.path] = part.stop
+        yield FeedBatch(batches, letters, [], published, _damaged(part.path, letters), oldest)
 
     def _look(self) -> None:
-        try:
-            found = entries_of(self.feed.patterns)
-        except OSError as error:
-            raise OSError(str(error)) from None
-        entries = {real(entry.path): entry for of_pattern in found for entry in of_pattern}
-        parts: list[tuple[FileRange | BadFile, int]] = []
+        entries = {real(each.path): each for found in entries_of(self.feed.patterns) for each in found}
+        parts: list[_Waiting] = []
         for name in sorted(entries.keys() - self._known):
-            entry = entries[name]
-            published = int(1000 * (entry.last_updated_in_seconds or time.time()))
-            for part in split_or_keep(sniff(absolute(entry.path), entry.size_in_bytes), RANGE_BYTES):
-                # An empty file has no part, and may be about to be written.
-                self._known.add(name)
-                unread = self._unread(part)
-                if _receipt(unread) not in self._done:
-                    parts.append((unread, published))
-        # Those that wait longer may be older.
-        oldest = accumulate((published for _, published in reversed(parts)), min)
-        self._waiting.extendleft((*part, least) for part, least in zip(reversed(parts), oldest, strict=True))
+            parts += self._found(entries[name])
+        self._wait_for(parts)
 
-    def _unread(self, part: FileRange | BadFile) -> FileRange | BadFile:
-        """A part without its beginning that is acknowledged: its file has been appended to since."""
-        if isinstance(part, BadFile):
-            return part
-        start = end = part.start
-        while end < part.stop and (part.path, end) in self._ends:
-            start, end = end, self._ends[part.path, end]
-        if end == part.stop:
-            return part._replace(start=start)
-        try:
-            if end == part.start or (end < part.stop and _is_appended(part, end)):
-                return part._replace(start=end)
-        except (OSError, ValueError) as error:
-            return BadFile(part.path, str(error))
-        return BadFile(
-            part.path,
-            f"an earlier run read it up to byte {end:,}, and it was written anew since; write reports into a "
-            "new file",
+    def _wait_for(self, parts: Sequence[_Waiting]) -> None:
+        # Those that wait longer may be older.
+        oldest = list(accumulate((each.published for each in reversed(parts)), min))
+        self._waiting.extend(
+            each._replace(oldest=least) for each, least in zip(parts, reversed(oldest), strict=True)
         )
+
+    def _found(self, entry: Entry, stop: int | None = None) -> list[_Waiting]:
+        """The parts of a file that are to be read; the first ends at ``stop``, if that is given."""
+        parts = list(split_or_keep(sniff(absolute(entry.path), entry.size_in_bytes), RANGE_BYTES))
+        # An empty file has no part, and may be about to be written.
+        if parts:
+            self._known.add(real(entry.path))
+        published = int(1000 * entry.last_updated_in_seconds) or self.feed.clock()
+        return [
+            _Waiting(part, published)
+            for part in self._unread(parts, stop)
+            if isinstance(part, FileRange) or part.path not in self._bad
+        ]
+
+    def _unread(
+        self, parts: Sequence[FileRange | BadFile], stop: int | None
+    ) -> Sequence[FileRange | BadFile]:
+        """The parts of a file but for its beginning that was read: it may have been appended to since."""
+        ranges = [part for part in parts if isinstance(part, FileRange)]
+        if not ranges:
+            return parts
+        last = ranges[-1]
+        begin = self._read.get(last.path, 0)
+        first, *others = [part for part in ranges if part.stop > begin] or [last._replace(start=last.stop)]
+        try:
+            if last.stop < max(begin, stop or 0) or (first.start < begin and not _is_appended(first, begin)):
+                return [
+                    BadFile(
+                        last.path,
+                        f"an earlier process read it up to {begin:,}, and it was written anew since; write "
+                        "reports into a new file",
+                    )
+                ]
+        except (OSError, ValueError) as error:
+            return [BadFile(last.path, str(error))]
+        first = first._replace(start=max(first.start, begin))
+        if stop is not None and stop < first.stop:
+            return [first._replace(stop=stop), first._replace(start=stop), *others]
+        return [first, *others] if first.start < first.stop else others
 
     @property
     def state(self) -> FeedState:
         return FeedState({0: None if self._waiting else self._silent})
 
-    def acknowledge(self, receipts: Sequence[str]) -> None:
-        if not receipts:
-            return
-        self._safe.update(receipts)
-        FILES.write(self.feed.folder, sorted(self._safe))
+    def position(self) -> Position:
+        part = None
+        if self._part is not None:
+            range_, taken = self._part
+            part = [range_.path, range_.stop if isinstance(range_, FileRange) else 0, taken]
+        return {"read": dict(self._read), "bad": sorted(self._bad), "part": part}
 
     def close(self) -> None:
         self._waiting.clear()
@@ -184,7 +254,7 @@ def _damaged(path: str, letters: Sequence[DeadLetter]) -> list[str]:
 
 def _is_appended(part: FileRange, end: int) -> bool:
     """Whether a line or a block of a file ends at an offset, as where something was appended."""
-    if part.format == "jsonl.gz":
+    if part.format in ("jsonl.gz", "parquet"):
         return False
     with open_raw(part.path) as stream:
         if part.format == "avro":
@@ -194,13 +264,3 @@ def _is_appended(part: FileRange, end: int) -> bool:
         # A last line need not have an end, and then what is appended begins with it.
         stream.seek(end - 1)
         return b"\n" in stream.read(2)
-
-
-def _span_of(receipt: str) -> tuple[tuple[str, int], int] | None:
-    """(path, start) and the end of the part of a receipt; None for that of a file that could not be read."""
-    named = re.fullmatch(r"(.*)#(\d+)-(\d+)", receipt, re.DOTALL)
-    return ((named[1], int(named[2])), int(named[3])) if named else None
-
-
-def _receipt(part: FileRange | BadFile) -> str:
-    return part.path if isinstance(part, BadFile) else f"{part.path}#{part.start}-{part.stop}"

@@ -1,8 +1,8 @@
 """Kafka as a feed: the partitions of a topic, whose messages stay and have offsets.
 
-Partitions are assigned to readers and not subscribed to, so that offsets are in the marks of the engine, and
-no group of consumers moves them. librdkafka fetches on threads of its own, and stops when 64 MB wait: however
-long a reader is not asked, its connections live.
+Partitions are assigned and not subscribed to, so that the offsets are in the run's manifest, and no group of
+consumers moves them. librdkafka fetches on threads of its own, and stops when 64 MB wait: however long the
+feed is not asked, its connections live. Messages stay as librdkafka gave them until they are decoded.
 
 The broker's clock of a message is known only in a topic with ``message.timestamp.type=LogAppendTime``. By
 default a client writes the time of a message, so nothing relies on it: such a message counts as published
@@ -21,9 +21,20 @@ from typing import Any
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.offsets import Offsets, thinned
-from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, FeedState, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.kafka_checksums import checksum_of
+from ldpbeam.transforms.offsets import Checksum, Offsets
+from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.sources.feeds import (
+    UNFOUND,
+    WHOLE,
+    Feed,
+    FeedBatch,
+    FeedState,
+    OpenFeed,
+    Position,
+    Share,
+    elapsed,
+    now,
+)
 from ldpbeam.transforms.sources.kafka_client import (
     NO_GROUP,
     KafkaTopic,
@@ -35,7 +46,7 @@ from ldpbeam.transforms.sources.kafka_client import (
 from ldpbeam.transforms.sources.kafka_partition import Partition
 from ldpbeam.transforms.sources.lag import worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
-from ldpbeam.transforms.state.decoding import Record
+from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The header of a message that names the format of its value.
@@ -44,8 +55,9 @@ CONTENT_TYPE = "content-type"
 BATCH_MESSAGES, BATCH_BYTES = 10_000, 16 * 2**20
 #: The most messages of one call of librdkafka.
 TAKEN_AT_ONCE = 20_000
-#: Seconds between two looks at the ends of partitions, and between two looks for new partitions.
-LOOKING_SECONDS, FINDING_SECONDS = 0.5, 5.0
+#: Seconds between two looks at the ends of partitions and for new ones, and between two looks at what the
+#: topic is.
+LOOKING_SECONDS, CHECKING_SECONDS = 0.5, 5.0
 #: Seconds to wait for an answer of a broker.
 ANSWER_SECONDS = 10.0
 #: Seconds without an answer of the brokers after which a warning is logged.
@@ -58,28 +70,27 @@ _OF_OTHERS = "other consumers are in it, and share the topic; end them, or give 
 
 @dataclass(frozen=True)
 class KafkaFeed(Feed):
-    """The messages of a topic from some offsets on.
+    """The messages of a topic.
 
     Attributes:
         topic: the topic.
         identity: what tells it from other topics of its name.
         columns: the columns of reports that the study needs.
         folder: the run's folder, where messages are on record while they are decoded.
-        starts: (partition, the offset of the first message that is read). Other partitions, which are new,
-            are read from their beginning.
-        cuts: (partition, the offsets in ascending order at which one batch ends and another begins).
-        suspects: ids of messages that earlier runs left on record, and with how many each was.
+        starts, cuts, suspects: what :mod:`~ldpbeam.transforms.sources.kafka_shared` needs.
         group: the group whose committed offsets show how far the run has come; None to commit none.
+        clock: the time at which a message counts as published that no broker has dated.
     """
 
     topic: KafkaTopic
     identity: str
     columns: Columns
     folder: str
-    starts: tuple[tuple[int, int], ...]
+    starts: tuple[tuple[int, int], ...] = ()
     cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     suspects: tuple[tuple[str, int], ...] = ()
     group: str | None = None
+    clock: Callable[[], int] = now
 
     @property
     def name(self) -> str:
@@ -96,22 +107,44 @@ class KafkaFeed(Feed):
         """How many partitions the topic has when the run begins."""
         return len(self.starts)
 
+    def open_at(self, position: Position | None) -> OpenFeed:
+        """Begin to fetch.
+
+        Args:
+            position: ``offsets``, pairs of a partition and the offset to read next; ``checksums``, pairs of a
+                partition and those of messages that were taken, in their order. Partitions that it does not
+                name are read from their beginning.
+        """
+        given = {} if position is None else position
+        known = {each: [Checksum(*pair) for pair in pairs] for each, pairs in given.get("checksums", ())}
+        return _Consumed(self, dict(given.get("offsets", ())), known, OnRecord(self.folder))
+
     def open(self, share: Share = WHOLE) -> OpenFeed:
         """Begin to fetch the partitions of a share."""
-        return _Consumed(self, share)
+        from ldpbeam.transforms.sources.kafka_shared import _Shared
+
+        return _Shared(self, share)
 
 
 class _Consumed(OpenFeed):
-    """The partitions of one reader. A thread looks at their ends and for new ones."""
+    """The partitions of a topic. A thread looks at their ends and for new ones.
 
-    def __init__(self, feed: KafkaFeed, share: Share) -> None:
+    Args:
+        feed: the topic.
+        starts: by partition, the offset to read next. Others are found, and read from their beginning.
+        checksums: by partition, those of messages that were taken, in their order.
+        record: has messages on record while they are decoded.
+    """
+
+    def __init__(
+        self, feed: KafkaFeed, starts: dict[int, int], checksums: dict[int, list[Checksum]], record: OnRecord
+    ) -> None:
         # Imported here because a stream of another feed does not need it.
         import confluent_kafka
         from confluent_kafka.admin import AdminClient
 
         self.feed = feed
-        self.share = share
-        self._record = Record(feed.folder, dict(feed.suspects))
+        self._record = record
         self._kafka = confluent_kafka
         self._errors = confluent_kafka.KafkaError
         settings = {
@@ -128,6 +161,8 @@ class _Consumed(OpenFeed):
         self._consumer = client(confluent_kafka.Consumer, feed.topic, settings)
         self._admin = client(AdminClient, feed.topic, {"error_cb": self._remember_error})
         self._partitions: dict[int, Partition] = {}
+        #: When the last answer was asked for that named all partitions which are read; None before any.
+        self._named: int | None = None
         #: Whether brokers were away since messages were last compared.
         self._doubtful = False
         self._lock = threading.Lock()
@@ -137,30 +172,24 @@ class _Consumed(OpenFeed):
         self._error = ""
         #: Why offsets were not committed, the last time that a broker refused it.
         self._refusal = ""
-        # Partitions that come later have a thread to find them. Those that an earlier reader found are known.
-        self._assign({partition for partition, _ in feed.starts} | share.positions.keys())
+        #: When the messages that wait were fetched.
+        self._fetched = 0
+        #: By partition, the offset of the last :meth:`position`.
+        self._said: dict[int, int] = {}
+        self._assign(starts, checksums)
         self._looker = threading.Thread(target=self._look_on, daemon=True)
         self._looker.start()
 
-    def _assign(self, partitions: set[int]) -> None:
-        """Begin to read those of some partitions that are this reader's and not read yet."""
-        starts, cuts = {**dict(self.feed.starts), **self.share.positions}, dict(self.feed.cuts)
-        ours = {each for each in partitions if each % self.share.readers == self.share.number}
-        new = []
-        for number in sorted(ours - self._partitions.keys()):
-            start, last = starts.get(number, 0), self.share.read.get(number)
-            self._clear_before(number, start)
-            new.append(Partition(number, start, last, cuts.get(number, ()), elapsed()))
+    def _assign(self, starts: dict[int, int], checksums: dict[int, list[Checksum]]) -> None:
+        """Begin to read those of some partitions that are not read yet, each from an offset."""
+        new = [
+            Partition(number, starts[number], checksums.get(number, ()), elapsed())
+            for number in sorted(starts.keys() - self._partitions.keys())
+        ]
         if new:
             with self._lock:
                 self._partitions |= {partition.number: partition for partition in new}
             self._consumer.incremental_assign(list(map(self._at, new)))
-
-    def _clear_before(self, partition: int, start: int) -> None:
-        """Stop suspecting the messages of a partition before an offset: they are not read again."""
-        named = f"{self.feed.topic.name}/{partition}/"
-        ours = [message for message in self._record.suspects if message.startswith(named)]
-        self._record.clear(message for message in ours if int(message.removeprefix(named)) < start)
 
     def _at(self, partition: Partition) -> Any:
         return self._kafka.TopicPartition(self.feed.topic.name, partition.number, partition.fetched_from)
@@ -176,25 +205,75 @@ class _Consumed(OpenFeed):
         self._doubtful = True
 
     def take(self) -> FeedBatch | None:
+        self._record.clear()
+        partition = self._next()
+        if partition is None:
+            return None
+        messages = self._on_record(partition, partition.next_messages(BATCH_MESSAGES, BATCH_BYTES))
+        if messages is None:
+            return self._taken(partition, *self._defeated(partition))
+        return self._taken(partition, *self._decoded(partition, messages))
+
+    def _next(self) -> Partition | None:
+        """The partition of which messages are taken next; None if none wait.
+
+        Raises:
+            OSError: if the feed has failed for good.
+        """
         if self._longest() is None:
             self._fetch()
         for problem in (self._problem, *(each.problem for each in list(self._partitions.values()))):
             if problem is not None:
                 raise OSError(f"{self.feed.name}: {problem}")
-        partition = self._longest()
-        if partition is None:
-            return None
-        received, first = partition.next_messages(BATCH_MESSAGES, BATCH_BYTES), partition.after
+        return self._longest()
+
+    def _on_record(self, partition: Partition, messages: list[Any]) -> list[Any] | None:
+        """Have messages on record; those of them that may be decoded, or None if the first is at fault.
+
+        What stands for messages on record is [partition, the first offset, the last one].
+        """
+        number, first = partition.number, messages[0].offset()
+        # What is not read again is suspected no more.
+        suspects = [
+            [each, max(begin, first) if each == number else begin, last]
+            for each, begin, last in self._record.suspects
+            if each != number or last >= first
+        ]
+        at_fault = [[*map(int, message.split("/"))] for message in self._record.at_fault]
+        begins = [begin for each, begin, *_ in (*suspects, *at_fault) if each == number and begin >= first]
+        begin = min(begins, default=None)
+        if begin is not None and begin > first:
+            messages = [message for message in messages if message.offset() < begin]
+        if begin != first and len(messages) > 1:
+            self._record.suspects = suspects
+            self._record.write([[number, first, messages[-1].offset()]])
+            return messages
+        after = [
+            [each, begin + 1 if (each, begin) == (number, first) else begin, last]
+            for each, begin, last in suspects
+            if (each, last) != (number, first)
+        ]
+        alone = suspects if begin == first else [*suspects, [number, first, first]]
+        return messages[:1] if self._record.write_alone(f"{number}/{first}", alone, after) else None
+
+    def _decoded(self, partition: Partition, messages: Sequence[Any]) -> tuple[FeedBatch, Sequence[Any]]:
+        """A batch of bounded size, and those of some messages that it has: the first ones."""
         name = f"{self.feed.topic.name}/{partition.number}"
-        batch, _ = next_batch(name, self.feed.columns, received, self._record)
-        taken = received[: len(batch.receipts)]
+        batch, rest = next_batch(name, self.feed.columns, [*map(self._received, messages)], None)
+        return batch, messages[: len(messages) - len(rest)]
+
+    def _defeated(self, partition: Partition) -> tuple[FeedBatch, Sequence[Any]]:
+        """The first message that waits, as a dead letter."""
+        received, name = self._received(partition.waiting[0]), f"{self.feed.topic.name}/{partition.number}"
+        letter = DeadLetter(name, int(received.receipt), None, DEFEATED, PROBLEM, 1, received.message.data)
+        return FeedBatch([], [letter], [], received.published), [partition.waiting[0]]
+
+    def _taken(self, partition: Partition, batch: FeedBatch, messages: Sequence[Any]) -> FeedBatch:
+        """The batch of messages, which are taken."""
+        first = partition.after
         with self._lock:
-            partition.take(taken)
-        return batch._replace(
-            receipts=[f"{partition.number}:{partition.after}"],
-            offsets=Offsets(partition.number, first, partition.after),
-            checksums=thinned([each.checksum for each in taken if each.checksum is not None]),
-        )
+            partition.take(messages)
+        return batch._replace(offsets=Offsets(partition.number, first, partition.after))
 
     def _longest(self) -> Partition | None:
         """The partition with the most waiting messages; None if no messages wait."""
@@ -205,7 +284,7 @@ class _Consumed(OpenFeed):
     def _fetch(self) -> None:
         """Let the messages wait that librdkafka has fetched."""
         # Without a clock of the server, a message counts as published when it came.
-        now = time.time_ns() // 1_000_000
+        self._fetched = self.feed.clock()
         messages = self._consumer.consume(TAKEN_AT_ONCE, 0)
         if self._doubtful:
             self._doubtful = False
@@ -215,14 +294,14 @@ class _Consumed(OpenFeed):
                 self._seek(self._partitions.values())
             return
         with self._lock:
-            self._deliver(messages, now)
+            self._deliver(messages)
 
-    def _deliver(self, messages: Sequence[Any], now: int) -> None:
+    def _deliver(self, messages: Sequence[Any]) -> None:
         """Let messages wait at their partitions, and look at what librdkafka says between them."""
         for message in messages:
             number, error = message.partition(), message.error()
             if error is None:
-                self._partitions[number].deliver(self._received(message, now))
+                self._partitions[number].deliver(message)
             elif error.code() == self._errors._PARTITION_EOF:
                 self._partitions[number].end(message.offset())
             elif message.topic() is None:
@@ -235,32 +314,36 @@ class _Consumed(OpenFeed):
             else:
                 self._remember_error(error)
 
-    def _received(self, message: Any, now: int) -> Received:
+    def _received(self, message: Any) -> Received:
         """Convert a message that librdkafka delivered."""
         kind, published = message.timestamp()
-        published = published if kind == self._kafka.TIMESTAMP_LOG_APPEND_TIME else now
-        return Received(str(message.offset()), message_of(message), published, checksum=checksum_of(message))
+        published = published if kind == self._kafka.TIMESTAMP_LOG_APPEND_TIME else self._fetched
+        return Received(str(message.offset()), message_of(message), published)
 
     def _look_on(self) -> None:
-        """Ask again and again where partitions end, and sometimes whether there are new ones."""
-        searched = answered = time.monotonic()
+        """Ask again and again where partitions end and whether there are new ones."""
+        checked = answered = time.monotonic()
         while not self._closing.wait(LOOKING_SECONDS):
-            finds = time.monotonic() - searched >= FINDING_SECONDS
-            why = self._look_at_all(finds)
-            searched = time.monotonic() if finds else searched
+            checks = time.monotonic() - checked >= CHECKING_SECONDS
+            why = self._look_at_all(checks)
+            checked = time.monotonic() if checks else checked
             if why is None:
                 answered = time.monotonic()
             elif time.monotonic() - answered >= QUIET_SECONDS and not self._closing.is_set():
                 FEEDS.warning("%s: no answer for a minute: %s", self.feed.name, why)
                 answered = time.monotonic()
 
-    def _look_at_all(self, finds: bool) -> str | None:
-        """Ask where each partition ends, and perhaps whether there are new ones; why one gave no answer."""
+    def _look_at_all(self, checks: bool) -> str | None:
+        """Ask where each partition ends and whether there are new ones; why one gave no answer.
+
+        Args:
+            checks: whether to ask, too, if it is still the same topic, and keeps its messages.
+        """
         asks: list[Callable[[], None]] = [
             functools.partial(self._look, partition) for partition in list(self._partitions.values())
         ]
         why = None
-        for ask in [*asks, self._find] if finds else asks:
+        for ask in [*asks, self._find, *([self._check] if checks else [])]:
             try:
                 if not self._closing.is_set():
                     ask()
@@ -288,15 +371,27 @@ class _Consumed(OpenFeed):
                 *(self.feed.name, partition.number, position, first - 1),
             )
             with self._lock:
-                self._lost = time.time_ns() // 1_000_000
+                self._lost = self.feed.clock()
         self._seek([partition])
 
     def _find(self) -> None:
-        name = self.feed.topic.name
+        """Begin to read partitions that are new, from their beginning."""
+        name, begun = self.feed.topic.name, elapsed()
         listed = self._consumer.list_topics(name, timeout=ANSWER_SECONDS).topics[name]
         if listed.error is not None:
             self._problem = self._problem if passes(listed.error) else listed.error.str()
-        elif identity_of(self._admin, name, ANSWER_SECONDS) != self.feed.identity:
+            return
+        if listed.partitions.keys() - self._partitions.keys():
+            # They may be those of another topic.
+            self._check()
+        if self._problem is None:
+            self._assign(dict.fromkeys(listed.partitions, 0), {})
+            self._named = begun
+
+    def _check(self) -> None:
+        """See whether it is still the same topic, and keeps its messages."""
+        name = self.feed.topic.name
+        if identity_of(self._admin, name, ANSWER_SECONDS) != self.feed.identity:
             self._problem = (
                 "another topic has this name now, as the first was deleted; "
                 "read the new one into another folder"
@@ -306,8 +401,6 @@ class _Consumed(OpenFeed):
                 f"it keeps only the last message of each key now (cleanup.policy={policy}), so that reports "
                 "may be missing which nobody can count; give it cleanup.policy=delete"
             )
-        else:
-            self._assign(set(listed.partitions))
 
     @property
     def state(self) -> FeedState:
@@ -315,19 +408,27 @@ class _Consumed(OpenFeed):
         # hold up all others.
         with self._lock:
             each = self._partitions.items()
-            silences = {number: one.ends.passed(one.position) for number, one in each}
+            # Read before the partitions are, so that none is missing which was found by then.
+            silences: dict[int, int | None] = {UNFOUND: self._named}
+            silences |= {number: one.ends.passed(one.position) for number, one in each}
             positions = {number: one.position for number, one in each}
             lag = worst([one.ends.lag(one.position, elapsed()) for _, one in each])
             return FeedState(silences, positions, self._lost, lag)
 
-    def acknowledge(self, receipts: Sequence[str]) -> None:
+    def position(self) -> Position:
+        with self._lock:
+            partitions = sorted(self._partitions.items())
+            self._said = {number: one.after for number, one in partitions}
+            return {
+                "offsets": [[number, one.position] for number, one in partitions],
+                "checksums": [[number, [*map(list, one.checksums)]] for number, one in partitions],
+            }
+
+    def commit(self) -> None:
         if self.feed.group is None:
             return
-        after: dict[int, int] = {}
-        for partition, offset in (map(int, receipt.split(":")) for receipt in receipts):
-            after[partition] = max(offset, after.get(partition, 0))
-        offsets = [self._kafka.TopicPartition(self.feed.topic.name, *each) for each in after.items()]
-        # Nothing is read from these offsets, so the stream does not wait for a broker that takes them.
+        offsets = [self._kafka.TopicPartition(self.feed.topic.name, *each) for each in self._said.items()]
+        # Nothing is read from these offsets, so the run does not wait for a broker that takes them.
         try:
             self._consumer.commit(offsets=offsets, asynchronous=True)
         except self._kafka.KafkaException as error:
@@ -353,6 +454,7 @@ class _Consumed(OpenFeed):
         self._consumer.unassign()
         for partition in self._partitions.values():
             partition.waiting.clear()
+        self._record.clear()
 
 
 def message_of(delivered: Any) -> Message:

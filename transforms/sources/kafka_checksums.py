@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ldpbeam.transforms.offsets import Checksum
+import numpy as np
+
+from ldpbeam.transforms.offsets import Checksum, spaced
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 
 #: Seconds to wait for messages.
@@ -23,6 +25,12 @@ def checksum_of(delivered: Any) -> Checksum:
     """The checksum of a message that librdkafka delivered."""
     seed = delivered.timestamp()[1] & 0xFFFFFFFF
     return Checksum(delivered.offset(), zlib.crc32(delivered.value() or b"", seed))
+
+
+def checksums_of(delivered: Sequence[Any]) -> list[Checksum]:
+    """The checksums of messages of a partition, in their order, but for those that would be thinned out."""
+    offsets = np.array([message.offset() for message in delivered], dtype=np.int64)
+    return [checksum_of(delivered[place]) for place in spaced(offsets).tolist()]
 
 
 def checksums_at(topic: KafkaTopic, offsets: Mapping[int, int]) -> dict[int, Checksum | None]:

@@ -6,47 +6,43 @@ So the last message that was taken is read once more, and nothing behind another
 
 from __future__ import annotations
 
-import bisect
 from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
-from ldpbeam.transforms.offsets import Checksum
+from ldpbeam.transforms.offsets import Checksum, thinned
+from ldpbeam.transforms.sources.kafka_checksums import checksum_of, checksums_of
 from ldpbeam.transforms.sources.lag import Ends
-from ldpbeam.transforms.sources.message_batches import Received
-from ldpbeam.windows import FAR
 
 
 class Partition:
-    """A partition of which messages are fetched.
+    """A partition of which messages are fetched. They wait as librdkafka has given them.
 
     Args:
         number: its number.
         start: the offset of the first message that is read.
-        last: the checksum of the last message that was taken before; None if none is known.
-        cuts: the offsets in ascending order at which one batch ends and another begins.
+        checksums: those of messages that were taken before, in their order.
         began: when the reader began, on the clock :func:`~ldpbeam.transforms.sources.feeds.elapsed`.
     """
 
-    def __init__(
-        self, number: int, start: int, last: Checksum | None, cuts: Sequence[int], began: int
-    ) -> None:
+    def __init__(self, number: int, start: int, checksums: Sequence[Checksum], began: int) -> None:
         self.number = number
         #: What was fetched and not taken.
-        self.waiting: deque[Received] = deque()
+        self.waiting: deque[Any] = deque()
         #: The offset after the last message that was taken.
         self.after = start
         #: The offset to read next. At the end of the partition it may be greater than ``after``, because
         #: offsets before the end may have no message.
         self.position = start
+        #: Of messages that were taken, in their order.
+        self.checksums = list(checksums)
         #: Looks at the end of the partition.
         self.ends = Ends(began)
         #: Whether there is no message at the offset to read next.
         self.out_of_range = False
         #: Why nothing more may be taken; None if something may.
         self.problem: str | None = None
-        self._last = last
-        self._cuts = cuts
         #: The offset at which librdkafka last came to the end. It says so once for each end.
         self._reached = 0
         #: The checksum of the message that must come first: it was taken already.
@@ -64,13 +60,14 @@ class Partition:
         self._reached = 0
         self._expect()
 
-    def deliver(self, received: Received) -> None:
+    def deliver(self, message: Any) -> None:
         """A message was fetched; nothing behind it is taken if it is not the one that was expected."""
         expected, self._expected = self._expected, None
-        if expected is not None and expected != received.checksum:
+        if expected is None:
+            if message.offset() >= self.position:
+                self.waiting.append(message)
+        elif expected != checksum_of(message):
             self._lose()
-        elif int(received.receipt) >= self.position:
-            self.waiting.append(received)
 
     def end(self, offset: int) -> None:
         """The partition ends at an offset."""
@@ -79,24 +76,21 @@ class Partition:
         self._expected, self._reached = None, offset
         self._pass_end()
 
-    def next_messages(self, most: int, most_bytes: int) -> list[Received]:
-        """Messages that wait, up to a cut, to a number and to a size that the last of them may exceed."""
-        first = bisect.bisect_right(self._cuts, int(self.waiting[0].receipt))
-        cut = self._cuts[first] if first < len(self._cuts) else FAR
-        sizes = accumulate(len(each.message.data) for each in self.waiting)
-        received: list[Received] = []
-        for each, size in zip(self.waiting, sizes, strict=True):
-            received.append(each)
-            if len(received) == most or size >= most_bytes:
+    def next_messages(self, most: int, most_bytes: int) -> list[Any]:
+        """Messages that wait, up to a number and to a size that the last of them may exceed."""
+        messages: list[Any] = []
+        for message, size in zip(self.waiting, accumulate(map(len, self.waiting)), strict=True):
+            messages.append(message)
+            if len(messages) == most or size >= most_bytes:
                 break
-        return [each for each in received if int(each.receipt) < cut]
+        return messages
 
-    def take(self, taken: Sequence[Received]) -> None:
+    def take(self, taken: Sequence[Any]) -> None:
         """The first messages that wait were taken."""
         for _ in taken:
             self.waiting.popleft()
-        self.position = self.after = int(taken[-1].receipt) + 1
-        self._last = taken[-1].checksum
+        self.position = self.after = taken[-1].offset() + 1
+        self.checksums = thinned([*self.checksums, *checksums_of(taken)])
         self._pass_end()
 
     def go_on(self, first: int, end: int) -> None:
@@ -123,8 +117,8 @@ class Partition:
 
     def _expect(self) -> None:
         """Read the last message that was taken once more: a broker that was away may have lost it."""
-        if self._last is not None and self._last.offset < self.position:
-            self._expected = self._last
+        if self.checksums and self.checksums[-1].offset < self.position:
+            self._expected = self.checksums[-1]
 
     def _pass_end(self) -> None:
         """Go to the end without a waiting message: offsets before it may have no message."""

@@ -130,7 +130,7 @@ def _decode_each(
 def _suspect(feed: str, columns: Columns, message: Message, record: Record) -> FeedBatch:
     """Decode a message that was on record when a process ended; one that is at fault is a dead letter."""
     if record.suspects[message.id] == 0:
-        letter = DeadLetter(feed, _number(message), None, DEFEATED, PROBLEM, 1, message.data)
+        letter = DeadLetter(feed, number_in(message), None, DEFEATED, PROBLEM, 1, message.data)
         return FeedBatch([], [letter], [], 0)
     with record.of([message.id]):
         return batch_of(feed, columns, [message])
@@ -149,13 +149,13 @@ def parts_of(
     """Decode messages one part after the other: batches that name the feed, and dead letters."""
     for part in decode_messages(messages, columns):
         if isinstance(part, BadMessage):
-            number = _number(part.message)
+            number = number_in(part.message)
             yield DeadLetter(feed, number, part.row, part.reason, part.problem, part.reports, part.data)
         else:
             yield part.replace_schema_metadata({**(part.schema.metadata or {}), b"file": feed.encode()})
 
 
-def _number(message: Message) -> int | None:
+def number_in(message: Message) -> int | None:
     """The number in a message's id, for a dead letter's position; None if there is none below 2**63."""
     numbers = ids_of([message.id]).numbers
     number: int | None = numbers[0].as_py()

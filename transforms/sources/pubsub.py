@@ -15,14 +15,24 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.feeds import WHOLE, Feed, FeedBatch, FeedState, OpenFeed, Share, elapsed
-from ldpbeam.transforms.sources.message_batches import Received, next_batch
+from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.sources.feeds import (
+    WHOLE,
+    Feed,
+    FeedBatch,
+    FeedState,
+    OpenFeed,
+    Position,
+    Share,
+    elapsed,
+)
+from ldpbeam.transforms.sources.message_batches import Received, next_batch, number_in
+from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
 from ldpbeam.transforms.sources.pulls import Pulls
-from ldpbeam.transforms.state.decoding import Record
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: The attribute of a message that names the format of its data.
@@ -37,10 +47,14 @@ PULLED_AT_ONCE, PULL_SECONDS = 1_000, 5.0
 ASKING_SECONDS = 0.5
 #: A pull that took this many times PULL_SECONDS was not ended by its own deadline: this process stood still.
 STOOD_STILL = 1.5
-#: Seconds between two extensions of deadlines, and the deadline set; a subscription's is 10 seconds or more.
-EXTENDING_SECONDS, DEADLINE_SECONDS = 3.0, 60
+#: Seconds between two extensions of deadlines, the deadline set, and the least that a subscription may have.
+EXTENDING_SECONDS, DEADLINE_SECONDS, LEAST_SECONDS = 3.0, 60, 10
+#: Seconds until acknowledgements that failed are sent again, and for which closing waits for them.
+AGAIN_SECONDS, CLOSING_SECONDS = 1.0, 10.0
 #: Seconds without an answer of the server after which a warning is logged.
 QUIET_SECONDS = 60.0
+#: So many ids of messages are remembered whose acknowledgement the server has confirmed.
+REMEMBERED = 100_000
 #: Receipts per request; the server takes requests of up to half a megabyte.
 RECEIPTS_AT_ONCE = 1_000
 
@@ -49,11 +63,16 @@ RECEIPTS_AT_ONCE = 1_000
 class PubSubFeed(Feed):
     """The messages of a subscription.
 
+    The server may deliver a message twice, for one because an acknowledgement came too late. So the position
+    names the messages that were taken and whose acknowledgement the server has not confirmed: when one of
+    them comes again, in this process or in the next, it is not taken again. The server keeps the right to
+    deliver again what it has confirmed: this process knows the last ones, and the next does not.
+
     Attributes:
         subscription: its full name, as ``projects/P/subscriptions/S``.
         columns: the columns of reports that the study needs.
         folder: the run's folder, where messages are on record while they are decoded.
-        suspects: ids of messages that earlier runs left on record, and with how many each was.
+        suspects: what :mod:`~ldpbeam.transforms.sources.pubsub_acknowledged` needs.
         lease_seconds: the subscription's acknowledgement deadline: so long the server keeps messages that it
             sent from being sent again. 600 is the longest that there is.
     """
@@ -69,36 +88,71 @@ class PubSubFeed(Feed):
         """The subscription's full name."""
         return self.subscription
 
+    def open_at(self, position: Position | None) -> OpenFeed:
+        """Begin to pull from the server in ``PUBSUB_EMULATOR_HOST``, by default Google's.
+
+        Args:
+            position: ``unconfirmed``, the ids of messages that were taken and may be delivered again.
+        """
+        unconfirmed = [] if position is None else position["unconfirmed"]
+        return _Pulled(self, unconfirmed, OnRecord(self.folder))
+
     def open(self, share: Share = WHOLE) -> OpenFeed:
-        """Begin to pull from the server in ``PUBSUB_EMULATOR_HOST``, by default Google's."""
-        return _Pulled(self)
+        """Begin to pull for an engine."""
+        from ldpbeam.transforms.sources.pubsub_acknowledged import _Acknowledged
+
+        return _Acknowledged(self)
+
+
+class _Held(NamedTuple):
+    """A delivery that is not acknowledged: its bytes, when its deadline was set, and until when it holds."""
+
+    size: int
+    extended: float
+    lapses: float
 
 
 class _Pulled(OpenFeed):
-    """An open subscription: one thread pulls while there is room, another extends deadlines."""
+    """An open subscription: a thread pulls while there is room, others extend deadlines and acknowledge.
 
-    def __init__(self, feed: PubSubFeed) -> None:
+    A message is, in this order, held: it was pulled; taken; covered: the last position names it; committed:
+    the disk has that position; and confirmed. Then it is forgotten.
+    """
+
+    def __init__(self, feed: PubSubFeed, unconfirmed: Sequence[str], record: OnRecord) -> None:
         # Imported here because a stream of files does not need it.
         from google.api_core import exceptions
         from google.cloud import pubsub_v1
 
         self.feed = feed
-        self._record = Record(feed.folder, dict(feed.suspects))
+        self._record = record
         self._errors = exceptions
         self._client = _client(pubsub_v1.SubscriberClient)
         # A client of its own for pulls, so that closing it ends a pull that has no answer.
         self._pulling = _client(pubsub_v1.SubscriberClient)
         self._waiting: deque[Received] = deque()
-        #: By receipt of a message not yet acknowledged: its bytes, and when its deadline was last extended.
-        self._held: dict[str, tuple[int, float]] = {}
+        #: By receipt, the deliveries that are not acknowledged.
+        self._held: dict[str, _Held] = {}
+        #: By id of a message that was taken, or is covered, the receipt of its last delivery.
+        self._taken: dict[str, str] = {}
+        self._covered: dict[str, str] = {}
+        self._taken_bytes = 0
+        #: The same of those that are committed; None while no delivery holds: then another one may come.
+        self._committed: dict[str, str | None] = dict.fromkeys(unconfirmed)
+        #: The ids of those that were confirmed, the last ones.
+        self._confirmed: dict[str, None] = {}
+        #: When the last one lost its delivery: until the longest lease has ended, an empty pull says nothing.
+        self._lapsed = elapsed()
         self._lock = threading.Lock()
-        self._closing = threading.Event()
+        self._closing, self._wake = threading.Event(), threading.Event()
         self._problem: str | None = None
         self._pulls = Pulls(1000 * feed.lease_seconds)
         #: Whether a pull waits at the server for its first message.
         self._waits = True
         self._puller = threading.Thread(target=self._pull_on, daemon=True)
         self._puller.start()
+        self._acknowledger = threading.Thread(target=self._acknowledge_on, daemon=True)
+        self._acknowledger.start()
         threading.Thread(target=self._extend_on, daemon=True).start()
 
     def _pull_on(self) -> None:
@@ -106,7 +160,8 @@ class _Pulled(OpenFeed):
         while not self._closing.is_set():
             with self._lock:
                 full = (
-                    len(self._held) >= MOST_MESSAGES or sum(n for n, _ in self._held.values()) >= MOST_BYTES
+                    len(self._held) >= MOST_MESSAGES
+                    or sum(held.size for held in self._held.values()) >= MOST_BYTES
                 )
             if full:
                 self._closing.wait(0.05)
@@ -143,10 +198,13 @@ class _Pulled(OpenFeed):
                 if not self._closing.is_set():
                     self._problem = getattr(error, "message", None) or str(error)
                 return
-            now = answered = time.monotonic()
+            answered = time.monotonic()
+            lapses = begun + max(self.feed.lease_seconds, LEAST_SECONDS)
             with self._lock:
                 self._pulls.answer(len(pulled))
-                self._held.update((item.ack_id, (len(item.message.data), now)) for item in pulled)
+                self._held.update(
+                    (item.ack_id, _Held(len(item.message.data), answered, lapses)) for item in pulled
+                )
                 settled = not self._pulls.doubtful
                 self._waiting.extend(_received(item, settled) for item in pulled)
             if not (pulled or self._waits):
@@ -162,58 +220,177 @@ class _Pulled(OpenFeed):
             with self._lock:
                 due = [
                     receipt
-                    for receipt, (_, extended) in self._held.items()
-                    if now - extended >= EXTENDING_SECONDS
+                    for receipt, held in self._held.items()
+                    if now - held.extended >= EXTENDING_SECONDS
                 ]
-                self._held.update((receipt, (self._held[receipt][0], now)) for receipt in due)
-            self._set_deadlines(due, DEADLINE_SECONDS)
+                self._held.update((receipt, self._held[receipt]._replace(extended=now)) for receipt in due)
+            for some in self._set_deadlines(due, DEADLINE_SECONDS):
+                with self._lock:
+                    for receipt in self._held.keys() & some:
+                        self._held[receipt] = self._held[receipt]._replace(lapses=now + DEADLINE_SECONDS)
 
-    def _set_deadlines(self, receipts: Sequence[str], seconds: int) -> None:
+    def _set_deadlines(self, receipts: Sequence[str], seconds: int) -> Iterator[list[str]]:
+        """Set the deadlines of deliveries; those for which the server has done so, some at a time."""
         for some in _chunks(receipts):
             request = {
                 "subscription": self.feed.subscription,
                 "ack_ids": some,
                 "ack_deadline_seconds": seconds,
             }
-            # After a failure the server delivers again, and those reports are dropped as duplicates.
+            # After a failure the server delivers again.
             with contextlib.suppress(self._errors.GoogleAPICallError, self._errors.RetryError):
                 self._client.modify_ack_deadline(request=request)
+                yield some
+
+    def _acknowledge_on(self) -> None:
+        """Acknowledge what is committed, until nothing is left after the end, or a while has passed."""
+        warned, end = -QUIET_SECONDS, float("inf")
+        while time.monotonic() < end:
+            self._wake.clear()
+            closing = self._closing.is_set()
+            end = min(end, time.monotonic() + CLOSING_SECONDS) if closing else end
+            with self._lock:
+                due = {receipt: message for message, receipt in self._committed.items() if receipt}
+            if closing and not due:
+                return
+            try:
+                for some in _chunks(list(due)):
+                    self._acknowledge(some)
+                    self._confirm({receipt: due[receipt] for receipt in some}, time.monotonic())
+            except Exception as error:  # refusals and lost credentials raise many kinds of error
+                if time.monotonic() - warned >= QUIET_SECONDS:
+                    said = getattr(error, "message", None) or str(error)
+                    FEEDS.warning("%s: messages are not acknowledged: %s", self.feed.subscription, said)
+                    warned = time.monotonic()
+                self._wake.wait(AGAIN_SECONDS)
+            else:
+                self._wake.wait(0 if closing else None)
+
+    def _acknowledge(self, receipts: Sequence[str]) -> None:
+        request = {"subscription": self.feed.subscription, "ack_ids": receipts}
+        self._client.acknowledge(request=request, retry=None, timeout=CLOSING_SECONDS)
+
+    def _confirm(self, acknowledged: dict[str, str], now: float) -> None:
+        """The server has answered an acknowledgement of these receipts, of which each has its message.
+
+        It does not say that one came too late. Then the message comes again.
+        """
+        with self._lock:
+            for receipt, message in acknowledged.items():
+                held = self._held.pop(receipt, None)
+                if self._committed.get(message) != receipt:
+                    continue  # it has come again
+                if held is not None and now <= held.lapses:
+                    del self._committed[message]
+                    self._confirmed[message] = None
+                    if len(self._confirmed) > REMEMBERED:
+                        del self._confirmed[next(iter(self._confirmed))]
+                else:
+                    self._committed[message], self._lapsed = None, elapsed()
 
     def take(self) -> FeedBatch | None:
-        received: list[Received] = []
-        size = 0
+        self._record.clear()
         with self._lock:
-            while self._waiting and len(received) < BATCH_MESSAGES and size < BATCH_BYTES:
-                received.append(self._waiting.popleft())
-                size += len(received[-1].message.data)
+            received = self._next()
         if not received:
             if self._problem is not None:
                 raise OSError(f"{self.feed.subscription}: {self._problem}")
             return None
-        batch, rest = next_batch(self.feed.name, self.feed.columns, received, self._record)
+        ids = [one.message.id for one in received]
+        suspects = self._record.suspects
+        if len(ids) > 1:
+            self._record.write(ids)
+        elif not self._record.write_alone(
+            ids[0],
+            [*{**dict.fromkeys(suspects), ids[0]: None}],
+            [each for each in suspects if each != ids[0]],
+        ):
+            message = received[0].message
+            letter = DeadLetter(self.feed.name, number_in(message), None, DEFEATED, PROBLEM, 1, message.data)
+            self._take(received)
+            return FeedBatch([], [letter], [], received[0].published)
+        batch, rest = next_batch(self.feed.name, self.feed.columns, received, None)
         with self._lock:
             self._waiting.extendleft(reversed(rest))
+        self._take(received[: len(received) - len(rest)])
         return batch
+
+    def _next(self) -> list[Received]:
+        """The messages that are taken next, of those that wait; a suspect is taken alone."""
+        received: list[Received] = []
+        size, suspects, known = 0, {*self._record.suspects, *self._record.at_fault}, set[str]()
+        while self._waiting and len(received) < BATCH_MESSAGES and size < BATCH_BYTES:
+            message = self._waiting[0].message
+            if received and (message.id in suspects or message.id in known):
+                break
+            one = self._waiting.popleft()
+            if self._comes_again(one):
+                continue
+            known.add(message.id)
+            received.append(one)
+            size += len(message.data)
+            if message.id in suspects:
+                break
+        return received
+
+    def _comes_again(self, received: Received) -> bool:
+        """Whether a message was taken before; then this delivery is the one to acknowledge."""
+        message, receipt = received.message.id, received.receipt
+        if message in self._confirmed:
+            self._committed[message] = None
+        for earlier in (self._taken, self._covered, self._committed):
+            if message in earlier:
+                before, earlier[message] = earlier[message], receipt
+                if before is not None:
+                    self._held.pop(before, None)
+                self._wake.set()
+                return True
+        return False
+
+    def _take(self, received: Sequence[Received]) -> None:
+        with self._lock:
+            self._taken.update((one.message.id, one.receipt) for one in received)
+            self._taken_bytes += sum(len(one.message.data) for one in received)
+
+    def position(self) -> Position:
+        with self._lock:
+            self._covered.update(self._taken)
+            self._taken, self._taken_bytes = {}, 0
+            longest = 1000 * max(self.feed.lease_seconds, DEADLINE_SECONDS)
+            if not self._waiting and (self._pulls.empty or 0) > self._lapsed + longest:
+                # What has not come by now was acknowledged, though the answer was lost.
+                self._committed = {message: each for message, each in self._committed.items() if each}
+            return {"unconfirmed": sorted({**self._committed, **self._covered})}
+
+    def commit(self) -> None:
+        with self._lock:
+            self._committed.update(self._covered)
+            self._covered = {}
+            self._wake.set()
+
+    @property
+    def wants_commit(self) -> bool:
+        """Whether half of what the server sends before an acknowledgement is taken and not committed."""
+        return 2 * len(self._taken) >= MOST_MESSAGES or 2 * self._taken_bytes >= MOST_BYTES
 
     @property
     def state(self) -> FeedState:
         with self._lock:
             return FeedState({0: None if self._waiting else self._pulls.empty})
 
-    def acknowledge(self, receipts: Sequence[str]) -> None:
-        for some in _chunks(receipts):
-            self._client.acknowledge(request={"subscription": self.feed.subscription, "ack_ids": some})
-            with self._lock:
-                for receipt in some:
-                    self._held.pop(receipt, None)
-
     def close(self) -> None:
         self._closing.set()
+        self._wake.set()
         self._puller.join(PULL_SECONDS + 1)
         self._pulling.close()
         self._puller.join(1)
-        self._set_deadlines([waiting.receipt for waiting in self._waiting], 0)
+        self._acknowledger.join()
+        with self._lock:
+            held = list(self._held)
+        # The next process gets at once what this one has not committed, and what it could not acknowledge.
+        list(self._set_deadlines(held, 0))
         self._waiting.clear()
+        self._record.clear()
 
 
 def _received(delivered: Any, settled: bool) -> Received:

@@ -13,28 +13,175 @@ import pytest
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 
 from google.api_core import exceptions
-from support.pubsub_feed import RECORD, SETTLED, SUBSCRIPTION, Running, receipts, take, users
+from support.pubsub_feed import RECORD, SETTLED, SUBSCRIPTION, Running, commit, receipts, take, users
 from support.waiting import PATIENCE, wait_until
 
-from ldpbeam.transforms.sources import pubsub
+from ldpbeam.transforms.sources import message_batches, pubsub
+from ldpbeam.transforms.sources.on_record import DEFEATED
 
 
-def test_acknowledgements_that_fail_are_errors_and_their_messages_stay_held(
+def test_acknowledgements_that_fail_are_sent_again_and_their_messages_stay_held(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pubsub.FEEDS, "warning", lambda text, *of: warnings.append(text % of))
     monkeypatch.setattr(pubsub, "RECEIPTS_AT_ONCE", 2)
+    monkeypatch.setattr(pubsub, "AGAIN_SECONDS", 0.01)
     running.publish("ann", "bob", "cho", "dee", "eve")
     with running.reading() as opened:
         given = receipts(*take(opened, 5))
         running.strike(refuse_acks=True)
-        with pytest.raises(exceptions.FailedPrecondition):
-            opened.acknowledge(given)
+        ids = opened.position()["unconfirmed"]
+        opened.commit()
+        wait_until(lambda: warnings)
         assert set(opened._held) == set(given)
         assert running.counts.acked == 0
+        assert opened.position()["unconfirmed"] == ids
+        assert len(ids) == 5
         running.strike(refuse_acks=False)
-        opened.acknowledge(given)
-        assert opened._held == {}
+        wait_until(lambda: not opened._held)
+        assert opened.position()["unconfirmed"] == []
         assert (running.counts.acked, running.counts.unacked) == (5, 0)
+    assert warnings == [f"{SUBSCRIPTION}: messages are not acknowledged: acknowledgements are refused"]
+
+
+def test_only_what_the_last_position_covers_is_acknowledged(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pubsub, "BATCH_MESSAGES", 2)
+    running.publish("ann", "bob", "cho", "dee")
+    with running.reading() as opened:
+        wait_until(lambda: len(opened._waiting) == 4)
+        opened.take()
+        covered = opened.position()["unconfirmed"]
+        opened.take()
+        opened.commit()
+        wait_until(lambda: running.counts.acked == 2)
+        time.sleep(SETTLED)
+        assert running.counts.acked == 2
+        assert len(covered) == 2
+        wait_until(lambda: not opened._committed)
+        assert set(opened.position()["unconfirmed"]).isdisjoint(covered)
+
+
+def test_a_message_that_comes_again_is_taken_once_in_this_process_and_in_the_next(running: Running) -> None:
+    running.strike(redelivered=1.0, redelivered_after=0.0)
+    running.publish("ann", "bob")
+    with running.reading() as opened:
+        taken = take(opened, 2)
+        wait_until(lambda: running.counts.delivered == 4 and opened.take() is None and not opened._waiting)
+        assert sorted(users(*taken)) == ["ann", "bob"]
+        position = opened.position()
+        running.strike(refuse_acks=True, redelivered=0.0)
+        opened.commit()
+        # The process ends before any acknowledgement: with its end, the server has both again.
+        opened._committed.clear()
+    running.strike(refuse_acks=False)
+    running.publish("cho")
+    with running.going_on(json.loads(json.dumps(position))) as opened:
+        assert users(*take(opened, 1)) == ["cho"]
+        wait_until(lambda: opened.take() is None and running.counts.acked == 2)
+        commit(opened)
+        assert (running.counts.acked, running.counts.unacked) == (3, 0)
+        assert opened.position() == {"unconfirmed": []}
+
+
+def test_what_the_server_delivers_after_it_has_confirmed_the_acknowledgement_is_not_taken_again(
+    running: Running,
+) -> None:
+    running.strike(redelivered=1.0, redelivered_after=0.5)
+    running.publish("ann")
+    with running.reading() as opened:
+        taken = take(opened, 1)
+        commit(opened)
+        wait_until(lambda: running.counts.delivered == 2 and opened.take() is None and not opened._waiting)
+        assert users(*taken) == ["ann"]
+
+
+def test_an_acknowledgement_that_may_have_come_too_late_confirms_nothing(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server says that all is well; and delivers again what had expired."""
+    monkeypatch.setattr(pubsub, "EXTENDING_SECONDS", PATIENCE)
+    monkeypatch.setattr(pubsub, "LEAST_SECONDS", 0)
+    running.publish("ann")
+    with running.reading() as opened:
+        take(opened, 1)
+        (message,) = opened.position()["unconfirmed"]
+        running.strike(deadline=0.0)
+        opened.commit()
+        wait_until(lambda: opened._committed == {message: None})
+        assert opened.position() == {"unconfirmed": [message]}
+
+
+def test_what_has_not_come_again_when_every_lease_has_ended_is_forgotten(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its acknowledgement was heard, though the process ended before the answer."""
+    clock = [1_000]
+    monkeypatch.setattr(pubsub, "elapsed", lambda: clock[0])
+    with running.going_on({"unconfirmed": ["17"]}) as opened:
+        for now, unconfirmed in ((61_000, ["17"]), (61_001, [])):
+            clock[0] = now
+            wait_until(lambda now=now: opened._pulls.empty == now)
+            assert opened.position() == {"unconfirmed": unconfirmed}
+
+
+def test_it_wants_a_commit_when_half_of_what_may_be_out_is_taken(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pubsub, "MOST_MESSAGES", 4)
+    running.publish("ann")
+    with running.reading() as opened:
+        take(opened, 1)
+        assert not opened.wants_commit
+        running.publish("bob")
+        take(opened, 1)
+        assert opened.wants_commit
+        commit(opened)
+        assert not opened.wants_commit
+        monkeypatch.setattr(pubsub, "MOST_BYTES", 10)
+        running.publish("cho")
+        take(opened, 1)
+        assert opened.wants_commit
+
+
+def test_a_message_that_ends_two_processes_alone_is_a_dead_letter_and_all_others_count(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode = message_batches.decode_messages
+    decoded: list[int] = []
+
+    def decode_or_die(messages: Any, columns: Any) -> Any:
+        decoded.append(len(messages))
+        if any(message.data == b"{}" for message in messages):
+            raise KeyError
+        return decode(messages, columns)
+
+    monkeypatch.setattr(message_batches, "decode_messages", decode_or_die)
+    everyone = [f"u{number}" for number in range(10)]
+    running.publish(*everyone[:5])
+    running.publish_data(b"{}")
+    running.publish(*everyone[5:])
+    for process in range(3):
+        opened = running.feed.open_at(None)
+        record = opened._record
+        wait_until(lambda opened=opened: len(opened._waiting) == 11)
+        with pytest.raises(KeyError):
+            list(iter(opened.take, None))
+        assert decoded[-1] == (1 if process else 11)
+        # As its end would: the server has the messages again, and the record stays.
+        opened._record = SimpleNamespace(clear=lambda: None)
+        opened.close()
+        assert record._after is not None
+    with running.reading() as opened:
+        wait_until(lambda: len(opened._waiting) == 11)
+        batches = list(iter(opened.take, None))
+        assert sorted(users(*batches)) == everyone
+        (letter,) = [letter for batch in batches for letter in batch.letters]
+        assert (letter.reason, letter.record, letter.position) == (DEFEATED, b"{}", 6)
+        commit(opened)
+        assert (running.counts.acked, running.counts.unacked) == (11, 0)
 
 
 def test_what_is_held_for_long_is_not_sent_again_even_if_the_server_was_away(
@@ -77,11 +224,11 @@ def test_what_is_held_for_long_is_not_sent_again_even_if_the_server_was_away(
         assert (running.counts.delivered, running.counts.outstanding) == (3, 3)
         taken += take(opened, 1)
         assert sorted(users(*taken)) == ["ann", "bob", "cho"]
-        opened.acknowledge(receipts(*taken))
+        commit(opened)
         assert (running.counts.acked, running.counts.unacked) == (3, 0)
 
 
-def test_closing_gives_back_at_once_what_was_not_taken(
+def test_closing_acknowledges_what_is_committed_and_gives_back_the_rest_at_once(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pubsub, "BATCH_MESSAGES", 4)
@@ -90,15 +237,15 @@ def test_closing_gives_back_at_once_what_was_not_taken(
     with running.reading() as opened:
         wait_until(lambda: len(opened._waiting) == 10)
         feed_batch = opened.take()
+        opened.position()
+        opened.take()  # nobody commits it
+        opened.commit()
         opened.close()
-        assert (running.counts.unacked, running.counts.outstanding) == (10, 4)
+        assert (running.counts.acked, running.counts.unacked, running.counts.outstanding) == (4, 6, 0)
         assert opened.take() is None
         with running.reading() as other:
             rest = take(other, 4) + take(other, 2)
             assert set(users(feed_batch, *rest)) == {f"u{number}" for number in range(10)}
-            # What had been taken is acknowledged after the end, and is not the other's.
-            opened.acknowledge(feed_batch.receipts)
-            assert (running.counts.acked, running.counts.outstanding) == (4, 6)
 
 
 def test_closing_gives_back_what_a_last_pull_brings(
@@ -151,15 +298,9 @@ def test_it_pulls_no_more_than_it_may_hold_and_goes_on_when_that_is_acknowledged
         time.sleep(SETTLED)
         assert running.counts.delivered == 5
         assert opened.take() is None
-        opened.acknowledge(receipts(*taken)[:2])
-        if "MOST_MESSAGES" in limit:
-            taken += take(opened, 5)
-            time.sleep(SETTLED)
-            assert running.counts.delivered == 10
-        opened.acknowledge(receipts(*taken))
+        commit(opened)
         while len(users(*taken)) < 20:
-            more = take(opened, 1)
-            opened.acknowledge(receipts(*more))
-            taken += more
+            taken += take(opened, 1)
+            commit(opened)
         assert sorted(users(*taken)) == everyone
         assert (running.counts.acked, running.counts.unacked) == (20, 0)
