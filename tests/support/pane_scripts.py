@@ -1,6 +1,6 @@
 """What a source does as time passes: it hands on batches, and its watermark moves on."""
 
-from __future__ import annotations
+What runs a script: support.keyed_state, by hand.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
