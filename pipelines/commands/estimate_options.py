@@ -171,7 +171,8 @@ def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan |
     from ldpbeam.inputs.kafka import span_of
     from ldpbeam.pipelines.sources.kafka import topic_in
 
-    topic = topic_in(options, engine)
+    config = None if options.kafka_config is None else engine.reachable(options.kafka_config)
+    topic = topic_in(options, config)
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
     return span_of(topic, begin, offset_of("--to-offset", options.to_offset, LATEST))
 

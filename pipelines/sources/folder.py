@@ -9,20 +9,18 @@ from functools import partial
 
 from ldpbeam.errors import UserError, without_number
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
-from ldpbeam.runners.request import EngineRequest
 from ldpbeam.transforms.sources.files import entries_of
-from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.folder_receipts import done_before
+from ldpbeam.transforms.sources.folder import FolderFeed, merged
 
 
-def opening(options: argparse.Namespace, engine: EngineRequest) -> Opening:
+def opening(options: argparse.Namespace) -> Opening:
     """What opens the files that the options name."""
-    return partial(open_files, tuple(map(engine.reachable, options.input)))
+    return partial(open_files, tuple(options.input))
 
 
 @contextmanager
 def open_files(patterns: tuple[str, ...], run: Run) -> Iterator[Opened]:
-    """The files that match patterns, but for what earlier runs have read.
+    """The files that match patterns, but for what this run and earlier ones have read.
 
     Raises:
         UserError: if a pattern cannot be searched for.
@@ -32,4 +30,5 @@ def open_files(patterns: tuple[str, ...], run: Run) -> Iterator[Opened]:
             entries_of([pattern])
         except (OSError, ValueError) as error:
             raise UserError(f"--input {pattern}: {without_number(str(error))}") from None
-    yield Opened(FolderFeed(patterns, run.columns, run.folder, done_before(run.output)))
+    position = merged(run.earlier) if run.position is None else run.position
+    yield Opened(FolderFeed(patterns, run.columns, run.folder), position)

@@ -1,4 +1,4 @@
-"""A topic of Kafka, as a source of streams and as the place to which estimates are published."""
+"""A topic of Kafka, as a source of streams."""
 
 from __future__ import annotations
 
@@ -8,54 +8,42 @@ from contextlib import contextmanager
 from functools import partial
 
 from ldpbeam.errors import UserError
-from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_at, topic_of
+from ldpbeam.inputs.kafka import KafkaRequest, reach, topic_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST
 from ldpbeam.inputs.times import offset_of
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import warn
-from ldpbeam.runners.request import EngineRequest
-from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.kafka_position import merged, position_of, read_by
+from ldpbeam.transforms.sources.on_record import forget
 from ldpbeam.transforms.state.files import RUN
-from ldpbeam.transforms.state.journal import checksums_before, positions_before
 from ldpbeam.windows import FAR
 
 
-def opening(options: argparse.Namespace, engine: EngineRequest) -> Opening:
+def opening(options: argparse.Namespace) -> Opening:
     """What opens the topic that the options name.
 
     Raises:
         UserError: if the topic or the place where to begin is malformed or missing.
     """
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
-    return partial(open_topic, KafkaRequest(topic_in(options, engine), begin, options.group))
+    return partial(open_topic, KafkaRequest(topic_in(options, options.kafka_config), begin, options.group))
 
 
-def topic_in(options: argparse.Namespace, engine: EngineRequest) -> KafkaTopic:
-    """The topic that ``--kafka`` and ``--topic`` name, as workers reach it.
+def topic_in(options: argparse.Namespace, config: str | None) -> KafkaTopic:
+    """The topic that ``--kafka`` and ``--topic`` name.
+
+    Args:
+        options: the options.
+        config: the path of the file of settings, as those who read reach it.
 
     Raises:
         UserError: if it is malformed or missing.
     """
     if options.topic is None:
         raise UserError("--kafka goes with --topic T")
-    return topic_of(options.kafka, options.topic, _config(options, engine))
-
-
-def publishing(options: argparse.Namespace, engine: EngineRequest) -> PublishToKafka:
-    """What publishes estimates to the topic that the options name.
-
-    Raises:
-        UserError: if it is malformed, or cannot be reached.
-    """
-    topic = topic_at("--publish-to", options.publish_to, _config(options, engine))
-    reach_destination(topic)
-    return PublishToKafka(topic)
-
-
-def _config(options: argparse.Namespace, engine: EngineRequest) -> str | None:
-    return None if options.kafka_config is None else engine.reachable(options.kafka_config)
+    return topic_of(options.kafka, options.topic, config)
 
 
 @contextmanager
@@ -65,18 +53,16 @@ def open_topic(asked: KafkaRequest, run: Run) -> Iterator[Opened]:
     Raises:
         UserError: if the brokers cannot be reached, or runs have read messages that the topic does not have.
     """
-    goes_on, suspects = run.continues, run.suspects
-    positions = positions_before(run.output) if goes_on is None else goes_on.positions
-    reached = reach(asked, positions, checksums_before(run.output))
+    offsets, checksums = read_by(merged(run.earlier) if run.position is None else run.position)
+    reached = reach(asked, offsets, checksums)
     check_topic(run.output, asked.topic, reached.identity)
-    taken = positions if goes_on is None else goes_on.replay.taken
-    ends = {each: min(offset, reached.ends.get(each, 0)) for each, offset in taken.items()}
-    new = {each: end for each, end in ends.items() if end < taken[each]} | dict(reached.new)
+    ends = {each: min(offset, reached.ends.get(each, 0)) for each, offset in offsets.items()}
+    new = {each: end for each, end in ends.items() if end < offsets[each]} | dict(reached.new)
     # Where a log has lost its end, no offset is known to have the message that was there.
     gone = {**reached.removed, **{each: (offset, FAR) for each, offset in new.items()}}
     for partition, (needed, first) in sorted(gone.items()):
-        lost = f"{taken.get(partition, needed) - needed:,} messages that were read, from offset {needed:,} on"
         if partition in new:
+            lost = f"{offsets[partition] - needed:,} messages that were read, from offset {needed:,} on"
             what = f"the broker has lost {lost}, and perhaps others"
         else:
             what = f"retention has removed the messages from offset {needed:,} to {first - 1:,}"
@@ -89,11 +75,15 @@ def open_topic(asked: KafkaRequest, run: Run) -> Iterator[Opened]:
             f"--group {reached.others}: somebody else has committed offsets of this topic for it; only one "
             "can show how far this stream has come"
         )
-    starts = tuple(sorted(reached.starts.items()))
-    cuts = () if goes_on is None else tuple(sorted(goes_on.without(new).replay.cuts.items()))
-    place = run.columns, run.folder
-    feed = KafkaFeed(asked.topic, reached.identity, *place, starts, cuts, suspects, asked.group)
-    yield Opened(feed, starts, gone, new)
+    if new:
+        # The offsets on record have other messages now.
+        forget(run.folder)
+    known = {
+        each: [checksum for checksum in of_each if checksum.offset < new.get(each, FAR)]
+        for each, of_each in checksums.items()
+    }
+    feed = KafkaFeed(asked.topic, reached.identity, run.columns, run.folder, group=asked.group)
+    yield Opened(feed, position_of(reached.starts, known), gone, new)
 
 
 def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from ldpbeam.pipelines.runs.replays import Continued
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.sources.feeds import Feed
-from ldpbeam.transforms.state.decoding import left_on_record
-from ldpbeam.transforms.state.files import run_folder
+from ldpbeam.transforms.sources.feeds import Feed, Position
+from ldpbeam.transforms.storage import join
+
+
+def _nothing() -> None:
+    """There is nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -19,17 +21,20 @@ class Opened:
 
     Attributes:
         feed: the feed.
-        starts: (partition, the offset at which it begins); none if it has no offsets.
+        position: where it is opened, as the server has the messages now; None for its beginning.
         removed: by partition, (the offset that is needed, the first that there is), where messages are gone.
         new: by partition that has lost the end of its log, the offset from which messages are new.
         server: where the feed is, if its name does not say it.
+        finish: what a run calls that nobody continues: it has ended, or ends before its first commit. A run
+            that is stopped does not call it.
     """
 
     feed: Feed
-    starts: tuple[tuple[int, int], ...] = ()
+    position: Position | None = None
     removed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     new: Mapping[int, int] = field(default_factory=dict)
     server: str | None = None
+    finish: Callable[[], None] = _nothing
 
 
 @dataclass(frozen=True)
@@ -38,25 +43,22 @@ class Run:
 
     Attributes:
         columns: the columns that are read.
-        output: the output folder, whose journals say what earlier runs have read.
+        output: the output folder.
         name: the name of the run.
-        continues: what an earlier process of the run left that matters to the feed; None in the first.
+        position: that of its last commit; None if it begins.
+        earlier: the positions of other runs into the folder, which have ended.
     """
 
     columns: Columns
     output: str
     name: str
-    continues: Continued | None = None
+    position: Position | None = None
+    earlier: Sequence[Position] = ()
 
     @property
     def folder(self) -> str:
         """The folder of the run."""
-        return run_folder(self.output, self.name)
-
-    @property
-    def suspects(self) -> tuple[tuple[str, int], ...]:
-        """Ids of messages that earlier runs left on record, and with how many each was."""
-        return tuple(sorted(left_on_record(self.output).items()))
+        return join(self.output, "runs", self.name)
 
 
 #: It raises UserError if the source cannot be reached, and an OSError or ValueError for the output folder.

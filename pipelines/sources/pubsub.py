@@ -1,9 +1,8 @@
-"""Pub/Sub, as a source of streams and as the place to which estimates are published."""
+"""Pub/Sub, as a source of streams."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,15 +11,9 @@ from functools import partial
 from typing import Any
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.runs.ownership import held
-from ldpbeam.pipelines.runs.stream_runs import runs_in
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import note
-from ldpbeam.runners.request import EngineRequest
-from ldpbeam.transforms.outputs.panes import Publish
-from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator
-from ldpbeam.transforms.state.files import run_folder
-from ldpbeam.transforms.state.journal import ended_at
+from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator, merged
 
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
@@ -34,7 +27,7 @@ OWN_LEASE_SECONDS = 60
 EXPIRATION = timedelta(days=7)
 
 
-def opening(options: argparse.Namespace, _: EngineRequest) -> Opening:
+def opening(options: argparse.Namespace) -> Opening:
     """What opens the subscription or the topic that the options name.
 
     Raises:
@@ -47,20 +40,6 @@ def opening(options: argparse.Namespace, _: EngineRequest) -> Opening:
     return partial(open_topic, options.topic)
 
 
-def publishing(options: argparse.Namespace, _: EngineRequest) -> Publish:
-    """What publishes estimates to the topic that the options name.
-
-    Raises:
-        UserError: if its name is malformed, or it cannot be reached.
-    """
-    check_name("--publish-to", options.publish_to, "topics")
-    with _server() as (_, patience):
-        from google.cloud.pubsub_v1 import PublisherClient
-
-        PublisherClient().get_topic(topic=options.publish_to, **patience)
-    return Publish(options.publish_to)
-
-
 @contextmanager
 def open_subscription(name: str, run: Run) -> Iterator[Opened]:
     """The feed of a subscription.
@@ -68,52 +47,52 @@ def open_subscription(name: str, run: Run) -> Iterator[Opened]:
     Raises:
         UserError: if the server does not answer or refuses.
     """
-    with _server() as (client, patience):
+    with reached() as (client, patience):
         lease = client.get_subscription(subscription=name, **patience).ack_deadline_seconds
-        yield _opened(name, run, lease)
+        yield Opened(_feed(name, run, lease), _position(run), server=emulator())
 
 
 @contextmanager
 def open_topic(topic: str, run: Run) -> Iterator[Opened]:
-    """The feed of a topic, which gets a subscription for the run.
+    """The feed of a topic, which gets a subscription for the run, and keeps it until the run has ended.
 
-    It is that of an earlier run which could not delete it, or one that is created. It is deleted when the
-    block ends, unless the run has begun and not ended: then the next run goes on with it.
+    So what is published while a run is stopped waits for it, for as long as the server keeps it.
 
     Raises:
-        UserError: if the server does not answer or refuses.
+        UserError: if the server does not answer or refuses, or the subscription is of another topic.
     """
-    with _server() as (client, patience):
+    with reached() as (client, patience):
         from google.api_core.exceptions import NotFound
 
-        name = f"projects/{topic.split('/')[1]}/subscriptions/ldpbeam-"
-        for earlier in runs_in(run.output):
-            with (
-                contextlib.suppress(UserError, NotFound),
-                held(run_folder(run.output, earlier), alone=True),
-            ):
-                if client.get_subscription(subscription=name + earlier, **patience).topic == topic:
-                    name += earlier
-                    note(f"run {earlier} left its subscription: this run reads what waits there")
-                    break
-        else:
-            name += run.name
+        name = f"projects/{topic.split('/')[1]}/subscriptions/ldpbeam-{run.name}"
+        try:
+            of_topic = client.get_subscription(subscription=name, **patience).topic
+        except NotFound:
             request = {"name": name, "topic": topic, "ack_deadline_seconds": OWN_LEASE_SECONDS}
             request["expiration_policy"] = {"ttl": EXPIRATION}
             client.create_subscription(request=request, **patience)
-        try:
-            yield _opened(name, run, OWN_LEASE_SECONDS)
-        finally:
-            if run.name not in runs_in(run.output) or ended_at(run.output, run.name) is not None:
-                client.delete_subscription(subscription=name, **patience)
+        else:
+            if of_topic != topic:
+                raise UserError(f"--topic {topic}: run {run.name} reads {of_topic}; name another folder")
+            note(f"run {run.name} goes on with its subscription, and reads what waits there")
+
+        def finish() -> None:
+            client.delete_subscription(subscription=name, **patience)
+
+        feed = _feed(name, run, OWN_LEASE_SECONDS)
+        yield Opened(feed, _position(run), server=emulator(), finish=finish)
 
 
-def _opened(name: str, run: Run, lease: int) -> Opened:
-    return Opened(PubSubFeed(name, run.columns, run.folder, run.suspects, lease), server=emulator())
+def _feed(name: str, run: Run, lease: int) -> PubSubFeed:
+    return PubSubFeed(name, run.columns, run.folder, lease_seconds=lease)
+
+
+def _position(run: Run) -> dict[str, list[str]]:
+    return merged([*run.earlier, *([] if run.position is None else [run.position])])
 
 
 @contextmanager
-def _server() -> Iterator[tuple[Any, dict[str, Any]]]:
+def reached() -> Iterator[tuple[Any, dict[str, Any]]]:
     """(a client of the server, how long it waits for an answer).
 
     Raises:

@@ -12,8 +12,13 @@ from typing import Any
 
 from ldpbeam.schemas.encodings.avro_schemas import Shape, measure
 
-#: Seconds to wait for a registry.
+#: Seconds to wait for an answer of a registry.
 ANSWER_SECONDS = 10.0
+#: A registry that does not answer, or fails, is asked so many times again: at once, then after twice so many
+#: seconds, and each time after twice as many, for half a minute together.
+TRIES, TRIES_SECONDS = 6, 0.5
+#: What a registry that fails answers.
+_FAILS = (429, 500, 502, 503, 504)
 #: Anybody can send ids that no registry knows. A process asks for at most this many of them in so many
 #: seconds, and remembers no more.
 MOST_UNKNOWN, UNKNOWN_SECONDS = 1_000, 600.0
@@ -62,7 +67,7 @@ class WriterSchemas:
             except UnknownSchemaError as error:
                 raise ValueError(f"the schema {number}: {error}") from None
         if self.registry is not None:
-            _get(self.registry, "schemas/types")
+            _get(self.registry, "schemas/types", tries=0)
 
 
 #: Nobody knows any schema.
@@ -119,7 +124,7 @@ _asked = functools.lru_cache(maxsize=8)(_Asked)
 
 
 def _text_in(registry: str, number: int) -> str:
-    answer = _get(registry, f"schemas/ids/{number}")
+    answer = _get(registry, f"schemas/ids/{number}", TRIES)
     if answer is None:
         raise UnknownSchemaError(f"the registry has no schema of the id {number}")
     kind = answer.get("schemaType", "AVRO")
@@ -130,18 +135,34 @@ def _text_in(registry: str, number: int) -> str:
     return str(answer.get("schema", ""))
 
 
-def _get(registry: str, path: str) -> dict[str, Any] | None:
+def _get(registry: str, path: str, tries: int) -> dict[str, Any] | None:
     """What a registry answers; None if it has nothing of that name.
+
+    Args:
+        registry: its address.
+        path: what it is asked for.
+        tries: how many times it is asked again if it fails.
 
     Raises:
         OSError: if it does not answer as a registry does.
     """
     # Imported here because few runs need it; it takes passwords from ~/.netrc.
     import requests
+    from requests.adapters import HTTPAdapter, Retry
 
     shown = f"the schema registry at {re.sub('//[^/@]*@', '//', registry)}"
+    retries = Retry(
+        tries,
+        status_forcelist=_FAILS,
+        backoff_factor=TRIES_SECONDS,
+        raise_on_status=False,
+        respect_retry_after_header=False,
+    )
     try:
-        answer = requests.get(f"{registry.rstrip('/')}/{path}", timeout=ANSWER_SECONDS)
+        with requests.Session() as session:
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, HTTPAdapter(max_retries=retries))
+            answer = session.get(f"{registry.rstrip('/')}/{path}", timeout=ANSWER_SECONDS)
         if answer.status_code == requests.codes.not_found:
             return None
         answer.raise_for_status()

@@ -19,6 +19,7 @@ from support.schema_registry import FLEET, framed, schema, served
 from support.sent_messages import single_object
 from support.studies import SMALL
 
+from ldpbeam.schemas.encodings import writer_schemas
 from ldpbeam.schemas.encodings.avro import fixed_report_schema, write_fixed
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import merge
@@ -259,8 +260,12 @@ def letters_of(folder: Path, letters: list[tuple[str, bytes, int]]) -> None:
 
 
 def test_messages_of_every_form_are_read_again_and_what_no_study_mends_is_not_decoded(
-    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
+    tmp_path: Path,
+    run_estimate: Callable[..., Any],
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(writer_schemas, "TRIES_SECONDS", 0.001)
     kept = run_estimate(tmp_path / "kept", STUDY, [in_lines(tmp_path / "in.jsonl")], *KEEP).path
     report = {"user_id": "ann", "event_time": START, "payload": 0.5}
     line = json.dumps({**report, "user_id": "bob", "attribute": "x", "service": "a"}).encode()

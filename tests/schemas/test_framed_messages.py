@@ -104,8 +104,9 @@ def test_ids_that_a_sender_invents_are_asked_for_up_to_a_bound_and_forgotten(
     ("answer", "says"), [((503, {}), "refused: 503"), ((401, {}), "refused: 401"), (None, "does not answer")]
 )
 def test_a_registry_that_is_down_is_an_error_that_names_it_and_no_dead_letter(
-    answer: tuple[int, Any] | None, says: str
+    answer: tuple[int, Any] | None, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(writer_schemas, "TRIES_SECONDS", 0.001)
     with served({"/schemas/ids/1": answer or (200, {})}) as registry:
         if answer is None:
             registry.server.server_close()
@@ -114,3 +115,15 @@ def test_a_registry_that_is_down_is_an_error_that_names_it_and_no_dead_letter(
         with pytest.raises(OSError, match=f"the schema registry at {registry.url} {says}") as error:
             read(Message("1", framed(1, WITHOUT_ID[0]), AVRO), wanted=wanted)
     assert "secret" not in str(error.value)
+
+
+def test_a_registry_that_fails_for_a_while_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_schemas, "TRIES_SECONDS", 0.001)
+    with served({"/schemas/ids/1": schema(FLEET)}) as registry:
+        registry.fails = 6
+        assert not read(Message("1", framed(1, WITHOUT_ID[0]), AVRO), wanted=by(registry)).bad
+        assert registry.ids() == ["/schemas/ids/1"] * 7
+        # A command that begins says at once that its registry fails.
+        registry.fails = 1
+        with pytest.raises(OSError, match="refused: 500"):
+            WriterSchemas(registry.url).check()

@@ -47,12 +47,14 @@ class Registry:
 
     Attributes:
         answers: the status and the document of each path.
+        fails: how many times more it answers with 500, whatever is asked.
         asked: the paths that were asked for.
     """
 
     def __init__(self, answers: dict[str, tuple[int, Any]]) -> None:
         self.answers = {"/schemas/types": (200, ["AVRO"]), **answers}
         self.asked: list[str] = []
+        self.fails = 0
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -61,6 +63,8 @@ class Registry:
                 code, document = registry.answers.get(
                     self.path, (404, {"error_code": 40403, "message": "Schema not found"})
                 )
+                if registry.fails:
+                    registry.fails, code = registry.fails - 1, 500
                 body = json.dumps(document).encode()
                 self.send_response(code)
                 self.send_header("Content-Length", str(len(body)))

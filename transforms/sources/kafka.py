@@ -44,6 +44,7 @@ from ldpbeam.transforms.sources.kafka_client import (
     passes,
 )
 from ldpbeam.transforms.sources.kafka_partition import Partition
+from ldpbeam.transforms.sources.kafka_position import position_of, read_by
 from ldpbeam.transforms.sources.lag import worst
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
@@ -108,16 +109,8 @@ class KafkaFeed(Feed):
         return len(self.starts)
 
     def open_at(self, position: Position | None) -> OpenFeed:
-        """Begin to fetch.
-
-        Args:
-            position: ``offsets``, pairs of a partition and the offset to read next; ``checksums``, pairs of a
-                partition and those of messages that were taken, in their order. Partitions that it does not
-                name are read from their beginning.
-        """
-        given = {} if position is None else position
-        known = {each: [Checksum(*pair) for pair in pairs] for each, pairs in given.get("checksums", ())}
-        return _Consumed(self, dict(given.get("offsets", ())), known, OnRecord(self.folder))
+        """Begin to fetch; partitions that the position does not name are read from their beginning."""
+        return _Consumed(self, *read_by({} if position is None else position), OnRecord(self.folder))
 
     def open(self, share: Share = WHOLE) -> OpenFeed:
         """Begin to fetch the partitions of a share."""
@@ -419,10 +412,8 @@ class _Consumed(OpenFeed):
         with self._lock:
             partitions = sorted(self._partitions.items())
             self._said = {number: one.after for number, one in partitions}
-            return {
-                "offsets": [[number, one.position] for number, one in partitions],
-                "checksums": [[number, [*map(list, one.checksums)]] for number, one in partitions],
-            }
+            offsets = {number: one.position for number, one in partitions}
+            return position_of(offsets, {number: one.checksums for number, one in partitions})
 
     def commit(self) -> None:
         if self.feed.group is None:

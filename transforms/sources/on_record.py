@@ -92,3 +92,8 @@ class OnRecord:
     def _write(self, suspects: Sequence[Any]) -> None:
         with replacing(self._path, private=True, durable=False) as stream:
             stream.write(json.dumps({"suspects": suspects, "ends": self._ends}).encode())
+
+
+def forget(folder: str) -> None:
+    """Have nothing on record in a run's folder: no message on it is delivered again."""
+    delete([join(folder, NAME)])

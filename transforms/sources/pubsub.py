@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -102,6 +102,11 @@ class PubSubFeed(Feed):
         from ldpbeam.transforms.sources.pubsub_acknowledged import _Acknowledged
 
         return _Acknowledged(self)
+
+
+def merged(positions: Iterable[Position]) -> dict[str, list[str]]:
+    """The position after all that runs of one subscription have taken."""
+    return {"unconfirmed": sorted({message for each in positions for message in each["unconfirmed"]})}
 
 
 class _Held(NamedTuple):
