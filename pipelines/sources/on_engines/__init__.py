@@ -1,1 +1,0 @@
-"""What a stream on an engine reads: each source begins where the files of earlier runs say."""
