@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from ldpbeam.errors import UserError
 from ldpbeam.folders.output import names_in
 from ldpbeam.over_time.received import Received
 from ldpbeam.pipelines.spool.finish import Finished, Pane
@@ -205,10 +206,14 @@ class Run:
         """Do what there is to do now; whether the feed had something, or a commit was made.
 
         Raises:
-            OSError: if the feed failed for good, or the disk does not take a commit.
+            UserError: if the feed failed for good.
+            OSError: if the disk does not take a commit.
         """
         now = self.turned_at = self.clock.elapsed()
-        batch = self.feed.take()
+        try:
+            batch = self.feed.take()
+        except OSError as error:
+            raise UserError(f"{error}; what was read is kept, and the same command goes on") from None
         if batch is not None:
             self._admit(batch)
         if now - self._looked_at >= LOOK_MILLISECONDS:
