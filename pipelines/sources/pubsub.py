@@ -1,4 +1,4 @@
-"""Pub/Sub, as a source of streams."""
+"""Pub/Sub, as a source of streams and as the place to which estimates are published."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.printing import note
+from ldpbeam.transforms.outputs.publish import ToPubSub
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator, merged
 
 _PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
@@ -40,6 +41,20 @@ def opening(options: argparse.Namespace) -> Opening:
     return partial(open_topic, options.topic)
 
 
+def publishing(options: argparse.Namespace) -> ToPubSub:
+    """What publishes estimates to the topic that the options name.
+
+    Raises:
+        UserError: if its name is malformed, or it cannot be reached.
+    """
+    check_name("--publish-to", options.publish_to, "topics")
+    with _server() as (_, patience):
+        from google.cloud.pubsub_v1 import PublisherClient
+
+        PublisherClient().get_topic(topic=options.publish_to, **patience)
+    return ToPubSub(options.publish_to)
+
+
 @contextmanager
 def open_subscription(name: str, run: Run) -> Iterator[Opened]:
     """The feed of a subscription.
@@ -47,7 +62,7 @@ def open_subscription(name: str, run: Run) -> Iterator[Opened]:
     Raises:
         UserError: if the server does not answer or refuses.
     """
-    with reached() as (client, patience):
+    with _server() as (client, patience):
         lease = client.get_subscription(subscription=name, **patience).ack_deadline_seconds
         yield Opened(_feed(name, run, lease), _position(run), server=emulator())
 
@@ -61,7 +76,7 @@ def open_topic(topic: str, run: Run) -> Iterator[Opened]:
     Raises:
         UserError: if the server does not answer or refuses, or the subscription is of another topic.
     """
-    with reached() as (client, patience):
+    with _server() as (client, patience):
         from google.api_core.exceptions import NotFound
 
         name = f"projects/{topic.split('/')[1]}/subscriptions/ldpbeam-{run.name}"
@@ -92,7 +107,7 @@ def _position(run: Run) -> dict[str, list[str]]:
 
 
 @contextmanager
-def reached() -> Iterator[tuple[Any, dict[str, Any]]]:
+def _server() -> Iterator[tuple[Any, dict[str, Any]]]:
     """(a client of the server, how long it waits for an answer).
 
     Raises:

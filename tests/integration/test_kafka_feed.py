@@ -18,9 +18,10 @@ from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
-from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share
+from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Position
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.kafka_position import position_of
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -34,12 +35,11 @@ def messages(number: int, seed: int = 1) -> list[Any]:
 
 
 def opened(
-    address: str, topic: str, folder: Path, share: Share | None = None, **given: Any
+    address: str, topic: str, folder: Path, position: Position | None = None, **given: Any
 ) -> AbstractContextManager[Any]:
     reached = reach(KafkaRequest(KafkaTopic(address, topic)), {})
-    starts = given.pop("starts", tuple(sorted(reached.starts.items())))
-    feed = KafkaFeed(KafkaTopic(address, topic), reached.identity, Columns(), str(folder), starts, **given)
-    return contextlib.closing(feed.open(share or Share()))
+    feed = KafkaFeed(KafkaTopic(address, topic), reached.identity, Columns(), str(folder), **given)
+    return contextlib.closing(feed.open_at(position or position_of(reached.starts, {})))
 
 
 def take(reading: OpenFeed, reports: int) -> list[FeedBatch]:
@@ -65,34 +65,35 @@ def spans(batches: list[FeedBatch]) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def test_batches_of_a_partition_follow_each_other_and_end_at_cuts(kafka: Any, tmp_path: Path) -> None:
+def test_batches_of_a_partition_follow_each_other(kafka: Any, tmp_path: Path) -> None:
     topic = new_topic(kafka.address, 2)
     produce(kafka.address, topic, messages(100), 2)
-    with opened(kafka.address, topic, tmp_path, cuts=((0, (10, 25)),)) as reading:
+    with opened(kafka.address, topic, tmp_path) as reading:
         found = spans(take(reading, 100))
-    assert [after for _, after in found[0]][:2] == [10, 25]
     for of_partition in found.values():
         assert of_partition[0][0] == 0
         assert of_partition[-1][1] == 50
         assert [first for first, _ in of_partition[1:]] == [after for _, after in of_partition[:-1]]
 
 
-def test_another_reader_continues_at_the_positions_of_a_mark(kafka: Any, tmp_path: Path) -> None:
+def test_another_process_continues_at_a_position(kafka: Any, tmp_path: Path) -> None:
     topic = new_topic(kafka.address, 3)
     produce(kafka.address, topic, messages(90), 3)
-    # Partition 2 is another reader's.
-    share = Share(0, 2, {0: 20})
-    with opened(kafka.address, topic, tmp_path, share) as reading:
-        assert set(reading.state.silences) == {0, 2}
-        found = spans(take(reading, 10 + 30))
-    assert found[0][0][0] == 20
-    assert found[2][0][0] == 0
+    with opened(kafka.address, topic, tmp_path) as reading:
+        take(reading, 90)
+        position = reading.position()
+    produce(kafka.address, topic, messages(30, seed=2), 3)
+    with opened(kafka.address, topic, tmp_path, position) as reading:
+        found = spans(take(reading, 30))
+    assert {number: of_partition[0][0] for number, of_partition in found.items()} == dict.fromkeys(
+        range(3), 30
+    )
 
 
 def test_a_partition_that_is_added_is_found_and_read_from_its_beginning(
     kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_of_kafka, "FINDING_SECONDS", 0.2)
+    monkeypatch.setattr(feed_of_kafka, "CHECKING_SECONDS", 0.2)
     topic = new_topic(kafka.address, 1)
     produce(kafka.address, topic, messages(10))
     with opened(kafka.address, topic, tmp_path) as reading:
@@ -108,7 +109,7 @@ def test_a_partition_that_is_added_is_found_and_read_from_its_beginning(
 def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
     kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_of_kafka, "FINDING_SECONDS", 0.2)
+    monkeypatch.setattr(feed_of_kafka, "CHECKING_SECONDS", 0.2)
     topic = new_topic(kafka.address, 1)
     produce(kafka.address, topic, messages(10))
     with opened(kafka.address, topic, tmp_path) as reading:
@@ -122,7 +123,7 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
 def test_a_topic_that_compacts_while_it_is_read_ends_the_run(
     kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_of_kafka, "FINDING_SECONDS", 0.2)
+    monkeypatch.setattr(feed_of_kafka, "CHECKING_SECONDS", 0.2)
     topic = new_topic(kafka.address, 1)
     produce(kafka.address, topic, messages(10))
     with opened(kafka.address, topic, tmp_path) as reading:
@@ -160,7 +161,7 @@ def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path)
     remove_before(kafka.address, topic, 300)
     reached = reach(KafkaRequest(KafkaTopic(kafka.address, topic)), {0: 100})
     assert (reached.starts, reached.removed, reached.ends) == ({0: 300}, {0: (100, 300)}, {0: 500})
-    with opened(kafka.address, topic, tmp_path, starts=((0, 100),)) as reading:
+    with opened(kafka.address, topic, tmp_path, position_of({0: 100}, {})) as reading:
         found = spans(take(reading, 200))
         assert reading.state.lost is not None
     # The counts of batches join over what is gone.

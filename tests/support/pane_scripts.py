@@ -1,6 +1,6 @@
 """What a source does as time passes: it hands on batches, and its watermark moves on."""
 
-What runs a script: support.keyed_state, by hand.
+from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
