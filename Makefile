@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-stream demo-kafka docs test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers grid prism-wheel flink-up flink-down clean
+.PHONY: help install constraints demo demo-stream demo-kafka docs test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers grid flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -36,7 +36,6 @@ help:
 	@echo "make benchmarks  the page on speed, but for streams: half an hour, on a machine that does nothing else"
 	@echo "make bench-solvers  evaluations, time and memory of solves: ONLY=products for one section"
 	@echo "make grid        auto beside every fixed method, about three hours; goes on where it stopped"
-	@echo "make prism-wheel the local engine of streams, built with Go, as a wheel for machines without Go"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
 $(VENV)/.installed: setup.py constraints.txt
@@ -123,9 +122,6 @@ constraints: install
 
 flink-up: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster up
-
-prism-wheel: install
-	$(BIN)/python -m ldpbeam.runners.prism.wheel dist
 
 flink-down: install
 	$(BIN)/python -m ldpbeam.runners.flink.cluster down

@@ -61,7 +61,6 @@ setup(
         "ldpbeam.beam": ["providers.yaml"],
         "ldpbeam.results.page": ["assets/*"],
         "ldpbeam.schemas": ["*.avsc", "test_vectors.json", "memo_vectors.json", "bigquery/*.json"],
-        "ldpbeam.runners.prism": ["closed_doors.patch"],
         "ldpbeam.runners.flink": ["pom.xml", "java/*.java"],
     },
     install_requires=[

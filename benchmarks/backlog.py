@@ -1,14 +1,14 @@
 """How fast a stream takes up reports that wait in a topic of Kafka, and whether each counts once.
 
     python -m benchmarks.backlog [--reports 10000000] [--per-message 1] [--avro] [--pubsub]
-                                 [--engine prism|flink] [--write docs/speed.md]
+                                 [--write docs/speed.md]
 
 A broker on this machine has a topic of eight partitions with so many reports, in the order of their event
 times, before the stream starts: one in a message of JSON or in an Avro single object, or several in one of
 Arrow. Each person answers two services, which are joined by user. The rate is that of the reports after the
-first tenth, so that neither start nor end are in it. Processor time is that of all Python processes of the
-stream, for the same reports. Memory is the resident set of the command, and of the engine that Prism is
-beside it, when a tenth, half and all of the reports are counted.
+first tenth, so that neither start nor end are in it. Processor time is that of the command and of the
+process that solves beside it, for the same reports. Memory is the resident set of both, when a tenth, half
+and all of the reports are counted.
 With ``--pubsub`` the reports wait in a subscription, and a bare client comes first: it pulls messages and
 acknowledges them, and does nothing with them.
 """
@@ -21,11 +21,13 @@ import io
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import fastavro
@@ -33,11 +35,8 @@ import numpy as np
 import psutil
 
 from benchmarks.pages import renew
-from benchmarks.stream import ACCOUNTING_LINE, PARTITIONS, STUDY, Kafka, PubSub, memory, running
-from examples.stream import client
+from examples.stream import broker, client, pubsub
 from ldpbeam.pipelines.simulated.report_files import SentReports
-from ldpbeam.runners.flink.cluster import Cluster
-from ldpbeam.runners.flink.parts import fetch
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.messages.binary import OBJECT_MAGIC
 from ldpbeam.schemas.study.yaml_file import read_study
@@ -47,7 +46,91 @@ TOPIC = "reports"
 WINDOW, PEOPLE = 10_000, 50_000
 #: Where messages have several reports, so many times the people, lest windows be most of the work.
 CROWD = 20
-ENGINES = ("prism", "flink")
+STUDY = Path(__file__).parents[1] / "examples" / "stream" / "rides.yaml"
+#: Of a topic of Kafka.
+PARTITIONS = 8
+ACCOUNTING_LINE = re.compile(r" reports in (=|is NOT) ")
+#: Sends messages, and waits until the server has them.
+Send = Callable[[Sequence[client.Outgoing]], None]
+
+
+@dataclass(frozen=True)
+class PubSub:
+    """A Pub/Sub server, which ``PUBSUB_EMULATOR_HOST`` names."""
+
+    name: str
+
+    @contextlib.contextmanager
+    def topic(self, name: str) -> Iterator[list[str]]:
+        """The options of the stream that reads a new topic."""
+        from google.cloud import pubsub_v1
+
+        topic, subscription = (
+            f"projects/{pubsub.PROJECT}/{kind}/{name}" for kind in ("topics", "subscriptions")
+        )
+        pubsub_v1.PublisherClient().create_topic(name=topic)
+        pubsub_v1.SubscriberClient().create_subscription(name=subscription, topic=topic)
+        yield ["--subscription", subscription]
+        pubsub_v1.SubscriberClient().delete_subscription(subscription=subscription)
+        pubsub_v1.PublisherClient().delete_topic(topic=topic)
+
+    def sender(self, name: str) -> Send:
+        """A client of this process."""
+        from google.cloud import pubsub_v1
+
+        publisher = pubsub_v1.PublisherClient(pubsub_v1.types.BatchSettings(max_messages=500))
+        topic = f"projects/{pubsub.PROJECT}/topics/{name}"
+        return lambda messages: client.publish(publisher, topic, messages)
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A Kafka broker."""
+
+    name: str
+    address: str
+
+    @contextlib.contextmanager
+    def topic(self, name: str) -> Iterator[list[str]]:
+        """The options of the stream that reads a new topic."""
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(60)
+        yield ["--kafka", self.address, "--topic", name]
+
+    def sender(self, name: str) -> Send:
+        """A producer of this process."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.address, "enable.idempotence": True})
+
+        def send(messages: Sequence[client.Outgoing]) -> None:
+            for number, message in enumerate(messages):
+                headers = [("content-type", message.content_type.encode())]
+                while True:
+                    try:
+                        partition = number % PARTITIONS
+                        producer.produce(name, message.data, partition=partition, headers=headers)
+                        break
+                    except BufferError:  # librdkafka's queue is full until some are delivered
+                        producer.poll(0.1)
+            if producer.flush(60):
+                raise OSError("the broker did not take all messages")
+
+        return send
+
+
+@contextlib.contextmanager
+def running(kafka: bool) -> Iterator[PubSub | Kafka]:
+    """The server, for as long as the block lasts."""
+    if kafka:
+        with broker.running_broker() as started:
+            yield Kafka(f"Apache Kafka {broker.VERSION}", started.address)
+    else:
+        with pubsub.running_server() as server:
+            os.environ["PUBSUB_EMULATOR_HOST"] = server.address
+            yield PubSub(server.name)
 
 
 def objects(sent: SentReports) -> Iterator[client.Outgoing]:
@@ -85,15 +168,21 @@ def counted(output: Path) -> int:
     return 0
 
 
-def processor_seconds() -> float:
-    """The processor time so far of all Python processes of a stream, wherever an engine started them."""
-    seconds = 0.0
-    for process in psutil.process_iter(["cmdline", "cpu_times"]):
-        command, times = process.info["cmdline"] or [""], process.info["cpu_times"]
-        ours = "python" in Path(command[0]).name and any("ldpbeam" in word for word in command)
-        if times is not None and ours:
-            seconds += times.user + times.system
-    return seconds
+def family(process: int) -> list[psutil.Process]:
+    """A process and those that it started, such as the one that solves."""
+    this = psutil.Process(process)
+    return [this, *this.children(recursive=True)]
+
+
+def processor_seconds(process: int) -> float:
+    """The processor time so far of a process and of those that it started."""
+    return float(sum(sum(each.cpu_times()[:2]) for each in family(process)))
+
+
+def megabytes(process: int) -> str:
+    """The resident set of a process, and that of all that it started."""
+    own, *others = (each.memory_info().rss / 2**20 for each in family(process))
+    return f"{own:.0f} + {sum(others):.0f}"
 
 
 def bare(label: str, subscription: str, reports: int, per_message: int) -> str:
@@ -116,26 +205,24 @@ def bare(label: str, subscription: str, reports: int, per_message: int) -> str:
     return f"| {label} | {cells} |  |  | {os.getloadavg()[0]:.0f} | nothing |"
 
 
-def measure(engine: str, label: str, source: Sequence[str], reports: int, folder: Path) -> str:
+def measure(label: str, source: Sequence[str], reports: int, folder: Path) -> str:
     """A line of the table, under a label."""
     output, log = folder / "out", folder / "log"
     command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
     command += [*source, "--output", str(output), "--max-disorder", "10s", "--stop-when-idle", "20s"]
     with contextlib.ExitStack() as stack:
-        if engine == "flink":
-            cluster = stack.enter_context(Cluster(folder / "cluster", fetch(lambda line: None)))
-            command += ["--runner", "flink", "--flink-master", cluster.address]
         stream = stack.enter_context(
             subprocess.Popen(command, stdout=log.open("wb"), stderr=subprocess.STDOUT)
         )
         used: list[str] = []
         moments: list[tuple[float, float, int]] = []
         for part in (0.1, 0.5, 1):
-            while counted(output) < part * reports and stream.poll() is None:
+            while counted(output) < part * reports:
+                if stream.poll() is not None:
+                    raise OSError(f"the stream has ended: {log.read_text()}")
                 time.sleep(0.2)
-            moments.append((time.monotonic(), processor_seconds(), counted(output)))
-            if stream.poll() is None:
-                used.append("{:.0f} + {:.0f}".format(*memory(stream.pid)))
+            moments.append((time.monotonic(), processor_seconds(stream.pid), counted(output)))
+            used.append(megabytes(stream.pid))
         code = stream.wait(600)
     seconds, processor, taken = (moments[-1][i] - moments[0][i] for i in range(3))
     closed = len(list((output / "statistics").glob("*.avro")))
@@ -160,14 +247,14 @@ def page(options: argparse.Namespace) -> Iterator[str]:
         yield (
             f"Made by `python -m benchmarks.backlog --reports {options.reports} --per-message "
             f"{options.per_message}{asked}`. {options.reports:,} reports wait {where}, the server is "
-            f"{server.name}; a topic of Kafka has {PARTITIONS} partitions. The server, the engine and the "
-            f"pipeline share {os.cpu_count()} cores; on Flink there are two task managers of one slot each. "
-            "Windows have 10 s, and two services are joined by user. Rate and processor time are of the "
-            "reports after the first tenth. Load is that of the machine at the end, over a minute."
+            f"{server.name}; a topic of Kafka has {PARTITIONS} partitions. The server and the stream "
+            f"share {os.cpu_count()} cores. Windows have 10 s, and two services are joined by user. Rate and "
+            "processor time are of the reports after the first tenth. Memory is of the command + that of "
+            "the process that solves. Load is that of the machine at the end, over a minute."
         )
         yield ""
         yield (
-            "| engine | seconds | reports a second | microseconds of Python a report | "
+            "| what | seconds | reports a second | microseconds of processors a report | "
             "MB: a tenth, half, all | windows | load | what became of the reports |"
         )
         yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
@@ -175,9 +262,8 @@ def page(options: argparse.Namespace) -> Iterator[str]:
         if options.pubsub:
             yield bare(f"bare client, {contents}", source[-1], options.reports, options.per_message)
             fill(server, options.reports, options.per_message, options.avro)
-        for engine in options.engine or ENGINES[: 1 if options.pubsub else 2]:
-            with tempfile.TemporaryDirectory() as folder:
-                yield measure(engine, f"{engine}, {contents}", source, options.reports, Path(folder))
+        with tempfile.TemporaryDirectory() as folder:
+            yield measure(f"stream, {contents}", source, options.reports, Path(folder))
 
 
 def main() -> None:
@@ -186,8 +272,7 @@ def main() -> None:
     parser.add_argument("--reports", type=int, default=10_000_000)
     parser.add_argument("--per-message", type=int, default=1)
     parser.add_argument("--avro", action="store_true", help="one report in an Avro single object")
-    parser.add_argument("--pubsub", action="store_true", help="in place of Kafka, on Prism alone")
-    parser.add_argument("--engine", choices=ENGINES, action="append", help="by default both")
+    parser.add_argument("--pubsub", action="store_true", help="in place of Kafka")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     renew(page(options), options.write)

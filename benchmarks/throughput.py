@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import itertools
 import json
 import logging
 import resource
@@ -255,9 +254,9 @@ def flink(parallelism: int, before: str) -> Row:
 
 def stream(measured: Measured) -> Row:
     """A row of the section on Kafka: the most that a stream takes up, beside the decoder alone."""
-    rate = rate_of("prism, Arrow")
+    rate = rate_of("stream, Arrow")
     times = rate * measured.taken / 1e6
-    what = "stream of Kafka on Prism, 1,000 reports in a message, at most"
+    what = "stream of Kafka, 1,000 reports in a message, at most"
     reached = f"{times:.2f} times: {rate:,.0f} reports a second"
     return Row(what, "rate of the decoder", "not known", "0.5 times", reached, times >= 0.5)
 
@@ -269,17 +268,17 @@ def rate_of(label: str) -> float:
 
 def one_by_one() -> Iterator[Row]:
     """Rows of the sections on streams with one report in a message."""
-    for engine, contents in itertools.product(("prism", "flink"), ("JSON", "Avro")):
+    for contents in ("JSON", "Avro"):
         rate, used = (
-            cells_of(SPEED, column, f"{engine}, {contents}")[0]
-            for column in ("reports a second", "microseconds of Python a report")
+            cells_of(SPEED, column, f"stream, {contents}")[0]
+            for column in ("reports a second", "microseconds of processors a report")
         )
-        what = f"stream of Kafka, one report in a message, {engine}, {contents}"
+        what = f"stream of Kafka, one report in a message, {contents}"
         reached = f"{rate} a second, {used} us of processors a report"
         met = float(rate.replace(",", "")) >= 50_000 and float(used) <= 16
         yield Row(what, "two cores with the broker", "25,000 to 33,000; 27 us", "50,000; 16 us", reached, met)
     for contents in ("JSON", "Arrow"):
-        times = rate_of(f"prism, {contents} of Pub/Sub") / rate_of(f"bare client, {contents} of Pub/Sub")
+        times = rate_of(f"stream, {contents} of Pub/Sub") / rate_of(f"bare client, {contents} of Pub/Sub")
         what = f"stream of Pub/Sub, {contents}"
         peer = "a client that pulls and acknowledges"
         yield Row(what, peer, "not known", "0.7 times", f"{times:.2f} times", times >= 0.7)

@@ -32,16 +32,6 @@ FUTURE = DAY
 REMEMBERED_WINDOWS = 100
 #: By default a stream takes reports up to this age, or up to this many window periods if that is longer.
 OLDEST, OLDEST_WINDOWS = 7 * DAY, 1_000
-#: By default a stream keeps so many windows open. Each costs the engine some milliseconds, whatever is in it.
-MOST_OPEN = 1_000
-#: These windows lie on both sides of three event times at most.
-ENDS = 6
-#: Anchors are written to the journal in steps of this part of the windows on one side.
-PARTS = 8
-#: Periods of a calendar may take this much less time than by their mean lengths, however many there are.
-SHORTER = 4 * DAY
-#: A window with this many reports in one batch costs little beside them, so it is open wherever it lies.
-MANY_REPORTS = 16
 
 
 @dataclass(frozen=True)
@@ -55,7 +45,6 @@ class Windows:
         allowed_lateness: how long after its end a stream's window still takes reports.
         early_reports: a stream estimates an open window each time it has this many more reports; None for
             never.
-        most_open: how many windows a stream keeps open where each has few reports; None for 1,000.
         offset: how much later windows begin than the days, weeks or months of a calendar, or than multiples
             of the period since 1970-01-01T00:00:00Z.
         clock: whose days and months the windows are; None for UTC.
@@ -75,7 +64,6 @@ class Windows:
     early_reports: int | None = None
     max_age: int | None = None
     joined: int | None = None
-    most_open: int | None = None
     offset: int = 0
     clock: Clock | None = None
 
@@ -111,43 +99,6 @@ class Windows:
     def plausible(self, now: int) -> Span:
         """The event times that a stream takes at a time of its clock: neither too old nor in the future."""
         return Span(now - self.oldest_age, now + FUTURE)
-
-    def near(self, anchors: Sequence[int], disorder: int) -> tuple[Span, ...]:
-        """The event times that are near others, so that the windows of a stream are bounded in number.
-
-        Around each anchor lies a sixth of :attr:`most_open` on either side, or the time for which reports may
-        be out of order or late, if that is longer.
-
-        Args:
-            anchors: event times around which reports are expected.
-            disorder: how many milliseconds out of order reports arrive at most.
-        """
-        sixth = self._side * self.period - (0 if self.clock is None else SHORTER)
-        before = max(sixth, disorder + self.allowed_lateness + self.size)
-        after = max(sixth, disorder)
-        return tuple(Span(anchor - before, anchor + after) for anchor in anchors)
-
-    def rounded(self, anchors: Sequence[int]) -> tuple[int, ...]:
-        """Anchors that move only when a part of the windows around them is over, and not with each batch."""
-        unit = max(1, self._side // PARTS) * self.period
-        return tuple(anchor - anchor % unit for anchor in anchors)
-
-    @property
-    def _side(self) -> int:
-        return (MOST_OPEN if self.most_open is None else self.most_open) // ENDS
-
-    def crowded(self, times: NDArray[np.int64]) -> tuple[Span, ...]:
-        """The periods that hold :data:`MANY_REPORTS` or more of some event times."""
-        cells = self.cells(self.period)
-        periods, reports = np.unique(cells.numbers(times), return_counts=True)
-        many = periods[reports >= MANY_REPORTS]
-        firsts, lasts = (many[np.diff(many, **{end: -FAR}) != 1] for end in ("prepend", "append"))
-        return tuple(
-            Span(first, stop)
-            for first, stop in zip(
-                cells.starts(firsts).tolist(), cells.starts(lasts + 1).tolist(), strict=True
-            )
-        )
 
     def cells(self, length: int) -> Cells:
         """Cells of another length by the same clock."""

@@ -6,9 +6,6 @@
 - The user's plugins (packages with an entry point of ldpbeam) as wheels, because a study may name their
   mechanisms.
 - ``--no_save_main_session``: ldpbeam has nothing in ``__main__``, so nothing of it needs to be pickled.
-- Whether the pipeline is a stream. Beam then leaves its state to the service (Streaming Engine).
-
-Pub/Sub is read with Beam's own transform, which Dataflow runs natively.
 """
 
 from __future__ import annotations
@@ -49,7 +46,6 @@ def options(
     temp_location: str,
     folder: Path,
     *,
-    streaming: bool = False,
     given: Sequence[str] = (),
 ) -> list[str]:
     """The options of Beam for a job on Dataflow; the staged packages are written to ``folder``.
@@ -59,7 +55,6 @@ def options(
         region: the region of the workers, such as europe-west1.
         temp_location: a folder on Cloud Storage, such as gs://bucket/tmp.
         folder: a local folder for the staged packages, which must exist until the job is submitted.
-        streaming: whether the job runs until it is stopped.
         given: the user's own options of Beam; a plugin that ``--extra_package`` names is not staged again.
 
     Raises:
@@ -77,7 +72,6 @@ def options(
         f"--temp_location={temp_location}",
         "--no_save_main_session",
         *(f"--extra_package={package}" for package in staged),
-        *(["--streaming"] if streaming else []),
     ]
 
 

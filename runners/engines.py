@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.portable_runner import PortableRunner
@@ -20,13 +20,11 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from ldpbeam.errors import UserError
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.runners import dataflow, flink, prism
+from ldpbeam.runners import dataflow, flink
 from ldpbeam.runners.dataflow import is_dry_run as is_dry_run
 from ldpbeam.runners.dataflow import template_of as template_of
-from ldpbeam.runners.flink.jobs import StreamResult as StreamResult
 from ldpbeam.runners.flink.parts import FlinkError as FlinkError
-from ldpbeam.runners.flink.rest import Rest
-from ldpbeam.runners.names import DATAFLOW, DIRECT, ENGINES, FLINK, PRISM
+from ldpbeam.runners.names import DATAFLOW, DIRECT, ENGINES, FLINK
 from ldpbeam.runners.request import EngineRequest
 
 _View = TypeVar("_View", bound=PipelineOptions)
@@ -39,18 +37,14 @@ class Engine:
     Attributes:
         runner: Beam's runner.
         arguments: the pipeline options for Beam, as on a command line.
-        ended_when_past: whether this process ends a stream when its watermark has passed all windows.
         here: whether its workers are in this process.
-        readers: how many readers may share a stream.
-        spill: the folder for what a batch run shuffles, if all workers run on this machine as this account;
-            None for the engine's own shuffle.
+        spill: the folder for what a run shuffles, if all workers run on this machine as this account; None
+            for the engine's own shuffle.
     """
 
     runner: PipelineRunner
     arguments: tuple[str, ...]
-    ended_when_past: bool = False
     here: bool = False
-    readers: int = 1
     spill: str | None = None
 
     def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
@@ -81,24 +75,19 @@ class _Options(PipelineOptions):
         return view
 
 
-#: Readers for each subtask: Flink assigns readers by hash, so with fewer, a subtask might have none.
-READERS_OF_A_SUBTASK = 4
 _OPTIONS_OF = {
     FLINK: ("flink_master", "parallelism"),
     DATAFLOW: ("project", "region", "temp_location"),
 }
 
 
-def engine_of(
-    asked: EngineRequest, folder: Path, *, streaming: bool = False, given: Sequence[str] = ()
-) -> Engine:
+def engine_of(asked: EngineRequest, folder: Path, *, given: Sequence[str] = ()) -> Engine:
     """The engine that is asked for.
 
     Args:
         asked: the command's options for the engine.
         folder: a local folder for files to stage and for what is spilled; it must exist until the pipeline
             has been submitted, and if the engine spills, until it has run.
-        streaming: whether the pipeline is unbounded.
         given: the options that only Beam knows.
 
     Raises:
@@ -107,17 +96,15 @@ def engine_of(
     # Workers of another environment, such as containers, may not have this machine's files.
     spill = None if any(option.startswith("--environment_type") for option in given) else str(folder)
     try:
-        if asked.runner == DIRECT and not streaming:
+        if asked.runner == DIRECT:
             # Beam's DirectRunner silently chooses one of three engines. This is the one with split reads and
             # combiner lifting. It has one worker: two were slower, measured on two cores.
             return Engine(FnApiRunner(), _passed_on(asked), here=True, spill=spill)
-        if asked.runner in (DIRECT, PRISM):
-            return _prism(asked, spill, streaming)
         if asked.runner == FLINK:
-            return _flink(asked, spill, streaming)
+            return _flink(asked, spill)
         if asked.runner == DATAFLOW:
-            return _dataflow(asked, folder, streaming, given)
-        return _named(asked, streaming, given)
+            return _dataflow(asked, folder, given)
+        return _named(asked, given)
     except (FlinkError, ValueError, ImportError) as error:
         raise UserError(f"--runner {asked.runner}: {error}") from None
 
@@ -140,54 +127,22 @@ def only_with_open_ports_allowed(asked: EngineRequest, problem: str) -> None:
     print(f"ldpbeam: {problem}", file=sys.stderr)
 
 
-def _prism(asked: EngineRequest, spill: str | None, streaming: bool) -> Engine:
-    """Prism as the engine.
-
-    Raises:
-        UserError: if ``--prism-location`` is wrong, or Prism has open ports and the user did not allow them.
-        ValueError: if there is no Prism on this machine, and none can be built.
-    """
-    try:
-        binary = prism.get(asked.prism_location, allow_open=asked.allow_open_ports)
-    except (FileNotFoundError, ValueError) as error:
-        named = "--prism-location " if asked.prism_location is not None else ""
-        raise UserError(f"{named}{error}") from None
-    if binary is None:
-        raise ValueError(prism.MISSING)
-    if not binary.closed:
-        only_with_open_ports_allowed(asked, f"{binary.path} {prism.OPEN}; {prism.HOW}")
-    options = tuple(prism.options(streaming=streaming))
-    return Engine(prism.runner(binary), options, here=True, spill=spill)
-
-
-def _flink(asked: EngineRequest, spill: str | None, streaming: bool) -> Engine:
+def _flink(asked: EngineRequest, spill: str | None) -> Engine:
     master = asked.flink_master or flink.LOCAL
-    if streaming and master == flink.LOCAL:
-        raise ValueError("a stream needs a cluster, --flink-master HOST:PORT (make flink-up starts one)")
     workers = asked.workers or ("pool" if asked.pool else None)
-    arguments = flink.options(
-        master,
-        workers=workers,
-        pool=asked.pool,
-        streaming=streaming,
-        parallelism=asked.parallelism,
-        savepoint=asked.savepoint,
-    )
+    arguments = flink.options(master, workers=workers, pool=asked.pool, parallelism=asked.parallelism)
     reached = flink.open_ports(master, workers)
     if reached is not None:
         only_with_open_ports_allowed(asked, reached)
-    subtasks = PipelineOptions(arguments).view_as(FlinkRunnerOptions).parallelism
     return Engine(
         flink.runner(),
         tuple(arguments),
-        ended_when_past=streaming,
-        readers=READERS_OF_A_SUBTASK * subtasks if subtasks > 1 else 1,
         here=(workers or flink.default_workers(master)) == "loopback",
         spill=spill if flink.shares_disk(master, workers) else None,
     )
 
 
-def _dataflow(asked: EngineRequest, folder: Path, streaming: bool, given: Sequence[str]) -> Engine:
+def _dataflow(asked: EngineRequest, folder: Path, given: Sequence[str]) -> Engine:
     project, region, temp_location = asked.project, asked.region, asked.temp_location
     if project is None or region is None or temp_location is None:
         missing = [
@@ -200,19 +155,11 @@ def _dataflow(asked: EngineRequest, folder: Path, streaming: bool, given: Sequen
                 f"{option} {path}: workers on Dataflow cannot reach files of this machine; name gs://..."
             )
     runner = dataflow.runner()
-    arguments = dataflow.options(project, region, temp_location, folder, streaming=streaming, given=given)
+    arguments = dataflow.options(project, region, temp_location, folder, given=given)
     return Engine(runner, tuple(arguments))
 
 
-def state_of_job(master: str, job: str) -> str | None:
-    """The state of a job on a cluster of Flink, as RUNNING; None if the cluster does not know it."""
-    try:
-        return str(Rest(master).job(job)["state"])
-    except FlinkError:
-        return None
-
-
-def _named(asked: EngineRequest, streaming: bool, given: Sequence[str]) -> Engine:
+def _named(asked: EngineRequest, given: Sequence[str]) -> Engine:
     try:
         runner = create_runner(asked.runner)
     except ValueError:
@@ -227,13 +174,10 @@ def _named(asked: EngineRequest, streaming: bool, given: Sequence[str]) -> Engin
     if _opens_ports(runner, given):
         only_with_open_ports_allowed(
             asked,
-            "what Beam starts here for it (Prism, a job server, LOOPBACK workers) listens on every "
+            "what Beam starts here for it (a job server, LOOPBACK workers) listens on every "
             "interface, without a password: whoever reaches this machine could run programs here",
         )
-    arguments = _passed_on(asked)
-    if streaming:
-        arguments = ("--streaming", *arguments)
-    return Engine(runner, arguments)
+    return Engine(runner, _passed_on(asked))
 
 
 def _passed_on(asked: EngineRequest) -> tuple[str, ...]:
@@ -249,7 +193,7 @@ def _passed_on(asked: EngineRequest) -> tuple[str, ...]:
 def _opens_ports(runner: PipelineRunner, given: Sequence[str]) -> bool:
     """Whether a Beam runner starts a server on this machine that other machines can reach."""
     if isinstance(runner, SwitchingDirectRunner):
-        # It runs a pipeline on Prism if Prism supports it, and Prism opens ports.
+        # It runs a pipeline on an engine of Beam with open ports, if that engine supports the pipeline.
         return True
     if not isinstance(runner, PortableRunner):
         return False

@@ -5,10 +5,9 @@ from __future__ import annotations
 from ldpbeam.command_line.arguments import LOCAL as LOCAL
 
 DIRECT = "direct"
-PRISM = "prism"
 FLINK = "flink"
 DATAFLOW = "dataflow"
-ENGINES = (LOCAL, DIRECT, PRISM, FLINK, DATAFLOW)
+ENGINES = (LOCAL, DIRECT, FLINK, DATAFLOW)
 
 #: Where Flink's workers run (:mod:`ldpbeam.runners.flink`).
 FLINK_WORKERS = ("process", "pool", "docker", "loopback")

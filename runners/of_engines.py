@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ldpbeam.runners import dataflow, flink, prism
+from ldpbeam.runners import dataflow, flink
 from ldpbeam.runners.flink.parts import FlinkError, cached
 from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.installed import Check, version_of
-from ldpbeam.runners.names import DIRECT, FLINK, PRISM
+from ldpbeam.runners.names import DATAFLOW, FLINK, LOCAL
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
 from ldpbeam.temporary import temporary_folder
 
@@ -25,33 +25,14 @@ from ldpbeam.temporary import temporary_folder
 JAVA = range(11, 22)
 
 
-def of_engine(runner: str, master: str | None, pool: str | None, location: str | None) -> Iterator[Check]:
+def of_engine(runner: str, master: str | None, pool: str | None) -> Iterator[Check]:
     """Check what an engine needs; the arguments are those of :func:`ldpbeam.runners.doctor.checks_of`."""
-    if runner in (DIRECT, PRISM):
-        yield _prism(location, needed=runner == PRISM)
+    if runner == LOCAL:
         yield from _of_pubsub()
     elif runner == FLINK:
         yield from _of_flink(master or flink.LOCAL, pool)
-    else:
+    elif runner == DATAFLOW:
         yield from _of_dataflow()
-
-
-def _prism(location: str | None, *, needed: bool) -> Check:
-    what = "Prism" if needed else "Prism (streams)"
-    without = "" if needed else "; without it there are no local streams"
-    try:
-        prisms = prism.find.here() if location is None else prism.find.named(location)
-    except (FileNotFoundError, ValueError) as error:
-        return Check(what, None, str(error), needed)
-    if prisms is None and shutil.which("go") and shutil.which("git"):
-        return Check(what, "none yet; the first run builds it with Go, in 1 to 4 minutes")
-    if prisms is None:
-        return Check(what, None, f"{prism.HOW}{without}", needed)
-    if not prisms.closed:
-        return Check(
-            what, None, f"{prisms.path} {prism.OPEN}, and a run needs --allow-open-ports; {prism.HOW}", needed
-        )
-    return Check(what, f"{prisms.path}, which listens on a Unix socket of this account alone")
 
 
 def _of_pubsub() -> Iterator[Check]:
@@ -87,7 +68,6 @@ def _of_flink(master: str, pool: str | None) -> Iterator[Check]:
             "python -m apache_beam.runners.worker.worker_pool_main --service_port=50000 "
             f"--container_executable={worker}",
         )
-    yield from _of_pubsub()
 
 
 def _job_server(needed: bool) -> Check:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.command_line.options import add_prism_location
-from ldpbeam.runners.names import DIRECT, ENGINES
+from ldpbeam.runners.names import ENGINES, LOCAL
 
 
 def doctor(parser: Parser) -> None:
     """Add the options of ``ldpbeam doctor``."""
     engine = parser.add_argument_group("engine")
     engine.add_argument(
-        "--runner", choices=ENGINES, default=DIRECT,
-        help=f"the engine to look for (default: {DIRECT})",
+        "--runner", choices=ENGINES, default=LOCAL,
+        help=f"the engine to look for (default: {LOCAL})",
     )  # fmt: skip
-    add_prism_location(engine)
     engine.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, to see whether it answers")
     engine.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.errors import UserError
-from ldpbeam.runners.names import DATAFLOW, DIRECT, FLINK, LOCAL, PRISM
+from ldpbeam.runners.names import DIRECT, FLINK, LOCAL
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,10 @@ class EngineRequest:
         runner: the name of the engine, ours or Beam's.
         paths: the inputs and the output, each with the option that names it.
         allow_open_ports: whether the engine may listen where others can reach it.
-        prism_location: the program of Prism.
         flink_master: the cluster of Flink.
         parallelism: how many workers Flink uses.
         workers: where workers on Flink run.
         pool: the worker pool of a cluster of Flink.
-        savepoint: the savepoint of Flink from which a stream goes on.
         project: the project on Google Cloud.
         region: the region of Dataflow.
         temp_location: the folder of Dataflow for temporary files.
@@ -33,24 +31,17 @@ class EngineRequest:
     runner: str
     paths: tuple[tuple[str, str], ...] = ()
     allow_open_ports: bool = False
-    prism_location: str | None = None
     flink_master: str | None = None
     parallelism: int | None = None
     workers: str | None = None
     pool: str | None = None
-    savepoint: str | None = None
     project: str | None = None
     region: str | None = None
     temp_location: str | None = None
 
-    @property
-    def detached(self) -> bool:
-        """Whether a stream's job outlives the command; then our own source cannot read."""
-        return DATAFLOW in self.runner.lower()
-
     def reachable(self, path: str) -> str:
         """A path as workers reach it: absolute, if they may have another working folder."""
-        if self.runner in (LOCAL, DIRECT, PRISM) or "://" in path:
+        if self.runner in (LOCAL, DIRECT) or "://" in path:
             return path
         return str(Path(path).absolute())
 
@@ -65,7 +56,7 @@ def engine_request(options: argparse.Namespace) -> EngineRequest:
     if getattr(options, "output", None):
         paths.append(("--output", options.output))
     asked = filled(EngineRequest, options, paths=tuple(paths))
-    only_for_flink(asked, "workers", "pool", "savepoint")
+    only_for_flink(asked, "workers", "pool")
     return asked
 
 

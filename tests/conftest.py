@@ -30,7 +30,7 @@ from ldpbeam.study import Study
 #: The tests that ``make fast`` leaves out, and how long they took when that was recorded (make durations).
 SLOW, SLOW_SECONDS = Path(__file__).parent / "slow.txt", 0.3
 #: The fixtures that start an engine, a server or a browser: ``make fast`` leaves their tests out, too.
-STARTED = {"chromium", "flink_cluster", "kafka", "own_kafka", "prism", "pubsub"}
+STARTED = {"chromium", "flink_cluster", "kafka", "own_kafka", "pubsub"}
 #: In the names of the files whose tests run on Flink.
 FLINK = "flink"
 # Whether a test passes is not for the machine's load to decide, nor for a seed.

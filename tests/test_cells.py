@@ -12,7 +12,7 @@ import pytest
 
 from ldpbeam.cells import DAY, MONDAY, Cells, clock_of
 from ldpbeam.times import CALENDAR, MONTH, format_duration, milliseconds
-from ldpbeam.windows import FAR, MANY_REPORTS, MOST_OPEN, Span, Windows, whole_windows
+from ldpbeam.windows import FAR, Span, Windows, whole_windows
 
 HOUR = 3_600_000
 MONTHS = CALENDAR["month"]
@@ -176,19 +176,3 @@ def test_a_month_of_days_joins_as_many_windows_as_it_has_days() -> None:
     assert (february[1] - february[0]) // DAY == 28
     cut = Span(milliseconds("2026-02-01T05:00:00Z"), milliseconds("2026-03-08T05:00:00Z")).cut(windows)
     assert cut == [(february[1], milliseconds("2026-04-01T04:00:00Z"))]
-
-
-@pytest.mark.parametrize("length", [DAY, 7 * DAY, MONTH])
-def test_a_stream_opens_as_many_windows_of_a_calendar_as_it_may(length: int) -> None:
-    """Three event times, each beside a change of the clocks, have few reports around them."""
-    windows = Windows(length, length, clock=clock_of("America/New_York"))
-    anchors = [milliseconds(f"{day}T12:00:00Z") for day in ("2026-03-08", "2050-11-06", "2110-01-01")]
-    cells = windows.cells(length)
-    opened = [cells.number(span.stop - 1) - cells.number(span.start) + 1 for span in windows.near(anchors, 0)]
-    assert 900 < sum(opened) <= MOST_OPEN
-    many = np.repeat([cells.start(number) + HOUR for number in (700, 701, 703)], MANY_REPORTS)
-    few = np.array([cells.start(709)])
-    assert windows.crowded(np.concatenate([many, few])) == (
-        Span(cells.start(700), cells.start(702)),
-        Span(cells.start(703), cells.start(704)),
-    )

@@ -5,19 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ldpbeam import interrupts
 from ldpbeam.interrupts import interrupted_once, once_per_request
-from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs import stream_watch
-from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.reading import ReadingOptions
-from ldpbeam.transforms.sources.replay import Replay
+from ldpbeam.pipelines.commands import stream
 
 
 @pytest.fixture(autouse=True)
@@ -47,34 +42,20 @@ def test_signals_within_two_seconds_of_the_first_are_the_same_request(clock: lis
 def test_a_stream_stops_at_the_first_request_and_ends_at_the_second(
     clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[float] = []
-
     def end(code: int) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr(stream_watch.os, "_exit", end)
-    with stream_watch._stopped_by(lambda: asked.append(clock[0]), "all is lost"):
+    monkeypatch.setattr(stream.os, "_exit", end)
+    run: Any = SimpleNamespace(stopping=False)
+    with stream._stopping(run) as asked:
+        assert not asked and not run.stopping
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
             signal.raise_signal(number)
+        assert asked and run.stopping
         clock[0] = 102.0
         with pytest.raises(SystemExit, match="130"):
             signal.raise_signal(signal.SIGTERM)
-    assert asked == [100.0]
-    assert capsys.readouterr().err == "\nldpbeam: all is lost\n"
-
-
-def test_a_second_request_says_a_loss_only_where_no_run_reads_again() -> None:
-    study = parse_study(
-        "study: s\nattributes: {x: {domain: {numeric: [0, 1]}, services: {a: {mechanism: piecewise, "
-        "epsilon: 1}}}}\nwindows: {size: 1m}\n"
-    )
-    feed = FolderFeed(("in/*",), Columns(), "", ())
-    job = StreamJob(study=study, output="out", run="run-1", feed=feed, reading=ReadingOptions(0), shards=1)
-    assert "that were acknowledged are lost" in stream_watch._lost(job, here=True)
-    again = stream_watch._lost(replace(job, replay=Replay()), here=True)
-    assert "reads the messages of open windows again" in again
-    assert "lost" not in again
-    assert "will stop by itself" in stream_watch._lost(job, here=False)
+    assert capsys.readouterr().err.startswith("\nldpbeam: ended before it could stop: ")
 
 
 def test_the_clean_up_after_ctrl_c_is_not_interrupted_by_a_second_signal(

@@ -201,7 +201,7 @@ ledger: {period: 1d, cap: 5}
 """
 
 
-@pytest.mark.parametrize("runner", ["direct", "prism", "flink", "dataflow"])
+@pytest.mark.parametrize("runner", ["local", "direct", "flink", "dataflow"])
 def test_the_doctor_says_so(runner: str, command: Any, unset: pytest.MonkeyPatch) -> None:
     unset.setenv("TMPDIR", "/nowhere")
     ran = command("doctor", "--runner", runner)

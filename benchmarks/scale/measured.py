@@ -36,8 +36,7 @@ class Measured:
         merge_memory: what merging 400 statistics takes, in their own bytes.
         gain: a statistic that a pane adds up.
         message_bytes: in a message of many; ``message_bytes_alone`` in one of its own.
-        taken: decode from a message of many by our own source, and validate; ``_alone`` from one of its own.
-        native_alone: the same with Beam's own source, as on Dataflow.
+        taken: decode from a message of many, and validate; ``_alone`` from one of its own.
         bytes_streamed: in a stream's state.
         statistics: bytes of a statistic by "services buckets": of some users, and its cells at most.
     """
@@ -75,7 +74,6 @@ class Measured:
     message_bytes_alone: float
     taken: float
     taken_alone: float
-    native_alone: float
     stream_cut: float
     stream_cut_slice: float
     bytes_streamed: float

@@ -1,4 +1,4 @@
-"""A stream on this machine: a server, clients that keep reporting, and the pipeline.
+"""A stream on this machine: a server, clients that keep reporting, and ``ldpbeam stream``.
 
     python examples/stream/demo.py [--kafka] [--seconds 60] [--rate 5000]
 
@@ -81,7 +81,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60, help="how long clients report")
     parser.add_argument("--rate", type=int, default=5_000, help="reports a second")
     parser.add_argument("--output", help="folder of the run's outputs; by default a temporary one")
-    parser.add_argument("--prism-location", help="where Prism is, if not on PATH or in Beam's cache")
     options = parser.parse_args()
     for number in STOPS:
         signal.signal(number, interrupt)
@@ -92,9 +91,8 @@ def main() -> int:
         print(server.name)
         receive = server.receiver()
         command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
-        command += [*server.options, "--max-disorder", "2s", "--output", options.output or temporary]
-        if options.prism_location:
-            command += ["--prism-location", options.prism_location]
+        command += [*server.options, "--max-disorder", "2s", "--drain"]
+        command += ["--output", options.output or temporary]
         truths: Any = multiprocessing.Queue()
         stop = multiprocessing.Event()
         clients = multiprocessing.Process(target=keep_reporting, args=(server, options.rate, truths, stop))

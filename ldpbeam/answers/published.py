@@ -18,7 +18,6 @@ from ldpbeam.transforms.candidates import with_names
 from ldpbeam.transforms.reports.counts import (
     BEYOND_MOST,
     DUPLICATES,
-    ENDED_WINDOWS,
     NOT_ESTIMATED,
     REPORTS_NOT_ESTIMATED,
     SINGLE_REPORTS,
@@ -70,20 +69,16 @@ def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Siz
     }
 
 
-def chosen(
-    study: Study, snapshots: Sequence[Snapshot], least: Smallest, *, ended: bool = False
-) -> ToEstimate:
+def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest) -> ToEstimate:
     """Choose what is estimated of the snapshots of one attribute in one window, or in one pane of it.
 
     An early or late pane counts nothing, so that a stream counts a window once; nor does a window whose users
-    are joined, whose reports are those of other windows. Windows that a stop finds
-    open have only an early pane; those that it leaves without estimates are counted.
+    are joined, whose reports are those of other windows.
 
     Args:
         study: the study.
         snapshots: all snapshots of the window or pane.
         least: as :func:`smallest` gives it.
-        ended: whether there is no time to estimate any, because the run was asked to stop.
     """
     snapshots = [with_names(study, snapshot) for snapshot in snapshots]
     first, size = snapshots[0], size_of(snapshots)
@@ -91,12 +86,10 @@ def chosen(
     enough = [snapshot for snapshot in snapshots if study.publish.has_enough(snapshot.statistic)]
     with_places = study.described(first.attribute).candidates is not None
     unnamed = with_places and any(snapshot.candidates is None for snapshot in enough)
-    estimated = [] if beyond or ended or unnamed else enough
+    estimated = [] if beyond or unnamed else enough
     not_estimated = len(snapshots) - len(estimated)
     counts: dict[str, int] = {}
-    if ended and enough:
-        counts[ENDED_WINDOWS] = 1
-    elif unnamed:
+    if unnamed:
         counts[WITHOUT_NAMES] = int(first.pane_timing == "on_time")
     elif not_estimated and first.pane_timing == "on_time" and not first.joined:
         counts[NOT_ESTIMATED] = not_estimated
@@ -114,15 +107,10 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         counts: the run's accounting.
         written: whether the statistics of what is not estimated are written.
     """
-    if counts.get(ENDED_WINDOWS):
-        yield (
-            f"the stop left {counted(counts[ENDED_WINDOWS], 'window')} without estimates; the statistics are "
-            "written, and ldpbeam rollup estimates them"
-        )
     if counts.get(TOO_FAR):
         yield (
-            f"{counted(counts[TOO_FAR], 'report')} out of range: dated so many windows away from the others "
-            "that a stream does not keep these windows open; if they are honest, raise windows.most_open"
+            f"{counted(counts[TOO_FAR], 'report')} out of range: more windows were open than a stream keeps, "
+            "and those with the fewest reports, far from the watermark, gave way"
         )
     if counts.get(BEYOND_MOST):
         yield (

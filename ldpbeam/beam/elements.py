@@ -12,6 +12,8 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows, Timestamp
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from ldpbeam.beam.messages import BATCH_BYTES, message_of
+from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
     DELIVERY,
@@ -25,50 +27,48 @@ from ldpbeam.schemas.reports.columns import (
     without_users,
 )
 from ldpbeam.schemas.reports.records import by_payload, columns_of
-from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.counts import COUNTS, IN
-from ldpbeam.transforms.reports.emitted import count
+from ldpbeam.transforms.reports.batches import without_deliveries
+from ldpbeam.transforms.reports.counts import IN
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.emitted import count, emit_decoded, parted
 from ldpbeam.transforms.reports.record_texts import record_bytes
+from ldpbeam.transforms.sources.message_batches import parts_of
 
-#: Records are gathered until there are this many, or the bundle ends.
-GATHERED_RECORDS = 10_000
+#: Records and messages are gathered until there are this many, or the bundle ends.
+GATHERED = 10_000
 #: A decoded batch has these columns, and the name of its file in its metadata.
 _DECODED = {"payload", "event_time", "position", "row"}
 
 
 class DecodeElements(beam.PTransform):
-    """Decode dicts, Beam Rows (or any named tuples) and Arrow RecordBatches.
+    """Decode dicts, Beam Rows (or any named tuples), Arrow RecordBatches and messages.
 
-    Records of a bundle are gathered into batches. The windows of the elements are left, because the study has
-    its own. Batches that :class:`ldpbeam.beam.ReadReports` gave pass as they are.
+    Records and messages of a bundle are gathered into batches. The windows of the elements are left, because
+    the study has its own. Batches that :class:`ldpbeam.beam.ReadReports` gave pass as they are.
 
-    Outputs: decoded batches (``decoded``, the main one), and counts.
+    Outputs: decoded batches (``decoded``, the main one), dead letters (``DEAD``) of messages, and counts.
 
     Args:
         columns: the columns of reports that the study needs.
         stamped: whether an element's timestamp is its event time, whatever its fields say.
+        disclosure: what dead letters may reveal about their inputs.
     """
 
-    def __init__(self, columns: Columns, stamped: bool) -> None:
+    def __init__(self, columns: Columns, stamped: bool, disclosure: Disclosure) -> None:
         super().__init__()
-        self.function = _Decode(columns, stamped)
+        self.function = _Decode(columns, stamped, disclosure)
 
     def expand(self, reports: beam.PCollection[Any]) -> beam.pvalue.DoOutputsTuple:
         """Leave the windows of the elements, and decode each bundle."""
-        return (
-            reports
-            | "LeaveWindows" >> beam.WindowInto(GlobalWindows())
-            | "Decode"
-            >> beam.ParDo(self.function)
-            .with_outputs(COUNTS, main="decoded")
-            .with_output_types(pa.RecordBatch)
-        )
+        left = reports | "LeaveWindows" >> beam.WindowInto(GlobalWindows())
+        return left | "Decode" >> parted(self.function, "decoded")
 
 
 class _Decode(beam.DoFn):
-    def __init__(self, columns: Columns, stamped: bool) -> None:
+    def __init__(self, columns: Columns, stamped: bool, disclosure: Disclosure) -> None:
         self.columns = columns
         self.stamped = stamped
+        self.disclosure = disclosure
         self.event_time = columns.fields["event_time"]
 
     def start_bundle(self) -> None:
@@ -76,6 +76,9 @@ class _Decode(beam.DoFn):
 
     def _clear(self) -> None:
         self._records: list[Mapping[str, Any]] = []
+        #: By where they come from, and whether that may deliver one twice.
+        self._messages: dict[tuple[str, bool], list[Message]] = {}
+        self._count = self._bytes = 0
         self._earliest: Timestamp | None = None
 
     def process(self, element: Any, time: Timestamp = beam.DoFn.TimestampParam) -> Iterable[Any]:
@@ -87,9 +90,17 @@ class _Decode(beam.DoFn):
             yield count(IN, batch.num_rows)
             yield batch
             return
-        self._records.append(self._record(element, time))
+        arrived = message_of(element)
+        if arrived is None:
+            self._records.append(self._record(element, time))
+        else:
+            if self.stamped:
+                raise TypeError("event_time=None: an element is a message, whose reports have event times")
+            self._messages.setdefault((arrived.source, arrived.repeats), []).append(arrived.message)
+            self._bytes += len(arrived.message.data)
+        self._count += 1
         self._earliest = time if self._earliest is None else min(self._earliest, time)
-        if len(self._records) >= GATHERED_RECORDS:
+        if self._count >= GATHERED or self._bytes >= BATCH_BYTES:
             at = self._earliest
             for output in self._gathered():
                 yield output if isinstance(output, beam.pvalue.TaggedOutput) else TimestampedValue(output, at)
@@ -110,9 +121,12 @@ class _Decode(beam.DoFn):
         return {**record, self.event_time: milliseconds_of(given)} if isinstance(given, Timestamp) else record
 
     def _gathered(self) -> Iterator[Any]:
-        """The decoded batches of all records gathered so far, which are forgotten, and a count."""
-        records = self._records
+        """What all records and messages gathered so far decode to, which are forgotten, and counts."""
+        records, messages = self._records, self._messages
         self._clear()
+        for (source, repeats), own in messages.items():
+            parts = parts_of(source, self.columns, own)
+            yield from emit_decoded(parts if repeats else map(_once, parts), self.disclosure)
         if not records:
             return
         yield count(IN, len(records))
@@ -150,6 +164,11 @@ class _Decode(beam.DoFn):
         )
 
 
+def _once(part: pa.RecordBatch | DeadLetter) -> pa.RecordBatch | DeadLetter:
+    """A part of messages that come once each, so that deliveries tell no duplicates."""
+    return part if isinstance(part, DeadLetter) else without_deliveries(part)
+
+
 #: The metadata of a batch that says how its reports were made, as in a file of reports.
 _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 #: The metadata of a decoded batch.
@@ -185,7 +204,7 @@ def fields_of(element: Any) -> Mapping[str, Any]:
     if fields is None:
         raise TypeError(
             f"an element is of type {type(element).__name__}: give dicts, Beam Rows, or (of reports) Arrow "
-            "RecordBatches"
+            "RecordBatches or messages"
         )
     fields_by_name: Mapping[str, Any] = fields()
     return fields_by_name

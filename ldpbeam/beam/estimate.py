@@ -20,7 +20,7 @@ from ldpbeam.schemas.outputs.snapshots import EARLY
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.reports.dead_letters import disclosure_for
+from ldpbeam.transforms.reports.dead_letters import DEAD, disclosure_for
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
 from ldpbeam.transforms.windows import MOST_SHARDS
@@ -129,15 +129,12 @@ class _OfReports(beam.PTransform):
         elif isinstance(reports, tuple):
             read = ReportsRead(*reports)
         if read is None:
-            elements = reports | "Elements" >> DecodeElements(self.columns, self.event_time is None)
-            decoded, counts = elements.decoded, elements[COUNTS]
-        else:
-            decoded, counts = read.reports, read.counts
-        counted: Counted = decoded | "Statistics" >> self._statistics(decoded.is_bounded)
-        dead = counted.dead_letters
-        if read is not None:
-            dead = (read.dead_letters, dead) | "DeadLetters" >> beam.Flatten()
-        return Counted(counted.snapshots, dead, (counts, counted.counts) | "Counts" >> beam.Flatten())
+            stamped = self.event_time is None
+            elements = reports | "Elements" >> DecodeElements(self.columns, stamped, self.disclosure)
+            read = ReportsRead(elements.decoded, elements[DEAD], elements[COUNTS])
+        counted: Counted = read.reports | "Statistics" >> self._statistics(read.reports.is_bounded)
+        dead = (read.dead_letters, counted.dead_letters) | "DeadLetters" >> beam.Flatten()
+        return Counted(counted.snapshots, dead, (read.counts, counted.counts) | "Counts" >> beam.Flatten())
 
     def _statistics(self, bounded: bool) -> beam.PTransform:
         study = self.study
@@ -189,7 +186,8 @@ class _OfReports(beam.PTransform):
 class Estimate(_OfReports):
     """Every estimate that a study asks for, from a collection of reports.
 
-    The elements are dicts, Beam Rows, Arrow RecordBatches, or what :class:`ReadReports` gives. A bounded
+    The elements are dicts, Beam Rows, Arrow RecordBatches, messages (``PubsubMessage``, what
+    ``ReadFromKafka`` gives, or bytes), or what :class:`ReadReports` gives. A bounded
     collection is estimated as by ``ldpbeam estimate``. An unbounded one is estimated as by ``ldpbeam
     stream``: every pane of a window gives rows, and the watermark of the collection says when a window ends.
     The windows are the study's, whatever windows the elements have. Gives :class:`Estimated`.

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _know_the_account() -> None:
-    """Name an account that the system does not know, as a container's may be: Prism and Altair ask for it."""
+    """Name an account that the system does not know, as a container's may be: Altair asks for it."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:

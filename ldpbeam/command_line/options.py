@@ -40,11 +40,6 @@ def add_people_options(parser: Parser) -> None:
         group.add_argument(f"--{name}-column", metavar="COLUMN", help=column)
 
 
-def add_prism_location(group: argparse._ArgumentGroup) -> None:
-    """Add the option that says where Prism is."""
-    group.add_argument("--prism-location", metavar="PATH", help="where Prism is, the local engine of streams")
-
-
 _PRINTING = {
     "json": "print the result as JSON (docs/commands.md), and nothing else on stdout",
     "quiet": "print no notes and no progress; warnings and errors remain",

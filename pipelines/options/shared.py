@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.command_line.options import add_prism_location
 from ldpbeam.runners.names import FLINK_WORKERS, LOCAL
 
 
@@ -51,7 +50,6 @@ def add_engine_options(parser: Parser) -> None:
         help="local (this process, without Beam), direct (Beam's own here), flink, dataflow, or one as "
         "Beam names it (default: local)",
     )  # fmt: skip
-    add_prism_location(engine)
     engine.add_argument(
         "--allow-open-ports", action="store_true",
         help="continue although other machines can reach the engine's ports (docs/security.md)",
@@ -67,9 +65,6 @@ def add_engine_options(parser: Parser) -> None:
         "beside each task manager), docker, loopback (this process)",
     )  # fmt: skip
     cluster.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")
-    cluster.add_argument(
-        "--savepoint", metavar="PATH", help="the savepoint that a stream continues from; with --resume"
-    )
     cloud = parser.add_argument_group("Dataflow")
     cloud.add_argument("--project", metavar="NAME", help="the Google Cloud project")
     cloud.add_argument("--region", metavar="NAME", help="as in europe-west1")

@@ -1,4 +1,4 @@
-"""A topic of Kafka, as a source of streams."""
+"""A topic of Kafka, as a source of streams and as the place to which estimates are published."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from contextlib import contextmanager
 from functools import partial
 
 from ldpbeam.errors import UserError
+from ldpbeam.folders.output import RUN, RUNS
 from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_at, topic_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST
 from ldpbeam.inputs.times import offset_of
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
+from ldpbeam.pipelines.spool.place import runs_in
 from ldpbeam.printing import warn
 from ldpbeam.transforms.outputs.publish import ToKafka
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_position import merged, position_of, read_by
 from ldpbeam.transforms.sources.on_record import forget
-from ldpbeam.transforms.state.files import RUN
+from ldpbeam.transforms.storage import join, read_json
 from ldpbeam.windows import FAR
 
 
@@ -30,6 +32,17 @@ def opening(options: argparse.Namespace) -> Opening:
     """
     begin = offset_of("--from-offset", options.from_offset, EARLIEST)
     return partial(open_topic, KafkaRequest(topic_in(options, options.kafka_config), begin, options.group))
+
+
+def publishing(options: argparse.Namespace) -> ToKafka:
+    """What publishes estimates to the topic that the options name.
+
+    Raises:
+        UserError: if it is malformed, or cannot be reached.
+    """
+    topic = topic_at("--publish-to", options.publish_to, options.kafka_config)
+    reach_destination(topic)
+    return ToKafka(topic)
 
 
 def topic_in(options: argparse.Namespace, config: str | None) -> KafkaTopic:
@@ -110,7 +123,8 @@ def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
         UserError: if one has.
         ValueError: if a file is damaged.
     """
-    for about in RUN.of_all_runs(output):
+    for run in runs_in(output):
+        about = read_json(join(output, RUNS, run, RUN))
         if about.get("topic", topic.name) != topic.name:
             raise UserError(
                 f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "

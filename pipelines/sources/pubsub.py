@@ -1,4 +1,4 @@
-"""Pub/Sub, as a source of streams."""
+"""Pub/Sub, as a source of streams and as the place to which estimates are published."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def open_subscription(name: str, run: Run) -> Iterator[Opened]:
     Raises:
         UserError: if the server does not answer or refuses.
     """
-    with reached() as (client, patience):
+    with _server() as (client, patience):
         lease = client.get_subscription(subscription=name, **patience).ack_deadline_seconds
         yield Opened(_feed(name, run, lease), _position(run), server=emulator())
 
@@ -76,7 +76,7 @@ def open_topic(topic: str, run: Run) -> Iterator[Opened]:
     Raises:
         UserError: if the server does not answer or refuses, or the subscription is of another topic.
     """
-    with reached() as (client, patience):
+    with _server() as (client, patience):
         from google.api_core.exceptions import NotFound
 
         name = f"projects/{topic.split('/')[1]}/subscriptions/ldpbeam-{run.name}"
@@ -107,7 +107,7 @@ def _position(run: Run) -> dict[str, list[str]]:
 
 
 @contextmanager
-def reached() -> Iterator[tuple[Any, dict[str, Any]]]:
+def _server() -> Iterator[tuple[Any, dict[str, Any]]]:
     """(a client of the server, how long it waits for an answer).
 
     Raises:

@@ -1,4 +1,4 @@
-"""Flink: batch, and streams with checkpoints, on a cluster or on the small one inside Beam's job server.
+"""Flink: batch runs on a cluster, or on the small one inside Beam's job server.
 
 The user names the cluster. This module asks the cluster for the other options of Beam, or knows them.
 """
@@ -6,7 +6,6 @@ The user names the cluster. This module asks the cluster for the other options o
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
 #: The master that stands for a cluster inside the job server, which ends with the job server.
 LOCAL = "[local]"
-#: Milliseconds between two checkpoints of a stream; the messages that it read are acknowledged after each.
-CHECKPOINT_MILLISECONDS = 2000
-#: The variables of this process's environment that workers need in theirs.
-PASSED_ON = ("PUBSUB_EMULATOR_HOST",)
 #: Milliseconds for which Python workers outlive a stage, so that the next stage can use them. Flink believes
 #: that a killed worker is alive until no stage has asked for it for this long; each stage that asks fails. So
 #: this must be shorter than the longest pause between two restarts of a job.
@@ -46,9 +41,7 @@ def options(
     *,
     workers: str | None = None,
     pool: str | None = None,
-    streaming: bool = False,
     parallelism: int | None = None,
-    savepoint: str | None = None,
 ) -> list[str]:
     """The options of Beam for a pipeline on a cluster; the cluster is asked for its version and slots.
 
@@ -62,10 +55,7 @@ def options(
             one that ``--environment_config`` names; they cannot reach the Unix sockets of a cluster on this
             machine.
         pool: ``host:port`` where every task manager finds its own pool.
-        streaming: whether the pipeline is unbounded.
         parallelism: the number of subtasks of a stage; by default the cluster's number of slots.
-        savepoint: the savepoint or checkpoint from which a stream continues, in Flink's notation; None to
-            start without state.
 
     Raises:
         FlinkError: if no cluster answers, one of its processes has ended, Beam has no job server for its
@@ -94,20 +84,7 @@ def options(
     if workers != "loopback":
         # A Python process runs one thread at a time, so each slot has its own worker; 0 means one per core.
         arguments.append(f"--sdk_worker_parallelism={max(slots, default=0)}")
-    if not streaming and workers != "loopback":
         arguments.append(f"--environment_cache_millis={WORKERS_KEPT_MILLISECONDS}")
-    if savepoint is not None:
-        # Beam asks the job server for its options, which include this one; Beam's Python options do not.
-        arguments.append(f"--savepoint_path={savepoint}")
-    if streaming:
-        # All stages of a stream run as long as the job. Workers that outlived the job would keep messages
-        # that they have not acknowledged, so the environment cache is not used.
-        arguments += [
-            "--streaming",
-            f"--checkpointing_interval={CHECKPOINT_MILLISECONDS}",
-            # Without it the first bundle may never finish, so that the source is never opened.
-            "--finish_bundle_before_checkpointing",
-        ]
     return arguments
 
 
@@ -179,8 +156,7 @@ def _environment(workers: str, pool: str | None) -> list[str]:
         command = Path(sys.executable).with_name("ldpbeam-worker")
         if not command.is_file():
             raise FlinkError(f"{command} is missing: install ldpbeam again (pip install)")
-        passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        config = json.dumps({"command": str(command), "env": passed_on})
+        config = json.dumps({"command": str(command)})
         return ["--environment_type=PROCESS", f"--environment_config={config}"]
     if workers == "pool":
         return ["--environment_type=EXTERNAL", f"--environment_config={pool}"]

@@ -1,15 +1,4 @@
-"""Beam's Flink runner, which ends its job server with the job, and a stream's job with its sources.
-
-On Flink the job of a stream continues to run after all its sources have finished. Beam has an option that
-ends it, but with this option the first checkpoint never completes, so that no message is ever acknowledged.
-So the process that waits for the job checks whether the watermark of every task has passed all windows, and
-then cancels the job. A source must not advance its watermark to the end of time: Beam would clear state
-before Python's timers have read it.
-
-A job manager that fetches metrics while a task manager is lost may never fetch any again, so that watermarks
-stay what they were. So it is enough, too, that all readers have ended and many checkpoints have completed in
-which nothing more was written.
-"""
+"""Beam's Flink runner, which ends its job server with the job."""
 
 from __future__ import annotations
 
@@ -23,13 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import grpc
-from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, StandardOptions
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES, FlinkRunner
 from apache_beam.runners.portability.job_server import JobServer
 from apache_beam.runners.runner import PipelineResult, PipelineState
-from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import Duration
 
 from ldpbeam.runners.flink.job_server import ClosedJobServer
 from ldpbeam.runners.flink.parts import FlinkError, cached
@@ -37,15 +24,8 @@ from ldpbeam.runners.flink.rest import Rest
 from ldpbeam.runners.sockets import private_folder, target
 from ldpbeam.runners.worker_pool import WorkerPool
 
-#: In milliseconds: a stream whose watermarks are all after this has finished.
-PAST_ALL_WINDOWS = (GlobalWindow().max_timestamp() - Duration(3600)).micros // 1000
 #: Seconds between two checks of a job.
 LOOKING_SECONDS = 2.0
-#: Seconds to ask a cluster for a job that has ended.
-ENDED_SECONDS = 5.0
-#: A stream whose readers have ended has nothing left to write if so many checkpoints in a row wrote nothing:
-#: each of them waits for all bundles.
-SILENT_CHECKPOINTS = 15
 #: Seconds without a running task after which a message is printed.
 STALLED_SECONDS = 30.0
 
@@ -90,7 +70,6 @@ class ClusterRunner(FlinkRunner):
         if named.job_name is None:
             named.job_name = f"ldpbeam-{uuid.uuid4().hex[:8]}"
         master = options.view_as(FlinkRunnerOptions).flink_master
-        streaming = options.view_as(StandardOptions).streaming
         try:
             result = super().run_portable_pipeline(pipeline, options)
         except BaseException:
@@ -103,8 +82,7 @@ class ClusterRunner(FlinkRunner):
         result._message_stream = _until_gone(result._message_stream)
         if master in MAGIC_HOST_NAMES:
             return Result(result, self._server)
-        kind = StreamResult if streaming else ClusterResult
-        return kind(result, self._server, Rest(master), named.job_name)
+        return ClusterResult(result, self._server, Rest(master), named.job_name)
 
 
 def _until_gone(messages: Iterable[Any]) -> Iterator[Any]:
@@ -250,86 +228,3 @@ class ClusterResult(Result):
         alive = ("CREATED", "RUNNING", "FAILING", "RESTARTING")
         jobs = [job for job in self._rest.jobs() if job["name"] == self._name and job["state"] in alive]
         return jobs[0] if jobs else None
-
-
-class StreamResult(ClusterResult):
-    """The result of a stream, which is done when everything from its sources has been processed."""
-
-    #: Called with the folder of the job's checkpoints, in Flink's notation, when there is one.
-    on_checkpoint: Callable[[str], object] | None = None
-    #: What the run has written, if all its readers have ended; None while one of them reads.
-    written: Callable[[], object] = staticmethod(lambda: None)
-    _id: str | None = None
-    _drained = False
-    #: The newest checkpoint that had begun when what is known of the end of the stream was first seen.
-    _newest: int | None = None
-    _seen: tuple[bool, object] = False, None
-
-    def savepoint(self) -> str | None:
-        """The savepoint with which the job was ended, in Flink's notation; None if it was not."""
-        # The cluster may not have put away yet what is known of a job that has ended.
-        end = time.monotonic() + ENDED_SECONDS
-        while self._id is not None and time.monotonic() < end:
-            with contextlib.suppress(FlinkError):
-                state = self._rest.job(self._id)["state"]
-                latest = self._rest.checkpoints(self._id)["latest"]
-                saved, completed = latest["savepoint"], latest["completed"]
-                if state in ("CANCELED", "FINISHED"):
-                    last = saved is not None and (completed is None or saved["id"] > completed["id"])
-                    return str(saved["external_path"]) if last else None
-            time.sleep(0.2)
-        return None
-
-    def _wait(self, duration: int | None) -> str:
-        root = logging.getLogger()
-        root.addFilter(self._is_news)
-        try:
-            return super()._wait(duration)
-        except RuntimeError:
-            # Beam raises this for every cancelled job, also if this class cancelled it.
-            if not self._drained:
-                raise
-            self._state = PipelineState.DONE
-            return self._state
-        finally:
-            root.removeFilter(self._is_news)
-
-    def _is_news(self, record: logging.LogRecord) -> bool:
-        """Whether to log a record: False for Beam's error that the job was cancelled, which it raises."""
-        return "JobCancellationException" not in record.getMessage()
-
-    def _look(self, job: dict[str, Any]) -> None:
-        super()._look(job)
-        self._id = job["jid"]
-        if self.on_checkpoint is not None:
-            completed = self._rest.checkpoints(job["jid"])["latest"]["completed"]
-            if completed is not None:
-                self.on_checkpoint(completed["external_path"].rpartition("/")[0])
-                self.on_checkpoint = None
-        if job["state"] == "RUNNING" and (self._drained or self._is_done(job["jid"])):
-            self._drained = True
-            # A request that is lost is made again at the next look.
-            self._rest.cancel(job["jid"])
-
-    def _is_done(self, job: str) -> bool:
-        """Whether a checkpoint has begun after the end of the stream and is complete.
-
-        Such a checkpoint has waited for all bundles, and so for all their output.
-        """
-        passed, written = drained(self._rest, job), self.written()
-        if not passed and written is None:
-            return False
-        checkpoints = self._rest.checkpoints(job)
-        if self._newest is None or (passed, written) != self._seen:
-            self._seen = passed, written
-            # Not the count of all: those that failed while no task ran have no id.
-            self._newest = max((checkpoint["id"] for checkpoint in checkpoints["history"]), default=0)
-        completed = checkpoints["latest"]["completed"]
-        least = self._newest + (1 if passed else SILENT_CHECKPOINTS)
-        return completed is not None and completed["id"] >= least
-
-
-def drained(rest: Rest, job: str) -> bool:
-    """Whether all watermarks of a job have passed all windows, so that no vertex can get more data."""
-    watermarks = [mark for marks in rest.watermarks(job).values() for mark in marks]
-    return bool(watermarks) and min(watermarks) > PAST_ALL_WINDOWS

@@ -117,19 +117,6 @@ class Rest:
             by_vertex[vertex["name"]] = [Records(m["read-records"], m["write-records"]) for m in metrics]
         return by_vertex
 
-    def watermarks(self, job: str) -> dict[str, list[int]]:
-        """The watermark of each subtask of a job's vertices, in milliseconds, by the vertex's name.
-
-        The list of a source is empty.
-        """
-        return {
-            vertex["name"]: [
-                int(subtask["value"])
-                for subtask in self.get(f"jobs/{job}/vertices/{vertex['id']}/watermarks")
-            ]
-            for vertex in self.job(job)["vertices"]
-        }
-
     def checkpoints(self, job: str) -> dict[str, Any]:
         """The counts of a job's checkpoints, and the latest ones."""
         checkpoints: dict[str, Any] = self.get(f"jobs/{job}/checkpoints")

@@ -295,7 +295,6 @@ class Accounting:
     reports_not_estimated: Count | None = None
     windows_beyond: Count | None = None
     windows_with_one_report: Count | None = None
-    windows_ended_without_estimates: Count | None = None
     windows_without_names: Count | None = None
     dead_letters_by_reason: dict[str, Count] = field(default_factory=dict)
 

@@ -204,10 +204,6 @@ class WindowsModel(Model):
         None, gt=0,
         description="in a stream, how old reports may be; by default 7 days or 1,000 periods, the longer",
     )  # fmt: skip
-    most_open: int | None = Field(
-        None, ge=6,
-        description="in a stream, how many windows with few reports may be open at once; by default 1,000",
-    )  # fmt: skip
 
     @model_validator(mode="after")
     def _possible(self) -> WindowsModel:
@@ -224,7 +220,6 @@ class WindowsModel(Model):
             self.early_reports,
             self.max_age,
             self.joined,
-            self.most_open,
             self.offset or 0,
             None if self.zone is None else clock_of(self.zone),
         )

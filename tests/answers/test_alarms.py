@@ -14,11 +14,11 @@ from support.estimate_records import paid, price
 
 import ldpbeam as ldp
 from ldpbeam.answers.alarms import EXPECTED, FAR, FEWEST, LIMITS, SETTLED, WEEKS, added, in_order
-from ldpbeam.beam.judge_panes import JudgePane, differing_here
+from ldpbeam.folders.output import ESTIMATES
+from ldpbeam.folders.read import earlier_among
 from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
 from ldpbeam.times import window_fields
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
-from ldpbeam.transforms.outputs.panes import Solved
 
 HOUR = 3_600_000
 WEEK, START = 168, 1_795_168_800_000
@@ -151,17 +151,22 @@ windows: {size: 1d}
 """)
 
 
-def test_a_stream_reads_the_windows_before_from_its_folder(tmp_path: Path) -> None:
-    """Each window is judged by a DoFn of its own, as after a process that was killed."""
+def test_a_window_is_judged_by_the_files_of_those_before(tmp_path: Path) -> None:
+    """Each window is judged by itself, as after a process that was killed."""
     records = means(7 * FEWEST + SETTLED + 8, jump=8.0, at=7 * FEWEST + SETTLED, size=24)
     whole = in_order(records, slides=False)
     output, written = str(tmp_path), []
+    folder = tmp_path / ESTIMATES
     for record in records:
-        (pane,) = JudgePane(STUDY, output, "run").process(Solved([], [record]))
-        (judged,) = pane.estimates
+        names = [path.name for path in folder.glob("*.jsonl")] if folder.exists() else []
+        earlier = earlier_among(output, STUDY.name, lambda start, names=names: _beginning(names, start))
+        (judged,) = in_order([record], slides=False, earlier=earlier)
         written.append(judged)
         write_window_estimates(
             STUDY, output, "run", "price", record.window, [replace(judged, run="run")], named_by_run=True
         )
     assert written == whole and differing(whole)
-    assert differing_here[output, "run"] == len(differing(whole))
+
+
+def _beginning(names: list[str], start: str) -> list[str]:
+    return [name for name in names if name.startswith(f"{start}-")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.io.gcp.pubsub import PubsubMessage
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.display import DisplayData
@@ -27,11 +29,15 @@ from support.beam_reports import (
 )
 
 import ldpbeam as ldp
+from ldpbeam.beam import elements
 from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES
+from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.times import milliseconds, rfc3339
+from ldpbeam.transforms.reports.dead_letters import PLAIN
 
 KEPT_STUDY = ldp.Study.from_yaml(STUDY)
 RECORDS = records_in()
+GOOD = RECORDS[0]
 
 
 def local() -> beam.Pipeline:
@@ -77,6 +83,19 @@ def in_a_window(record: dict[str, Any]) -> TimestampedValue:
     return TimestampedValue({name: v for name, v in record.items() if name != "event_time"}, time)
 
 
+def of_pubsub(record: dict[str, Any]) -> PubsubMessage:
+    data = json.dumps(record).encode()
+    return PubsubMessage(data, {"content-type": "application/json"}, str(RECORDS.index(record)))
+
+
+def of_kafka(data: bytes, offset: int = 0, content_type: str = "application/json") -> beam.Row:
+    """A Row as ``ReadFromKafka(with_metadata=True)`` gives."""
+    headers = [beam.Row(key="trace", value=None), beam.Row(key="Content-Type", value=content_type.encode())]
+    return beam.Row(topic="t", partition=1, offset=offset, key=None, value=data, timestamp=0, headers=headers)
+
+
+#: All reports in one message.
+LINES = "".join(json.dumps(record) + "\n" for record in RECORDS).encode()
 #: Pipelines that estimate, and pipelines that count the same reports in other elements.
 ELEMENTS: dict[str, Callable[[beam.Pipeline], Any]] = {
     "dicts": lambda pipeline: (
@@ -110,6 +129,21 @@ COUNTED: dict[str, Callable[[beam.Pipeline], Any]] = {
         | beam.Create(as_batches([*map(renamed, RECORDS)], "blob"))
         | ldp.beam.Statistics(STUDY, columns=WITHOUT_TIME, event_time="ts")
     ),
+    "messages of Pub/Sub": lambda pipeline: (
+        pipeline | beam.Create(RECORDS) | beam.Map(of_pubsub) | ldp.beam.Statistics(STUDY)
+    ),
+    "a message of Kafka": lambda pipeline: (
+        pipeline
+        | beam.Create([LINES])
+        | beam.Map(of_kafka, content_type="application/x-ndjson")
+        | ldp.beam.Statistics(STUDY)
+    ),
+    "values of Kafka": lambda pipeline: (
+        pipeline
+        | beam.Create(RECORDS)
+        | beam.Map(lambda record: (b"a key", json.dumps(record).encode()))
+        | ldp.beam.Statistics(STUDY)
+    ),
     "timestamps of elements": lambda pipeline: (
         pipeline
         | beam.Create(RECORDS)
@@ -137,9 +171,42 @@ def test_other_elements_give_the_same_statistics(kind: str, run: Any) -> None:
 
 
 def test_records_may_be_gathered_a_few_at_a_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ldpbeam.beam.elements.GATHERED_RECORDS", 7)
+    monkeypatch.setattr("ldpbeam.beam.elements.GATHERED", 7)
+    for kind in ("timestamps of elements", "values of Kafka"):
+        with local() as pipeline:
+            check_counted(COUNTED[kind](pipeline), run)
+
+
+@pytest.mark.parametrize(("size", "waiting"), [(50, 0), (49, 1)])
+def test_large_messages_do_not_wait_for_others(
+    size: int, waiting: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldpbeam.beam.elements.BATCH_BYTES", 100)
+    decode = elements._Decode(Columns(), False, PLAIN)
+    decode.start_bundle()
+    assert not list(decode.process(b"x" * 50, Timestamp(2)))
+    early = list(decode.process(b"x" * size, Timestamp(1)))
+    late = list(decode.finish_bundle())
+    assert [bool(early), bool(late)] == [not waiting, bool(waiting)]
+
+
+def test_what_is_no_message_is_a_dead_letter_with_its_place_and_a_message_counts_once() -> None:
+    twice = [PubsubMessage(json.dumps(GOOD).encode(), {}, "5")] * 2
+    messages = [PubsubMessage(b"[", {}, "9"), *twice, of_kafka(b"{", 7), of_kafka(b"", 8, "text/plain")]
     with local() as pipeline:
-        check_counted(COUNTED["timestamps of elements"](pipeline), run)
+        found = pipeline | beam.Create(messages) | ldp.beam.Statistics(STUDY)
+        letters = found.dead_letters | beam.Map(lambda row: (row.file, row.position, row.reason, row.reports))
+        expected = [("t/1", 7, "not_json", 1), ("t/1", 8, "unknown_content_type", 1)]
+        expected.append(("messages", 9, "unknown_content_type", 1))
+        assert_that(letters, equal_to(expected), "letters")
+        counts = found.counts | beam.Filter(lambda row: "/" not in row.name)
+        expected_counts = {"in": 5, "used": 1, "duplicates": 1, "dead_letters": 3}
+        assert_that(counts, equal_to([*expected_counts.items()]), "counts")
+
+
+def test_the_timestamp_of_a_message_is_the_event_time_of_no_report() -> None:
+    with pytest.raises(Exception, match="event_time=None: an element is a message"), local() as pipeline:
+        _ = pipeline | beam.Create([b"{}"]) | ldp.beam.Estimate(STUDY, event_time=None)
 
 
 def test_a_batch_says_in_its_metadata_how_its_reports_were_made() -> None:

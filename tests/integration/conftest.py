@@ -1,4 +1,4 @@
-"""What the integration tests share: Pub/Sub servers and names on them, a Kafka broker, Prism, and Flink.
+"""What the integration tests share: Pub/Sub servers and names on them, a Kafka broker, and Flink.
 
 What is missing skips a test, with a sentence on how to get it; ``LDPBEAM_REQUIRE_INTEGRATION=1`` fails it.
 """
@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import pytest
 from flink import flink_cluster, flink_for_a_test
 from stream_runs import run_batch
-
-from ldpbeam.runners.prism import find
 
 __all__ = ["flink_cluster", "flink_for_a_test"]
 
@@ -160,22 +158,6 @@ def topic_and_subscription(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             return Names(topic, key)
 
         yield create
-
-
-@pytest.fixture(scope="session")
-def prism(request: pytest.FixtureRequest) -> str:
-    """The path of a Prism with closed doors; where there is none it is built, once, into ldpbeam's cache."""
-    location = os.environ.get("LDPBEAM_PRISM")
-    found = find.named(location) if location else find.closed()
-    if found is None:
-        _missing(
-            "there is no Prism with closed doors, and it could not be built: install Go, or the wheel "
-            "ldpbeam-prism"
-        )
-    if not found.closed:
-        pytest.fail(f"LDPBEAM_PRISM is {location!r}, which listens on every interface", pytrace=False)
-    _say(request, "Prism", found.path)
-    return found.path
 
 
 @pytest.fixture

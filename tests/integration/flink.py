@@ -6,10 +6,8 @@ What is missing skips a test, with a sentence; ``LDPBEAM_REQUIRE_INTEGRATION=1``
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
-import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +20,6 @@ from support.waiting import PATIENCE, wait_until
 
 from ldpbeam.runners import flink as engine
 from ldpbeam.runners.flink.cluster import Cluster
-from ldpbeam.runners.flink.cluster_keys import keys_at
 from ldpbeam.runners.flink.parts import FlinkError, fetch
 
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
@@ -98,30 +95,26 @@ def workers(cluster: Cluster) -> set[int]:
     return {pid for pid, command in processes(cluster).items() if "ldpbeam-worker" in command}
 
 
+def options_of(
+    cluster: Cluster, *, streaming: bool = False, savepoint: str | None = None, **options: Any
+) -> PipelineOptions:
+    """Beam's options for a pipeline on a cluster; a stream has checkpoints, and may go on from one."""
+    given = engine.options(cluster.address, **options)
+    if streaming:
+        # All stages run as long as the job, so workers need not outlive them.
+        given = [option for option in given if not option.startswith("--environment_cache_millis")]
+        # Without the last one the first bundle may never finish, so that the source is never opened.
+        given += ["--streaming", "--checkpointing_interval=2000", "--finish_bundle_before_checkpointing"]
+    if savepoint is not None:
+        given.append(f"--savepoint_path={savepoint}")
+    return PipelineOptions(given)
+
+
 def submit(cluster: Cluster, build: Callable[[beam.Pipeline], Any], **options: Any) -> None:
-    """Start a pipeline on a cluster."""
-    pipeline = beam.Pipeline(
-        runner=engine.runner(), options=PipelineOptions(engine.options(cluster.address, **options))
-    )
+    """Start a pipeline on a cluster; the options are those of :func:`options_of`."""
+    pipeline = beam.Pipeline(runner=engine.runner(), options=options_of(cluster, **options))
     build(pipeline)
     pipeline.run()
-
-
-def stop_with_savepoint(cluster: Cluster, job: str, folder: Path) -> str:
-    """Cancel a job and keep its state; gives where."""
-    asked = json.dumps({"cancel-job": True, "target-directory": folder.as_uri()}).encode()
-    place = f"{cluster.rest.url}/jobs/{job}/savepoints"
-    request = urllib.request.Request(place, asked, {"Content-Type": "application/json"})
-    key = keys_at(cluster.address)
-    assert key is not None
-    with urllib.request.urlopen(request, timeout=30, context=key.context()) as answer:
-        trigger = json.load(answer)["request-id"]
-
-    def done() -> str | None:
-        found = cluster.rest.get(f"jobs/{job}/savepoints/{trigger}")
-        return found["operation"]["location"] if found["status"]["id"] == "COMPLETED" else None
-
-    return str(wait_for(done, "the savepoint"))
 
 
 def wait_for(look: Callable[[], Any], what: str, patience: float = PATIENCE, every: float = 0.2) -> Any:

@@ -18,14 +18,13 @@ from typing import Any
 import fastavro
 from support.waiting import PATIENCE, wait_until
 
-from ldpbeam.folders.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER
+from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER, RUN
 from ldpbeam.pipelines.runs.locks import LOCK
 from ldpbeam.pipelines.simulated.report_files import SentReports
+from ldpbeam.pipelines.spool.place import SPOOL
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.statistics import Statistic
-from ldpbeam.transforms.state import files
-from ldpbeam.transforms.state.journal import named_windows
-from ldpbeam.transforms.state.records import OpenWindow
+from ldpbeam.transforms.sources.on_record import NAME
 from ldpbeam.transforms.storage import half_written
 
 #: Set in the environment of a run, and so of every process that it starts.
@@ -109,19 +108,17 @@ def _environment(process: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def streaming(folder: Path, study: str, prism: str | None, *options: object) -> Iterator[Stream]:
+def streaming(folder: Path, study: str, *options: object) -> Iterator[Stream]:
     """``ldpbeam stream`` into ``folder/output``; at the end of the block nothing of it is left running.
 
     Args:
         folder: where the study is written too.
         study: its text.
-        prism: where the local engine is; None for another one, which the options name.
         options: of the command.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path, output = folder / "study.yaml", folder / "output"
     path.write_text(study)
-    located = [] if prism is None else ["--prism-location", prism]
     mark = uuid.uuid4().hex
     log = folder / f"said-{mark}"
     command = [
@@ -136,7 +133,7 @@ def streaming(folder: Path, study: str, prism: str | None, *options: object) -> 
     ]
     with log.open("wb") as said:
         process = subprocess.Popen(
-            [*map(str, command), *located, *map(str, options)],
+            [*map(str, command), *map(str, options)],
             stdout=said,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -207,16 +204,17 @@ class Left:
     @property
     def other_files(self) -> set[str]:
         """Those in the run's own folder that are not of its state, its lock, an output or half written."""
-        kinds = [each.name for each in vars(files).values() if isinstance(each, files.Kind)]
-        known = (*kinds, LOCK, f"{DEAD_LETTERS}/*", f"{FIT_FOLDER}/*", f"{LEDGER_FOLDER}/*")
+        folders = (SPOOL, DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER)
+        known = (RUN, ACCOUNTING, NAME, LOCK, *(f"{folder}/*" for folder in folders))
         written = (path.relative_to(self.run_folder) for path in self.run_folder.rglob("*") if path.is_file())
         whole = (path for path in written if not half_written(path.name))
         return {str(path) for path in whole if not any(map(path.match, known))}
 
     @property
-    def named(self) -> set[OpenWindow]:
-        """The windows in its journal."""
-        return named_windows(str(self.output), self.run)
+    def manifest(self) -> dict[str, Any]:
+        """The state of its last commit; empty before the first."""
+        path = self.run_folder / SPOOL / "manifest.json"
+        return json.loads(path.read_bytes().splitlines()[1]) if path.exists() else {}
 
 
 def place_of(snapshot: Snapshot) -> Key:
@@ -241,8 +239,8 @@ def answers(records: Sequence[Mapping[str, Any]]) -> dict[Key, dict[str, Any]]:
 
 def closes(accounting: Mapping[str, Any]) -> bool:
     """Whether every report that came in is accounted for."""
-    parts = ("used", "duplicates", "late", "out_of_range", "dead_letters")
-    return accounting["in"] == sum(accounting[part] for part in parts)
+    parts = ("used", "duplicates", "late", "out_of_range", "dead_letters", "in_open_windows")
+    return accounting["in"] == sum(accounting.get(part, 0) for part in parts)
 
 
 def run_batch(

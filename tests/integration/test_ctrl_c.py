@@ -78,20 +78,15 @@ def outputs(folder: Path) -> set[str]:
 # Estimates are made in this process, whatever the engine is. That a job on Flink ends: test_flink_cluster.
 @pytest.mark.parametrize(
     ("function", "runner"),
-    [(ALONE, "direct"), (COMBINED, "direct"), (COMBINED, "prism"), (ESTIMATED, "direct")],
+    [(ALONE, "local"), (ESTIMATED, "local"), (COMBINED, "direct"), (ESTIMATED, "direct")],
 )
-def test_estimate(
-    function: str, runner: str, request: pytest.FixtureRequest, study: Path, reports: Path, tmp_path: Path
-) -> None:
-    options = ["--prism-location", request.getfixturevalue("prism")] if runner == "prism" else []
-    # Small files need no engine, unless its workers make the estimates.
-    options += ["--estimate-on", "worker"] if (function, runner) == (COMBINED, "direct") else []
+def test_estimate(function: str, runner: str, study: Path, reports: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     run = ["estimate", "--study", study, "--input", f"{reports}/*", "--output", output, "--runner", runner]
-    said = interrupted(function, tmp_path, *run, *options)
+    said = interrupted(function, tmp_path, *run)
     assert said == "ldpbeam: estimate was interrupted; the same command starts it again"
     assert outputs(output) == set()
-    with terminal(ldpbeam(*run, *options)) as again:
+    with terminal(ldpbeam(*run)) as again:
         assert again.wait() == 0, again.said
     assert {"estimates.jsonl", "accounting.json"} <= outputs(output)
 

@@ -28,11 +28,11 @@ LINE = re.compile(
 )
 
 
-def test_the_demo_prints_estimates_beside_the_truth_and_ends(pubsub: str, prism: str, tmp_path: Path) -> None:
+def test_the_demo_prints_estimates_beside_the_truth_and_ends(pubsub: str, tmp_path: Path) -> None:
     output = tmp_path / "output"
     command = [sys.executable, DEMO, "--seconds", "15", "--rate", "2000", "--output", output]
     process = subprocess.Popen(
-        [*map(str, command), "--prism-location", prism],
+        [*map(str, command)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -42,7 +42,7 @@ def test_the_demo_prints_estimates_beside_the_truth_and_ends(pubsub: str, prism:
     try:
         said, _ = process.communicate(timeout=PATIENCE)
     finally:
-        # The pipeline, the engine and the clients are its children.
+        # The stream and the clients are its children.
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -53,13 +53,13 @@ def test_the_demo_prints_estimates_beside_the_truth_and_ends(pubsub: str, prism:
 
 @pytest.mark.parametrize("server", ["pubsub", "kafka"])
 def test_ctrl_c_ends_the_demonstration_which_listens_on_loopback_only(
-    server: str, prism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     if server == "kafka":
         # Without a broker this skips, and says why; the demonstration starts one of its own.
         request.getfixturevalue("kafka")
     monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
-    command = [sys.executable, DEMO, "--rate", "500", "--seconds", "600", "--prism-location", prism]
+    command = [sys.executable, DEMO, "--rate", "500", "--seconds", "600"]
     command += ["--output", tmp_path / "output", *(["--kafka"] if server == "kafka" else [])]
     mark = f"demo-{os.getpid()}"
     with terminal(command, {MARK: mark}) as run:
@@ -75,10 +75,8 @@ def test_ctrl_c_ends_the_demonstration_which_listens_on_loopback_only(
     after = [line for line in run.said.removeprefix(before).splitlines() if line.strip() and "/s" not in line]
     assert len(after) <= 2, run.said
     assert processes_of(mark) == []
-    # The ports of the Pub/Sub server, and two sockets of Prism and its workers.
-    assert all(listener.loopback for listener in opened)
-    assert {listener.port is None for listener in opened} == {True, False}
-    assert len([listener for listener in opened if listener.port is None]) == 2
+    # The ports of the server, and nothing of the stream.
+    assert opened and all(listener.loopback and listener.port is not None for listener in opened)
 
 
 def check_said(said: str, output: Path) -> None:

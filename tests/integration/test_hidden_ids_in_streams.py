@@ -15,15 +15,13 @@ pytestmark = pytest.mark.slow
 WINDOWS = "windows: {size: 1h, allowed_lateness: 10m, max_age: 30000d}\n"
 
 
-def test_a_stream_with_a_key_shows_nothing_of_a_guessed_id(
-    prism: str, small_text: str, tmp_path: Path
-) -> None:
+def test_a_stream_with_a_key_shows_nothing_of_a_guessed_id(small_text: str, tmp_path: Path) -> None:
     inputs = write_inputs(tmp_path / "in")
     key = tmp_path / "key"
     key.write_bytes(b"a key of thirty-two bytes, secret")
     key.chmod(0o600)
     options = ("--input", inputs / "*", "--user-id-key-file", key, "--stop-when-idle", "5s")
-    with streaming(tmp_path, small_text + WINDOWS, prism, *options) as stream:
+    with streaming(tmp_path, small_text + WINDOWS, *options) as stream:
         code = stream.wait()
         said, left = stream.said, stream.left
     # Damaged files are among its input.

@@ -20,9 +20,7 @@ SIZE = 10 * MINUTE
 IDLE = ("--stop-when-idle", "3s")
 
 
-def test_a_topic_gives_the_estimates_of_a_batch_run(
-    kafka: Any, prism: str, batch_of: Any, tmp_path: Path
-) -> None:
+def test_a_topic_gives_the_estimates_of_a_batch_run(kafka: Any, batch_of: Any, tmp_path: Path) -> None:
     topic = new_topic(kafka.address, 4)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 3 * SIZE, 3_000), seed=1)
     bad = [
@@ -33,7 +31,7 @@ def test_a_topic_gives_the_estimates_of_a_batch_run(
     produce(kafka.address, topic, [*one_by_one(single), *in_batches(many), *bad], 4)
     last = ends(kafka.address, topic, 4)
     options = ["--kafka", kafka.address, "--topic", topic, "--group", topic, "--max-disorder", "1h"]
-    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+    with streaming(tmp_path, STUDY, *options, *IDLE) as stream:
         assert stream.wait() == 0, stream.said
         left = stream.left
     batch = batch_of(sent)
@@ -52,26 +50,26 @@ def test_a_topic_gives_the_estimates_of_a_batch_run(
     # A second run into the folder begins where the first has ended.
     more = reports_of(STUDY, "more", evenly(WEEK_AGO + 6 * SIZE, SIZE, 100), seed=2)
     produce(kafka.address, topic, in_batches(more), 4)
-    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as again:
+    with streaming(tmp_path, STUDY, *options, *IDLE) as again:
         assert again.wait() == 0, again.said
     assert again.left.statistics == statistics_of(batch_of(more).snapshots)
     assert again.left.accounting["in"] == again.left.accounting["used"] == 200
 
 
 def test_a_second_run_is_refused_on_the_folder_and_warned_of_the_group_elsewhere(
-    kafka: Any, prism: str, tmp_path: Path
+    kafka: Any, tmp_path: Path
 ) -> None:
     topic = new_topic(kafka.address, 2)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, SIZE, 100), seed=1)
     produce(kafka.address, topic, in_batches(sent), 2)
     options = ["--kafka", kafka.address, "--topic", topic, "--group", topic]
-    with streaming(tmp_path, STUDY, prism, *options) as stream:
+    with streaming(tmp_path, STUDY, *options) as stream:
         stream.wait_until(lambda: max(committed(kafka.address, topic, topic, 2)) > 0)
-        with streaming(tmp_path, STUDY, prism, *options) as second:
+        with streaming(tmp_path, STUDY, *options) as second:
             assert second.wait() == 2
         assert "another run is writing there now" in second.said
         warning = rf"--group {topic}:\s+somebody\s+else\s+has\s+committed\s+offsets"
-        with streaming(tmp_path / "elsewhere", STUDY, prism, *options) as elsewhere:
+        with streaming(tmp_path / "elsewhere", STUDY, *options) as elsewhere:
             elsewhere.wait_until_said(warning)
         assert not re.search(warning, stream.said)
         assert stream.process.poll() is None

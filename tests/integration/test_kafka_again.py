@@ -21,7 +21,7 @@ WRONG = ("--column", "user_id=uid", "--keep-bad-records")
 
 
 def test_dead_letters_of_an_hour_count_once_beside_the_windows_of_other_runs(
-    kafka: Any, prism: str, batch_of: Any, command: Any, run_estimate: Any, tmp_path: Path
+    kafka: Any, batch_of: Any, command: Any, run_estimate: Any, tmp_path: Path
 ) -> None:
     topic = new_topic(kafka.address)
     options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "1h"]
@@ -38,13 +38,13 @@ def test_dead_letters_of_an_hour_count_once_beside_the_windows_of_other_runs(
         produce(kafka.address, topic, messages)
         sent += messages
         if names:
-            with streaming(tmp_path, STUDY, prism, *options, *names) as killed:
+            with streaming(tmp_path, STUDY, *options, *names) as killed:
                 killed.wait_until_said("^run .* reading ")
                 killed.wait_until(lambda stream=killed: len(stream.left.dead_letters) > 0)
                 killed.end(signal.SIGKILL)
             produce(kafka.address, topic, bad := [client.Outgoing(b"{", "application/json", 1)] * 3)
             sent += bad
-        with streaming(tmp_path, STUDY, prism, *options, *names, *IDLE) as stream:
+        with streaming(tmp_path, STUDY, *options, *names, *IDLE) as stream:
             assert stream.wait() == 0, stream.said
             left = stream.left
         assert left.accounting["dead_letters"] == (2_403 if names else 0)
@@ -83,7 +83,7 @@ def test_dead_letters_of_an_hour_count_once_beside_the_windows_of_other_runs(
     # A later run of the stream goes on as if there were no such run.
     more = reports_of(STUDY, "more", evenly(WEEK_AGO + 30 * SIZE, SIZE, 100), seed=9)
     produce(kafka.address, topic, in_batches(more))
-    with streaming(tmp_path, STUDY, prism, *options, *IDLE) as stream:
+    with streaming(tmp_path, STUDY, *options, *IDLE) as stream:
         assert stream.wait() == 0, stream.said
         assert stream.left.accounting["in"] == 200
         assert {snapshot.complete for snapshot in stream.left.snapshots.values()} == {True}

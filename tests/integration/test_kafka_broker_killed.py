@@ -32,9 +32,7 @@ STUDY = rides("size: 10m, allowed_lateness: 10m")
 KILLS = int(os.environ.get("LDPBEAM_TEST_BROKER_KILLS", "1"))
 
 
-def test_a_stream_goes_on_when_its_broker_was_killed(
-    own_kafka: Any, prism: str, batch_of: Any, tmp_path: Path
-) -> None:
+def test_a_stream_goes_on_when_its_broker_was_killed(own_kafka: Any, batch_of: Any, tmp_path: Path) -> None:
     broker = own_kafka()
     topic = new_topic(broker.address, PARTITIONS)
     sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 6_000), seed=1)
@@ -42,7 +40,7 @@ def test_a_stream_goes_on_when_its_broker_was_killed(
     parts = np.array_split(np.arange(len(messages)), KILLS + 1)
     options = ["--kafka", broker.address, "--topic", topic, "--group", topic, "--max-disorder", "10m"]
     draw = random.Random(KILLS)
-    with streaming(tmp_path, STUDY, prism, *options) as stream:
+    with streaming(tmp_path, STUDY, *options) as stream:
         stream.wait_until_said("^run .* reading ")
         for part in parts[:-1]:
             produce(broker.address, topic, [messages[place] for place in part], PARTITIONS)
@@ -55,7 +53,7 @@ def test_a_stream_goes_on_when_its_broker_was_killed(
         stream.wait_until(lambda: stream.left.accounting.get("in") == len(messages))
         # The next process closes what is open, as nothing follows; a stop may leave it without estimates.
         stream.end(signal.SIGKILL)
-    with streaming(tmp_path, STUDY, prism, *options, "--stop-when-idle", "3s") as stream:
+    with streaming(tmp_path, STUDY, *options, "--stop-when-idle", "3s") as stream:
         assert stream.wait() == 0, stream.said
         left = stream.left
     batch = batch_of(sent)

@@ -52,14 +52,14 @@ def days() -> list[Any]:
 
 
 def test_three_days_with_a_late_table_and_a_kill_are_three_batch_runs_and_roll_up_by_name(
-    kafka: Any, prism: str, run_estimate: Any, write_reports: Any, command: Any, tmp_path: Path
+    kafka: Any, run_estimate: Any, write_reports: Any, command: Any, tmp_path: Path
 ) -> None:
     (folder := tmp_path / "stream" / "names").mkdir(parents=True)
     table(folder, 0)
     sent, topic = days(), new_topic(kafka.address, 1)
     options = ("--kafka", kafka.address, "--topic", topic, "--max-disorder", "1m")
     first, second, third = ([*one_by_one([day])] for day in sent)
-    with streaming(tmp_path / "stream", STUDY, prism, *options) as stream:
+    with streaming(tmp_path / "stream", STUDY, *options) as stream:
         # The third day has more than one report in 20, and so ends the second one; it has begun too little to
         # end the time that the second may be late.
         produce(kafka.address, topic, [*first, *second, *third[:600]], 1)
@@ -67,7 +67,7 @@ def test_three_days_with_a_late_table_and_a_kill_are_three_batch_runs_and_roll_u
         stream.end(signal.SIGKILL)
     table(folder, 1)
     table(folder, 2)
-    with streaming(tmp_path / "stream", STUDY, prism, *options, "--stop-when-idle", "3s") as stream:
+    with streaming(tmp_path / "stream", STUDY, *options, "--stop-when-idle", "3s") as stream:
         produce(kafka.address, topic, third[600:], 1)
         code, left = stream.wait(), stream.left
     said = stream.said

@@ -52,7 +52,7 @@ def secured(own_kafka: Any, tmp_path: Path) -> tuple[Any, Path]:
 
 
 def test_a_secured_broker_is_read_and_written_with_the_password_and_refuses_another(
-    secured: tuple[Any, Path], prism: str, batch_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secured: tuple[Any, Path], batch_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker, config = secured
     topic, published = new_topic(broker.address), new_topic(broker.address)
@@ -64,13 +64,13 @@ def test_a_secured_broker_is_read_and_written_with_the_password_and_refuses_anot
     options = ["--kafka", broker.second, "--topic", topic, "--kafka-config", config]
     options += ["--publish-to", f"kafka://{broker.second}/{published}", "--stop-when-idle", "3s"]
     monkeypatch.setenv("KAFKA_PASSWORD", PASSWORD)
-    with streaming(tmp_path / "right", STUDY, prism, *options) as stream:
+    with streaming(tmp_path / "right", STUDY, *options) as stream:
         assert stream.wait() == 0, stream.said
         left = stream.left
     assert left.statistics == statistics_of(batch_of(sent).snapshots)
     assert len(consumed(broker.address, published)) == len(left.records) == 2
     monkeypatch.setenv("KAFKA_PASSWORD", WRONG)
-    with streaming(tmp_path / "wrong", STUDY, prism, *options) as refused:
+    with streaming(tmp_path / "wrong", STUDY, *options) as refused:
         assert refused.wait() == 2
     # One sentence, on a line of its own.
     assert re.fullmatch(

@@ -1,4 +1,4 @@
-"""The ledger over periods of a stream on Prism: a killed run and the next one, beside a dictionary."""
+"""The ledger over periods of a stream: a killed run and the next one, beside a dictionary."""
 
 from __future__ import annotations
 
@@ -32,21 +32,19 @@ def sent() -> list[dict[str, Any]]:
     return each + rng.sample(each, 60)
 
 
-def test_a_killed_run_and_the_next_one_find_the_users_over_the_cap(
-    prism: str, tmp_path: Path, write_lines: Any
-) -> None:
+def test_a_killed_run_and_the_next_one_find_the_users_over_the_cap(tmp_path: Path, write_lines: Any) -> None:
     reports, folder, key = sent(), tmp_path / "reports", tmp_path / "key"
     folder.mkdir()
     key.write_bytes(b"a key of thirty-two bytes, secret")
     key.chmod(0o600)
     options = ("--input", folder / "*", "--user-id-key-file", key, "--max-disorder", "1d")
     write_lines(folder / "0.jsonl", reports[:200])
-    with streaming(tmp_path, TEXT, prism, *options) as killed:
+    with streaming(tmp_path, TEXT, *options) as killed:
         killed.wait_until_said("^run .* reading ")
         killed.wait_until(lambda: any(killed.left.run_folder.glob("ledger/*.arrow")))
         killed.process.kill()
     write_lines(folder / "1.jsonl", reports[150:])
-    with streaming(tmp_path, TEXT, prism, *options, "--stop-when-idle", "5s") as stream:
+    with streaming(tmp_path, TEXT, *options, "--stop-when-idle", "5s") as stream:
         assert stream.wait() == 0, stream.said
         said, output = stream.said, stream.left.output
     entries = json.loads((output / "ledger_periods.json").read_text())

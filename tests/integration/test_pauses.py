@@ -28,7 +28,7 @@ PAUSES = int(os.environ.get("LDPBEAM_PAUSES", "1"))
 #: Longer than a pull waits for its answer, and than the server keeps what it sent for whom it sent it to.
 PAUSE_SECONDS = float(os.environ.get("LDPBEAM_PAUSE_SECONDS", "12"))
 STUDY = rides("size: 2s, allowed_lateness: 1s")
-OPTIONS = ("--max-disorder", "1s")
+OPTIONS = ("--max-disorder", "1s", "--drain")
 #: Seconds between two publications (in between, pulls are answered empty), and the disorder.
 EVERY, DISORDER = 3.0, 1.0
 
@@ -62,7 +62,7 @@ class Publisher:
 
 
 def pause(stream: Stream, seconds: float) -> None:
-    """Stop every process of a stream for a time, with its engine."""
+    """Stop every process of a stream for a time."""
     processes = stream.processes()
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for process in processes:
@@ -72,11 +72,11 @@ def pause(stream: Stream, seconds: float) -> None:
 
 
 def test_no_report_of_a_punctual_publisher_is_late_after_a_pause(
-    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, tmp_path: Path
+    own_pubsub: PubSubServer, topic_and_subscription: Any, tmp_path: Path
 ) -> None:
     names = topic_and_subscription(own_pubsub.address, ack_deadline_seconds=10)
     publisher = Publisher(names.topic)
-    with streaming(tmp_path, STUDY, prism, "--subscription", names.subscription, *OPTIONS) as stream:
+    with streaming(tmp_path, STUDY, "--subscription", names.subscription, *OPTIONS) as stream:
         stream.wait_until_said("^run .* reading ")
         with publisher.publishing():
             stream.wait_until_said(" on time: ", times=2)

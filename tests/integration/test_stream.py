@@ -1,4 +1,4 @@
-"""A backlog of last week from a Pub/Sub server, on Prism: each report counts once, and as in a batch run."""
+"""A backlog of last week from a Pub/Sub server: each report counts once, and as in a batch run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def check(stream: Stream, sent: Sequence[Any], duplicates: int, batch: Any) -> N
 
 
 def test_a_backlog_whose_server_sends_again_and_shuffles(
-    own_pubsub: PubSubServer, topic_and_subscription: Any, prism: str, batch_of: Any, tmp_path: Path
+    own_pubsub: PubSubServer, topic_and_subscription: Any, batch_of: Any, tmp_path: Path
 ) -> None:
     from pubsub_deliveries import Counts, Faults
 
@@ -127,7 +127,7 @@ def test_a_backlog_whose_server_sends_again_and_shuffles(
     faults = Faults(seed=5, redelivered=REPEATED, redelivered_after=1.0, shuffled=2.0)
     own_pubsub.faults = faults
     options = ["--subscription", names.subscription, "--max-disorder", "1m", "--stop-when-idle", IDLE]
-    with streaming(tmp_path, STUDY, prism, *options) as stream:
+    with streaming(tmp_path, STUDY, *options) as stream:
         ids = publish(names.topic, backlog.messages)
         again = [faults.draw("redeliver", name) < REPEATED for name in ids]
         duplicates = sum(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from stream_messages import MINUTE, WEEK_AGO, evenly, reports_of, rides
-from stream_runs import answers, statistics_of, streaming
+from stream_runs import Left, answers, statistics_of, streaming
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ KINDS = ("avro", "parquet", "jsonl")
 
 
 def test_files_are_read_as_they_appear_and_once(
-    prism: str, run_estimate: Any, write_reports: Any, command: Any, tmp_path: Path
+    run_estimate: Any, write_reports: Any, command: Any, tmp_path: Path
 ) -> None:
     folder = tmp_path / "reports"
     folder.mkdir()
@@ -43,16 +43,15 @@ def test_files_are_read_as_they_appear_and_once(
 
     (folder / ".3-half-of-a-file.avro").write_bytes(b"Obj\x01")
     appear(0)
-    with streaming(tmp_path, STUDY, prism, "--input", folder / "*", *OPTIONS) as stream:
+    with streaming(tmp_path, STUDY, "--input", folder / "*", *OPTIONS) as stream:
         stream.wait_until_said("^run .* reading ")
         for number in (1, 2):
-            done = stream.left.run_folder / "files.json"
-            stream.wait_until(lambda n=number, done=done: read_whole(done, f"{n - 1}-"))
+            stream.wait_until(lambda n=number: read_whole(stream.left, f"{n - 1}-"))
             appear(number)
         assert stream.wait() == 0, stream.said
         one = stream.left
     appear(3)
-    with streaming(tmp_path, STUDY, prism, "--input", folder / "*", *OPTIONS) as again:
+    with streaming(tmp_path, STUDY, "--input", folder / "*", *OPTIONS) as again:
         assert again.wait() == 0, again.said
         two = again.left
     assert (one.accounting["in"], one.accounting["used"]) == (6_000, 6_000)
@@ -70,7 +69,8 @@ def test_files_are_read_as_they_appear_and_once(
     assert {(own["reports"], own["users"]) for own in found} == {(8_000, 4_000)}
 
 
-def read_whole(done: Path, start: str) -> bool:
-    """Whether a run has written down that it read the files whose names start so, of both services."""
-    parts = json.loads(done.read_text()) if done.exists() else []
-    return len({part for part in parts if Path(part).name.startswith(start)}) == 2
+def read_whole(left: Left, start: str) -> bool:
+    """Whether a run has committed that it read the files whose names start so, of both services."""
+    position = left.manifest.get("position", {"read": {}, "part": None})
+    read = [path for path in position["read"] if Path(path).name.startswith(start)]
+    return len(read) == 2 and position["part"] is None

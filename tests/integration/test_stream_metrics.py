@@ -31,7 +31,7 @@ BAD = [client.Outgoing(b"neither said nor JSON", "", 1), client.Outgoing(b"{", "
 
 
 def test_metrics_are_the_brokers_and_the_accountings_and_estimates_are_published_by_their_ids(
-    kafka: Any, prism: str, tmp_path: Path
+    kafka: Any, tmp_path: Path
 ) -> None:
     name, published = new_topic(kafka.address, PARTITIONS), new_topic(kafka.address)
     sent = reports_of(STUDY, "crowd", evenly(WEEK_AGO, 3 * MINUTE, 500), seed=1)
@@ -41,7 +41,7 @@ def test_metrics_are_the_brokers_and_the_accountings_and_estimates_are_published
     options = ("--kafka", kafka.address, "--topic", name)
     options += ("--publish-to", f"kafka://{kafka.address}/{published}")
     watched = ("--metrics-port", "0", "--log-json", "--max-disorder", "1s")
-    with streaming(tmp_path, STUDY, prism, *options, *watched) as stream:
+    with streaming(tmp_path, STUDY, *options, *watched) as stream:
         stream.wait_until_said("^run .* reading ")
         url = re.findall(r'"url": "([^"]*)"', stream.said)[0]
         stream.wait_until(lambda: _get(url, "/readyz") == 200)
@@ -102,6 +102,7 @@ def check_equal(samples: Mapping[str, float], accounting: Mapping[str, Any]) -> 
     assert samples["ldpbeam_reports_read_total"] == counts.pop("in")
     for outcome in ("used", "duplicates", "late", "out_of_range", "dead_letters"):
         assert samples[f"ldpbeam_reports_total {outcome}"] == counts.pop(outcome)
+    assert samples["ldpbeam_in_open_windows"] == counts.pop("in_open_windows", 0)
     assert {name: samples[f"ldpbeam_{name}_total"] for name in counts} == counts
 
 

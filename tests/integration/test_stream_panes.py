@@ -1,4 +1,4 @@
-"""Panes of a stream on Prism, in files and on a topic. Other studies: test_panes_on_prism."""
+"""Panes of a stream, in files and on a topic."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def id_of(line: dict[str, Any]) -> str:
 def test_panes_come_early_on_time_and_late(
     pubsub: str,
     topic_and_subscription: Any,
-    prism: str,
     run_estimate: Any,
     write_reports: Any,
     tmp_path: Path,
@@ -66,8 +65,8 @@ def test_panes_come_early_on_time_and_late(
 
     options = ["--topic", names.topic, "--publish-to", told.topic, "--max-disorder", "10s"]
     # Longer than a busy machine takes from one step to the next.
-    options += ["--stop-when-idle", "20s", "--shards", "2"]
-    with streaming(tmp_path, EARLY, prism, *options) as stream:
+    options += ["--stop-when-idle", "20s"]
+    with streaming(tmp_path, EARLY, *options) as stream:
         stream.wait_until_said("^run .* reading ")
         own = re.findall(r"reading (projects/ldp-test/subscriptions/ldpbeam-[\w-]+) at ", stream.said)
         send(first)

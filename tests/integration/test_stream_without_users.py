@@ -73,7 +73,7 @@ def answer_of(url: str) -> bytes:
 
 
 def test_the_same_reports_give_the_same_statistics_everywhere(
-    kafka: Any, prism: str, run_estimate: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Any, run_estimate: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = tmp_path / "in.jsonl"
     lines.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
@@ -90,7 +90,7 @@ def test_the_same_reports_give_the_same_statistics_everywhere(
             lambda row: numbers[row.window_start] == ldp.beam.rows.statistic_of(row)
         )
         assert_that(rows, equal_to([True] * len(numbers)))
-    # The stream is killed twice; all that it and its engine write is looked through.
+    # The stream is killed twice; all that it writes is looked through.
     temporary, folder = tmp_path / "tmp", tmp_path / "stream"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -103,7 +103,7 @@ def test_the_same_reports_give_the_same_statistics_everywhere(
             produce(kafka.address, topic, [sent[place] for place in part], 2)
             last = part is parts[-1]
             ended = ["--stop-when-idle", "3s"] if last else []
-            with streaming(folder, STUDY, prism, *options, *ended) as stream:
+            with streaming(folder, STUDY, *options, *ended) as stream:
                 stream.wait_until_said('"message": "?run .* reading |^run .* reading ')
                 if last:
                     assert stream.wait() == 0, stream.said

@@ -61,14 +61,6 @@ def local(files: list[Path], run_estimate: Any, tmp_path_factory: pytest.TempPat
     return contents(run.path)
 
 
-def test_on_prism_every_byte_is_the_same(
-    prism: str, files: list[Path], local: dict[str, bytes], run_estimate: Any, tmp_path: Path
-) -> None:
-    run = run_estimate(tmp_path, STUDY, files, "--runner", "prism", "--prism-location", prism)
-    assert run.code == 0, run.err
-    assert contents(run.path) == local
-
-
 def test_on_flink_every_byte_is_the_same_and_reading_spreads(
     flink: Cluster,
     files: list[Path],

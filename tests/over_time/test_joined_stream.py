@@ -5,38 +5,27 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from support.keyed_state import Key
 from support.pane_reports import Report, batches_of, reports_of, sent_by_people, study_text
 
+from ldpbeam.pipelines.spool.open_windows import OpenWindows
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
-from ldpbeam.transforms.reports.batches import Arrival
-from ldpbeam.transforms.sources.arrivals import opened_windows
-from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.state.records import OpenWindow
 from ldpbeam.transforms.windows.fold import JoinedFold
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import WindowKey
-from ldpbeam.windows import Windows
-
-HOUR = 3_600_000
-NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 
 
-def test_a_report_opens_its_window_and_the_longer_one() -> None:
-    """So a run that ends within a day leaves the day incomplete, also if all its hours had closed."""
-    batch = pa.RecordBatch.from_pydict({"event_time": [NOON, NOON + 1, NOON + HOUR]})
-    batch = batch.replace_schema_metadata({"attribute": "x"})
-    windows = Windows(HOUR, HOUR, joined=24 * HOUR)
-    found = set(opened_windows(FeedBatch([batch], [], [], 0), ["x"], windows, Arrival("", NOON)))
-    day = NOON - 12 * HOUR
-    assert found == {
-        OpenWindow("x", NOON, NOON + HOUR),
-        OpenWindow("x", NOON + HOUR, NOON + 2 * HOUR),
-        OpenWindow("x", day, day + 24 * HOUR),
-    }
+def test_a_report_opens_its_window_and_the_longer_one(tmp_path: Path) -> None:
+    """So a run that ends within the longer one leaves it incomplete, also if all windows in it had closed."""
+    services = "{maps: {mechanism: square_wave, epsilon: 1.0}}"
+    study = parse_study(study_text(services, "{all: {}}", windows="size: 10s, joined: 30s"))
+    opened = OpenWindows(study, str(tmp_path))
+    for batch in batches_of(*(Report("ann", 1000 * at) for at in (2, 3, 12))):
+        opened.add(batch)
+    opened.file(None)
+    assert set(opened.windows) == {("x", (0, 10_000)), ("x", (10_000, 20_000)), ("x", (0, 30_000))}
 
 
 def test_a_longer_window_has_no_early_panes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from ldpbeam.fit.spending import Spending
 from ldpbeam.over_time.joined_windows import JoinedSupports, Table, joined_supports
 from ldpbeam.over_time.remembered_noise import FEWEST_USERS, agreement, noise_p_values
 from ldpbeam.pipelines.estimates import fit
-from ldpbeam.pipelines.estimates.pane_fit import PaneFit
+from ldpbeam.pipelines.estimates.pane_fit import write_pane_tests
 from ldpbeam.results.page.warnings import misfit
 from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.records import Fit, FitEntry, bounds
@@ -163,12 +162,11 @@ def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_wha
     assert "takes for fresh: correct the clients, or the study (lifetime_epsilon)" in sentence
     # A stream's days are numbered by themselves, and have limits of their own.
     spending = Spending(since=START, started=START, earlier_runs=0, windows=Cells(HOUR), attributes=2)
-    stage = PaneFit(study, str(tmp_path / "fit"), spending)
-    caplog.set_level(logging.INFO, logger="ldpbeam.panes")
-    stage.process(("x", [day]))
+    (told,) = write_pane_tests(study, str(tmp_path / "fit"), spending, [day])
     (path,) = (tmp_path / "fit").iterdir()
     (found,) = read_record(Fit, path.read_bytes()).tests
-    assert day.window is not None and found.flagged and sentence in caplog.text
+    assert told == found and day.window is not None and found.flagged
+    assert fit.misfit_sentence(study, found) == sentence
     assert found.limit == replace(spending, windows=Cells(4 * HOUR)).limit(day.window, 0)
     assert "remember noise that the study takes for fresh" in misfit(found).sentence
 

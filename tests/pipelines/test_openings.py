@@ -22,6 +22,8 @@ from ldpbeam.windows import FAR
 ASKED = KafkaRequest(KafkaTopic("localhost:1", "reports"), group="watched")
 TOPIC = "projects/ldp-test/topics/reports"
 
+BEFORE = "20261129T000000Z-01234567"
+
 
 def run(output: Path, position: Any = None, earlier: Any = ()) -> Run:
     return Run(Columns(), str(output), "run", position, earlier)
@@ -134,9 +136,9 @@ def test_a_group_of_somebody_else_is_said(brokers: Brokers, tmp_path: Path) -> N
 def test_another_topic_needs_another_folder(
     about: dict[str, str], said: str, brokers: Brokers, tmp_path: Path
 ) -> None:
-    (tmp_path / "runs" / "1").mkdir(parents=True)
-    content = {"run": "1", "reads": "others", **about}
-    (tmp_path / "runs" / "1" / "run.json").write_text(json.dumps(content))
+    (tmp_path / "runs" / BEFORE).mkdir(parents=True)
+    content = {"run": BEFORE, "reads": "others", **about}
+    (tmp_path / "runs" / BEFORE / "run.json").write_text(json.dumps(content))
     with pytest.raises(UserError, match=said), kafka.open_topic(ASKED, run(tmp_path)):
         pass
 

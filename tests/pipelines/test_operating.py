@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from apache_beam.runners.runner import PipelineState
-from grpc import RpcError
 from prometheus_client.parser import text_string_to_metric_families
 
-from ldpbeam.beam.solve_windows import Solves, solved_here
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.operating import server, state
 from ldpbeam.pipelines.operating.metrics import exposition
 from ldpbeam.pipelines.operating.server import Answers, answering, is_loopback
 from ldpbeam.pipelines.operating.state import Memory, State, Watched
+from ldpbeam.pipelines.spool.manifest import Manifest
+from ldpbeam.pipelines.spool.place import StreamOutput
+from ldpbeam.pipelines.spool.run import Seen
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports import counts
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import REASONS
 from ldpbeam.transforms.sources.lag import Lag
-from ldpbeam.transforms.sources.reader import Progress
-from ldpbeam.transforms.state.journal import Journal, ask_to_stop
-from ldpbeam.transforms.state.records import OpenWindow
-from ldpbeam.transforms.windows import timers
 
 HOUR = 3_600_000
 #: An accounting of which every number is another one.
@@ -52,10 +46,7 @@ KNOWN = State(
     lag=Lag(1_250, 40),
     open_windows=7,
     waiting_windows=4,
-    tests=30,
-    flagged=2,
-    solves=Solves(3, 4.5, 2.25),
-    differing=5,
+    seen=Seen(panes=3, seconds=4.5, longest=2.25, differing=5, tests=30, flagged=2),
     memory=Memory(1000, 2000),
 )
 
@@ -81,7 +72,9 @@ def accounting_in(text: str) -> dict[str, Any]:
         if name == "ldpbeam_dead_letters_total"
     }
     rest = ("damaged_files", *counts.OCCASIONAL)
-    others = {name: scraped[f"ldpbeam_{name}_total", ()] for name in rest}
+    others = {
+        name: scraped[f"ldpbeam_{name}" + "_total" * (name != counts.IN_OPEN_WINDOWS), ()] for name in rest
+    }
     return {
         "in": scraped["ldpbeam_reports_read_total", ()],
         **fates,
@@ -114,20 +107,10 @@ def test_every_number_has_a_metric_in_base_units() -> None:
 
 
 def test_what_is_not_known_has_no_metric() -> None:
-    unknown = dict.fromkeys(("watermark", "lag", "open_windows", "waiting_windows", "solves", "differing"))
+    unknown = dict.fromkeys(("watermark", "lag"))
     names = {name for name, _ in samples(exposition(State(**{**vars(KNOWN), **unknown})).decode())}
     left = {name for name, _ in samples(exposition(KNOWN).decode())} - names
-    assert left == {
-        "ldpbeam_differing_estimates_total",
-        "ldpbeam_lag_seconds",
-        "ldpbeam_lag_messages",
-        "ldpbeam_watermark_timestamp_seconds",
-        "ldpbeam_open_windows",
-        "ldpbeam_waiting_windows",
-        "ldpbeam_solve_seconds_count",
-        "ldpbeam_solve_seconds_sum",
-        "ldpbeam_longest_solve_seconds",
-    }
+    assert left == {"ldpbeam_lag_seconds", "ldpbeam_lag_messages", "ldpbeam_watermark_timestamp_seconds"}
 
 
 def test_the_values_of_labels_are_names_of_the_code_and_the_run() -> None:
@@ -137,139 +120,59 @@ def test_the_values_of_labels_are_names_of_the_code_and_the_run() -> None:
     assert values <= {*counts.FATES, *REASONS, "not_json", "command", "engine"}
 
 
-class Handle:
-    """An engine's handle of a run."""
-
-    def __init__(self) -> None:
-        self.said: str | Exception = PipelineState.RUNNING
-
-    @property
-    def state(self) -> str:
-        if isinstance(self.said, Exception):
-            raise self.said
-        return self.said
-
-
 @pytest.fixture
-def handle() -> Handle:
-    return Handle()
-
-
-@pytest.fixture
-def watched(
-    tmp_path: Path, small_text: str, handle: Handle, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Watched]:
-    """A run that reads, with a watermark at hour 10 and 5 seconds of lag."""
-    study = parse_study(small_text + "windows: {size: 1h, allowed_lateness: 30m}\n")
-    output = str(tmp_path)
-    (tmp_path / "runs" / "r").mkdir(parents=True)
-    job: Any = SimpleNamespace(
-        study=study,
-        output=output,
-        run="r",
-        folder=f"{output}/runs/r",
-        of_run=lambda name: f"{output}/runs/r/{name}",
-    )
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A run that reads, with a watermark at hour 10, 5 seconds of lag and no pane that waits."""
     monkeypatch.setattr(state, "elapsed", lambda: 1_000_000)
-    monkeypatch.setattr(state.reader, "progress", lambda run: Progress(10 * HOUR, 0, Lag(5_000), 999_000))
-    yield Watched(job, True, handle)
-    solved_here.pop((output, "r"), None)
+    return SimpleNamespace(
+        manifest=Manifest("", counts={counts.IN: 12, counts.USED: 3}, in_open_windows=9),
+        reached=10 * HOUR,
+        lag=Lag(5_000),
+        windows=SimpleNamespace(windows=dict.fromkeys(range(4))),
+        unsolved=0,
+        seen=Seen(panes=2),
+        turned_at=999_000,
+        stopping=False,
+    )
 
 
-def test_a_state_is_that_of_the_files_and_the_readers(watched: Watched, tmp_path: Path) -> None:
-    run = tmp_path / "runs" / "r"
-    (run / "accounting.json").write_text(json.dumps(COUNTED))
-    solved_here[str(tmp_path), "r"] = Solves().and_one(2.0).and_one(0.5)
+@pytest.fixture
+def watched(run: Any, small_text: str) -> Watched:
+    study = parse_study(small_text + "windows: {size: 1h, allowed_lateness: 30m}\n")
+    return Watched(StreamOutput(study, "out", "r"), run)
+
+
+def test_a_state_is_that_of_the_last_commit_and_of_the_loop(watched: Watched, run: Any) -> None:
     now = watched.state()
-    assert (now.run, now.study, now.accounting) == ("r", watched.job.study.name, COUNTED)
-    assert (now.watermark, now.lag) == (10 * HOUR, Lag(5_000))
-    assert now.solves == Solves(2, 2.5, 2.0)
+    assert (now.run, now.watermark, now.lag, now.open_windows) == ("r", 10 * HOUR, Lag(5_000), 4)
+    of_commit = [(counts.IN, 12), (counts.USED, 3), (counts.IN_OPEN_WINDOWS, 9)]
+    assert now.accounting == accounting(of_commit)
+    assert (now.seen, now.waiting_windows) == (run.seen, 0)
     assert now.memory.command > 2**20
-    assert (now.tests, now.flagged, now.open_windows) == (0, 0, 0)
 
 
-def test_a_window_is_open_until_its_lateness_has_passed(watched: Watched, tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path), "r", 0, 100 * HOUR)
-    # The watermark is at hour 10: that of hour 9 to 10 is late, that of 8.5 to 9.5 has expired this moment.
-    starts = (7 * HOUR, 8 * HOUR + HOUR // 2, 9 * HOUR, 10 * HOUR, 11 * HOUR)
-    journal.name([OpenWindow("x", start, start + HOUR) for start in starts], None)
-    assert watched.state().open_windows == 3
-
-
-def test_windows_that_wait_for_the_engine_are_told_and_are_no_reason_to_start_again(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A window of two shards is one; a window that has not ended does not wait."""
-    clock = [100.0]
-    monkeypatch.setattr(timers.time, "monotonic", lambda: clock[0])
-    stop = timers.Stop("", "r")
-    monkeypatch.setattr(timers, "_set", {})
+def test_panes_that_wait_are_told_and_are_no_reason_to_start_again(watched: Watched, run: Any) -> None:
     answers = Answers()
     answers.watched = watched
-    for state_of_window in (0, 1):
-        timers.timer_is_set(stop, "x", (9 * HOUR, 10 * HOUR), state_of_window)
-    timers.timer_is_set(stop, "x", (10 * HOUR, 11 * HOUR), 0)
+    run.unsolved = state.FEW
     assert (answers.to("/healthz").body, answers.to("/readyz").body) == (b"ok\n", b"ok\n")
-    clock[0] += timers.PATIENCE_SECONDS
+    run.unsolved = state.FEW + 1
     well = answers.to("/healthz")
-    assert (well.status, well.body) == (200, b"ok: 1 window waits for the engine\n")
-    assert (answers.to("/readyz").status, watched.state().waiting_windows) == (503, 1)
-    for state_of_window in (0, 1):
-        timers.timer_fired(stop, "x", (9 * HOUR, 10 * HOUR), state_of_window)
-    assert (answers.to("/readyz").status, watched.state().waiting_windows) == (200, 0)
+    said = f"{run.unsolved} panes wait to be solved\n".encode()
+    assert (well.status, well.body) == (200, b"ok: " + said)
+    assert (answers.to("/readyz").status, answers.to("/readyz").body) == (503, said)
+    assert watched.state().waiting_windows == run.unsolved
 
 
-def test_tests_of_fit_are_added_up_over_windows_and_files_that_change_are_read_again(
-    watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    read_json = state.read_json
-    monkeypatch.setattr(state, "read_json", lambda path: (read.append(Path(path).name), read_json(path))[1])
-    folder = tmp_path / "runs" / "r" / "fit"
-    folder.mkdir()
-
-    def write(name: str, *flags: bool) -> None:
-        (folder / name).write_text(json.dumps({"tests": [{"flagged": flag} for flag in flags]}))
-
-    write("a.json", True, False)
-    write("b.json", False)
-    assert (watched.state().tests, watched.state().flagged) == (3, 1)
-    write("b.json", False, True)
-    assert (watched.state().tests, watched.state().flagged) == (4, 2)
-    assert sorted(read) == ["a.json", "b.json", "b.json"]
+@pytest.mark.parametrize("still", [1_000, state.STUCK - 1, state.STUCK])
+def test_a_run_goes_on_and_reads_or_a_sentence_says_why_not(still: int, watched: Watched, run: Any) -> None:
+    run.turned_at = 1_000_000 - still
+    problem = "the loop has made no turn for 600 seconds" if still == state.STUCK else None
+    assert watched.stuck() == watched.unready() == problem
 
 
-@pytest.mark.parametrize(
-    ("said", "since", "stuck", "unready"),
-    [
-        (PipelineState.RUNNING, 1_000, None, None),
-        (PipelineState.RUNNING, state.STUCK - 1, None, None),
-        (PipelineState.RUNNING, state.STUCK, *["the engine has asked for no reports for 600 seconds"] * 2),
-        (PipelineState.RUNNING, None, None, "the engine has not begun to read"),
-        (PipelineState.FAILED, 1_000, *["the engine has ended: FAILED"] * 2),
-        (RpcError(), 1_000, *["the engine does not answer"] * 2),
-    ],
-)
-def test_a_run_goes_on_and_reads_or_a_sentence_says_why_not(
-    said: Any,
-    since: int | None,
-    stuck: str | None,
-    unready: str | None,
-    watched: Watched,
-    handle: Handle,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    handle.said = said
-    asked = None if since is None else 1_000_000 - since
-    monkeypatch.setattr(state.reader, "progress", lambda run: Progress(None, 0, None, asked))
-    assert (watched.stuck(), watched.unready()) == (stuck, unready)
-
-
-def test_a_run_that_was_asked_to_stop_is_not_ready_and_however_long_it_takes_not_stuck(
-    watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask_to_stop(str(tmp_path), "r")
-    monkeypatch.setattr(state, "elapsed", lambda: 10**9)
+def test_a_run_that_was_asked_to_stop_is_not_ready(watched: Watched, run: Any) -> None:
+    run.stopping = True
     assert (watched.stuck(), watched.unready()) == (None, "the run was asked to stop")
 
 
@@ -288,31 +191,21 @@ def get(port: int, path: str) -> tuple[int, str]:
         return answer.status, answer.read().decode()
 
 
-def test_before_the_engine_has_started_a_run_is_well_and_not_ready(port: tuple[Answers, int]) -> None:
+def test_before_a_run_has_begun_it_is_well_and_not_ready(port: tuple[Answers, int]) -> None:
     assert get(port[1], "/healthz") == (200, "ok\n")
-    assert get(port[1], "/readyz") == (503, "the engine has not started\n")
-    assert get(port[1], "/metrics") == (503, "the engine has not started\n")
+    assert get(port[1], "/readyz") == (503, "the run has not begun\n")
+    assert get(port[1], "/metrics") == (503, "the run has not begun\n")
     assert get(port[1], "/secrets?x=1")[0] == 404
 
 
-def test_three_paths_answer_for_a_run(
-    port: tuple[Answers, int], watched: Watched, handle: Handle, tmp_path: Path
-) -> None:
-    (tmp_path / "runs" / "r" / "accounting.json").write_text(json.dumps(COUNTED))
+def test_three_paths_answer_for_a_run(port: tuple[Answers, int], watched: Watched, run: Any) -> None:
     port[0].watched = watched
     assert get(port[1], "/healthz") == get(port[1], "/readyz") == (200, "ok\n")
     status, text = get(port[1], "/metrics?some=thing")
-    assert (status, accounting_in(text)) == (200, COUNTED)
-    handle.said = PipelineState.FAILED
-    assert get(port[1], "/healthz") == get(port[1], "/readyz") == (503, "the engine has ended: FAILED\n")
-
-
-def test_files_that_cannot_be_read_are_a_sentence_without_their_names(
-    port: tuple[Answers, int], watched: Watched, tmp_path: Path
-) -> None:
-    (tmp_path / "runs" / "r" / "accounting.json").write_text("{")
-    port[0].watched = watched
-    assert get(port[1], "/metrics") == (503, "the files of the run cannot be read\n")
+    assert (status, accounting_in(text)) == (200, watched.state().accounting)
+    run.turned_at = 1_000_000 - state.STUCK
+    stuck = (503, "the loop has made no turn for 600 seconds\n")
+    assert get(port[1], "/healthz") == get(port[1], "/readyz") == stuck
 
 
 def test_many_who_scrape_at_once_cost_one_look_at_the_run(

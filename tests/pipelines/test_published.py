@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import time
 import warnings
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,22 +19,20 @@ from support.security_page import rows_of, section
 
 import ldpbeam as ldp
 from ldpbeam.answers.published import Size, chosen, smallest, warnings_of
-from ldpbeam.beam import solve_windows
-from ldpbeam.beam.solve_windows import Solve, SolveWindow
+from ldpbeam.beam.solve_windows import Solve
+from ldpbeam.cells import Cells
+from ldpbeam.fit.spending import Spending
 from ldpbeam.folders.output import Output
+from ldpbeam.pipelines.spool.finish import Finishing, Pane
+from ldpbeam.pipelines.spool.place import StreamOutput
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
-from ldpbeam.transforms.outputs.panes import Solved, WritePaneEstimates, WritePaneStatistics
-from ldpbeam.transforms.outputs.snapshots import SHARED_FILES
+from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, snapshot_file
 from ldpbeam.transforms.outputs.write_snapshots import WriteSnapshots
-from ldpbeam.transforms.reports.batches import Arrival, tagged
-from ldpbeam.transforms.sources import arrivals
-from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.state.journal import ask_to_stop
-from ldpbeam.transforms.state.records import Incomplete
+from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.segments import write_panes
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.split import Split
-from ldpbeam.windows import MOST_OPEN, Span
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -158,37 +153,6 @@ def test_workers_choose_the_same_windows_as_the_library() -> None:
         assert_that(total, equal_to(expected), "counts")
 
 
-def test_a_stream_that_was_asked_to_stop_solves_for_seconds_and_then_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = str(tmp_path), "run"
-    function = SolveWindow(STUDY, place)
-    function.setup()
-
-    def solved() -> tuple[int, list[str]]:
-        given = list(function.process(("x", [replace(snapshot(9), pane_timing="early")]), {}))
-        (own,) = [one for one in given if isinstance(one, Solved)]
-        return len(own.estimates), [one.value[0] for one in given if not isinstance(one, Solved)]
-
-    assert solved() == (1, [])
-    ask_to_stop(*place)
-    assert solved() == (1, [])
-    monkeypatch.setattr(solve_windows, "STOPPING_SECONDS", 0.0)
-    assert solved() == (0, ["windows_ended_without_estimates"])
-    (said,) = warnings_of(STUDY, {"windows_ended_without_estimates": 7})
-    assert "7 windows without estimates" in said
-
-
-def test_the_seconds_of_a_stop_begin_with_the_request_and_not_with_the_first_pane(tmp_path: Path) -> None:
-    function = SolveWindow(STUDY, (str(tmp_path), "run"))
-    function.setup()
-    ask_to_stop(str(tmp_path), "run")
-    asked = time.time() - solve_windows.STOPPING_SECONDS - 1
-    os.utime(tmp_path / "runs" / "run" / "stop.json", (asked, asked))
-    given = list(function.process(("x", [replace(snapshot(9), pane_timing="early")]), {}))
-    assert [len(one.estimates) for one in given if isinstance(one, Solved)] == [0]
-
-
 def _split(times: list[int], study: ldp.Study = STUDY) -> tuple[list[Any], Counter[str]]:
     """(keys, counts) of reports at some times that come to a stream now."""
     columns = {
@@ -251,16 +215,6 @@ def _names(monkeypatch: pytest.MonkeyPatch) -> None:
         STUDY, *({"user_id": "u", "attribute": f"y{n}", "service": "a"} for n in range(9))
     )
     assert (found, counts["dead_letters"]) == ([], 9)
-    looked = []
-    times = arrivals._plausible_times
-    monkeypatch.setattr(
-        arrivals, "_plausible_times", lambda batch: looked.append(batch.num_rows) or times(batch)
-    )
-    names = pa.array([*(f"y{n}" for n in range(50)), "x", None])
-    batch = pa.RecordBatch.from_pydict({"attribute": names, "event_time": [START] * 52})
-    assert STUDY.windows is not None
-    opened = arrivals.opened_windows(FeedBatch([batch], [], [], 0), ["x"], STUDY.windows, Arrival("", START))
-    assert (len(list(opened)), looked) == (1, [1])
 
 
 def _dead_letters(_: pytest.MonkeyPatch) -> None:
@@ -275,13 +229,12 @@ def folder(tmp_path: Path) -> Output:
 
 def _files(output: Output) -> None:
     """A pane of one report, and one of two."""
-    function = SolveWindow(STUDY)
-    function.setup()
+    run = StreamOutput(STUDY, output.output, output.run)
+    how = Finishing(STUDY, output.output, output.run, run.spool, Spending(START, START, 0, Cells(HOUR), 1))
     for users, files in ((1, 1), (2, 1 + 4)):
-        pane = "x", [snapshot(users, hour=users)]
-        for written in WritePaneStatistics(STUDY, output.output, output.run, Incomplete()).process(pane):
-            (solved,) = [one for one in function.process(written, {}) if isinstance(one, Solved)]
-            list(WritePaneEstimates(STUDY, output.output, output.run).process(solved))
+        own = snapshot(users, hour=users)
+        (stored,) = write_panes(run.spool, users, [snapshot_file(STUDY, output.run, [own])])
+        how.finish(Pane("x", *(own.window or (0, 0)), 0, stored))
         names = [path for path in Path(output.output).rglob("*.run.*") if path.is_file()]
         assert len(names) == files, names
 
@@ -301,29 +254,9 @@ def _files_of_estimate(output: Output) -> None:
     assert len(list(Path(output.output).iterdir())) == SHARED_FILES == 16
 
 
-def _journal(_: pytest.MonkeyPatch) -> None:
-    columns = {"event_time": pa.array([START - hour * HOUR for hour in range(-48, 30_000)])}
-    batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"attribute": "x"})
-    windows = STUDY.windows
-    assert windows is not None
-
-    def opened(near: Sequence[Span] | None) -> int:
-        arrival = Arrival("", START, near and [(span.start, span.stop) for span in near])
-        return len(set(arrivals.opened_windows(FeedBatch([batch], [], [], 0), ["x"], windows, arrival)))
-
-    assert opened(None) == 1_000 + 24
-    assert opened(windows.near([START, START - 400 * HOUR, START - 800 * HOUR], 0)) < MOST_OPEN == 1_000
-
-
-def _crowded(_: pytest.MonkeyPatch) -> None:
-    assert STUDY.windows is not None
-    times = np.repeat([START, START + HOUR, START + 2 * HOUR], [16, 16, 15])
-    assert STUDY.windows.crowded(times) == (Span(START, START + 2 * HOUR),)
-
-
 #: By the first cell of a row of the table.
 COSTS: dict[str, Any] = {
-    "open windows of a stream with few reports": _windows,
+    "open windows of a stream": _windows,
     "windows of a batch run": _files_of_estimate,
     "windows that are solved": _solved,
     "groups": _groups,
@@ -332,8 +265,6 @@ COSTS: dict[str, Any] = {
     "dead letters": _dead_letters,
     "files of a stream": _files,
     "entries of the ledger": _ledger,
-    "entries of the journal": _journal,
-    "open windows of a feed without offsets": _crowded,
 }
 
 

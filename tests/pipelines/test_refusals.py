@@ -51,16 +51,13 @@ FILES = {
     "table.csv": "price,when\n" + "".join(f"{n},2026-01-01 10:00:00\n" for n in range(50)),
     "ids.csv": "id\n" + "".join(f"u{n}\n" for n in range(1001)),
     "many.csv": "word\n" + "".join(f"u{n}\n" for n in range(1001)),
-    "prism": "#!/bin/sh\necho '  -job_port int' >&2\necho '  -job_socket string' >&2\n",
-    "open-prism": "#!/bin/sh\necho '  -job_port int' >&2\n",
-    "no-prism": "#!/bin/sh\necho Prism of some other kind\n",
     "trials/trials.jsonl": "[1]\n",
 }
 SUBSCRIPTION = "projects/ldp-test/subscriptions/reports"
 #: What a command line has, unless a row says otherwise: of two equal options the last one counts.
 GIVEN = {
     "estimate": "--study small.yaml --input in.jsonl --output out",
-    "stream": "--study hours.yaml --output out --prism-location ./prism",
+    "stream": "--study hours.yaml --output out",
     "perturb": "--study small.yaml --attribute x --input people.csv --output out",
     "rollup": "--study small.yaml --statistics nothing* --output out",
     "evaluate": "--study small.yaml --no-figures --output out",
@@ -83,9 +80,9 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("estimate --study x --input y --job_name z", "the following arguments are required: --output"),
         ("stream --input x --output y", "the following arguments are required: --study"),
         ("completion csh", "argument SHELL: invalid choice: 'csh' (choose from 'bash', 'zsh', "),
-        ("doctor --runner spark", "'spark' (choose from 'direct', 'prism', 'flink', 'dataflow')"),
-        ("doctor --flink-master localhost:1", "--flink-master: it is for --runner flink, and this is direct"),
-        ("doctor --pool localhost:1", "--pool: it is for --runner flink, and this is direct"),
+        ("doctor --runner spark", "'spark' (choose from 'local', 'direct', 'flink', 'dataflow')"),
+        ("doctor --flink-master localhost:1", "--flink-master: it is for --runner flink, and this is local"),
+        ("doctor --pool localhost:1", "--pool: it is for --runner flink, and this is local"),
         ("vectors --mechanism square_wav", "of mechanism 'square_wav'; did you mean 'square_wave'?"),
         ("show out", "out: there is no such folder"),
         ("dead-letters out", "out: there is no such folder"),
@@ -117,8 +114,8 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--estimate-on moon", "argument --estimate-on: invalid choice: 'moon'"),
         ("--max-bad-fraction 2", "--max-bad-fraction 2.0: from 0 to 1"),
         ("--max-bad-fraction nan", "--max-bad-fraction nan: from 0 to 1"),
-        ("--workers pool", "--workers: it is for --runner flink, and this is direct"),
-        ("--pool localhost:1", "--pool: it is for --runner flink, and this is direct"),
+        ("--workers pool", "--workers: it is for --runner flink, and this is local"),
+        ("--pool localhost:1", "--pool: it is for --runner flink, and this is local"),
         ("--parallelism few", "--parallelism few: a whole number"),
         ("--from 2026-11-20T10:00:00", "--from 2026-11-20T10:00:00: write a time with its zone"),
         ("--attribute y", "--attribute y: the study has no such attribute; there are: x"),
@@ -136,7 +133,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--column usr_id=a", "--column: "),
         ("--input in.jsonl none*.avro", "--input none*.avro: no file has this name"),
         ("--study wrong.yaml", "wrong.yaml:5: buckets of attribute x: "),
-        ("--runner moon", "--runner moon: no such engine; there are: direct, prism, flink, dataflow, and "),
+        ("--runner moon", "--runner moon: no such engine; there are: local, direct, flink, dataflow, and "),
         ("--runner flnk", "--runner flnk: no such engine; did you mean 'flink'?"),
         ("--runner os.path.join", "--runner os.path.join: "),
         ("--output ''", "--output '': "),
@@ -159,19 +156,10 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--input in/* --stop-when-idle 1.5h", "--stop-when-idle 1.5h: write a whole number and a unit"),
         ("--input in/* --service c", "--service c: the study has no such service; there are: a, b"),
         ("--input in/* --attribute z", "--attribute z: the study has no such attribute; there are: x"),
-        ("--input in/* --partitions=8", "unknown option --partitions; did you mean --shards?"),
-        ("--input in/* --shards 0", "--shards 0: from 1 to 65,536"),
         ("--input in/* --overwrite", "unknown option --overwrite"),
-        ("--input in/* --resume run", "--resume and --savepoint go together"),
         ("--input in/* --user-id-key-file nothing.key", "--user-id-key-file nothing.key: No such file"),
         ("--input in/* --user-id-key-file long.key --keep-bad-records", "--keep-bad-records: bad"),
-        ("--input in/* --runner moon", "--runner moon: "),
-        ("--input in/* --prism-location nothing", "--prism-location nothing: there is no such file"),
-        ("--input in/* --prism-location .", "--prism-location .: there is no such file"),
-        ("--input in/* --prism-location ./no-prism", "--prism-location ./no-prism: the program is not Prism"),
-        ("--input in/* --prism-location ./in.jsonl", "--prism-location ./in.jsonl: "),
-        ("--input in/* --prism-location ./open-prism",
-         "--runner direct: ./open-prism is Prism as Beam releases it, which listens on"),
+        ("--input in/* --runner moon", "--runner moon: a stream runs on this machine, without an engine"),
         ("--input foo://in/*", "--input foo://in/*: "),
         ("--kafka localhost:9092 --topic t --input in/*", "name one thing to read: "),
         ("--kafka localhost:9092", "--kafka goes with --topic T"),
@@ -314,7 +302,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-        (folder / name).chmod(0o755 if "prism" in name else 0o600)
+        (folder / name).chmod(0o600)
     return folder
 
 

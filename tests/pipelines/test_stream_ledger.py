@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from support.ledger_model import PRICES, STUDY, report
@@ -15,34 +13,26 @@ from ldpbeam.folders.read import read_periods
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.estimates import stream_ledger
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
-from ldpbeam.pipelines.graphs.stream import StreamJob
 from ldpbeam.pipelines.runs.ledger_folder import files_of
-from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
-from ldpbeam.schemas.outputs.ledger_format import as_batch
-from ldpbeam.transforms.outputs.write_received import WriteReceived
+from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream
+from ldpbeam.transforms.outputs.ledger_parts import write_part
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
-from ldpbeam.transforms.sources.reading import ReadingOptions
 
 KEY = b"k" * 32
 
 
-def stream_in(folder: Path) -> StreamJob:
-    feed = cast(Any, SimpleNamespace(name="files", about={}))
-    run = "20261120T100000Z-00000000"
-    return StreamJob(STUDY, str(folder), run, feed=feed, reading=ReadingOptions(0), shards=1, ledger_key=KEY)
+def stream_in(folder: Path) -> StreamOutput:
+    return StreamOutput(STUDY, str(folder), "20261120T100000Z-00000000", ledger_key=KEY)
 
 
-def receive(job: StreamJob, hour: int) -> None:
-    """What a worker does with a bundle: nine users report to everything in an hour."""
+def receive(job: StreamOutput, hour: int) -> None:
+    """What a commit writes: nine users report to everything in an hour."""
     assert job.keeping is not None
-    writer = WriteReceived(job.keeping)
-    writer.start_bundle()
     sent = [report(kind, user, hour, 0, "n") for kind in PRICES for user in range(9)]
     validation = Validation(STUDY, ledger_key=KEY)
-    for batch in decoded_batches(sent, columns_or_only(STUDY, None, None)):
-        for rows in validation.validate(batch).received:
-            writer.process(as_batch(rows))
-    writer.finish_bundle()
+    batches = decoded_batches(sent, columns_or_only(STUDY, None, None))
+    received = [rows for batch in batches for rows in validation.validate(batch).received]
+    write_part(job.keeping.folder, job.keeping.about, received)
 
 
 @pytest.mark.slow
@@ -52,7 +42,7 @@ def test_sums_are_made_while_a_stream_runs_and_say_who_is_over_the_cap(
     monkeypatch.setattr(stream_ledger, "LEAST_SECONDS", 0.01)
     monkeypatch.setattr(stream_ledger, "LARGEST_SHARE", 1.0)
     job = stream_in(tmp_path)
-    with owned_by_stream(job):
+    with owned_by_stream(job, {}):
         for hour in range(5):
             receive(job, hour)
         with ledger_kept_current(job):
@@ -66,7 +56,7 @@ def test_the_end_of_a_stream_leaves_many_reports_to_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = stream_in(tmp_path)
-    with owned_by_stream(job):
+    with owned_by_stream(job, {}):
         receive(job, 0)
         assert [entry.reports for entry in add_up_at_end(job)] == [27]
         monkeypatch.setattr(stream_ledger, "ROWS_AT_END", 26)

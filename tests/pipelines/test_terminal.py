@@ -15,12 +15,8 @@ from ldpbeam.answers.tables import print_estimates
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.files import find_input
 from ldpbeam.inputs.key_files import read_key
-from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
-from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.reading import ReadingOptions
 from ldpbeam.untrusted import shown
 
 CLEAR = "\x1b[2J"
@@ -90,16 +86,7 @@ def test_a_stream_whose_files_would_have_too_long_names_does_not_start(tmp_path:
         "    buckets: 8\n    services: {a: {mechanism: piecewise, epsilon: 1.0}}\n"
         "    estimates: {mean: {estimator: ivw}}\nwindows: {size: 1h}\n"
     )
-    feed = FolderFeed(("in/*",), Columns(), "", ())
-    name = "20261122T000000Z-0123abcd"
-    job = StreamJob(
-        study=study,
-        output=str(tmp_path / "out"),
-        run=name,
-        feed=feed,
-        reading=ReadingOptions(0),
-        shards=1,
-    )
-    with pytest.raises(UserError, match="shorter names"), owned_by_stream(job):
+    output = StreamOutput(study, str(tmp_path / "out"), "20261122T000000Z-0123abcd")
+    with pytest.raises(UserError, match="shorter names"), owned_by_stream(output, {"reads": "in/*"}):
         pass
     assert not (tmp_path / "out").exists()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ldpbeam.beam.solve_windows import Solves
 from ldpbeam.pipelines.operating.metrics import metrics_of
 from ldpbeam.pipelines.operating.state import Memory, State
+from ldpbeam.pipelines.spool.run import Seen
 from ldpbeam.transforms.sources.lag import Lag
 
 ROOT = Path(__file__).parents[2]
@@ -77,9 +77,9 @@ ILL = {
 
 
 def test_every_rule_is_of_metrics_that_a_stream_has() -> None:
-    counts: dict[str, Any] = {"in": 0, **dict.fromkeys(("used", "duplicates", "late"), 0)}
+    counts: dict[str, Any] = {"in": 0, **dict.fromkeys(("used", "duplicates", "late", "in_open_windows"), 0)}
     counts |= {"out_of_range": 0, "dead_letters": 0, "damaged_files": 0, "dead_letters_by_reason": {}}
-    state = State("r", "s", counts, 0, Lag(0, 0), 0, 0, 0, 0, Solves(), 0, Memory(0, 0))
+    state = State("r", "s", counts, 0, Lag(0, 0), 0, 0, Seen(), Memory(0, 0))
     names = {sample.name for metric in metrics_of(state) for sample in metric.samples}
     for rule in RULES.values():
         assert set(re.findall(r"\bldpbeam_\w+", rule["expr"])) <= names

@@ -14,7 +14,6 @@ from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
     PipelineOptions,
     SetupOptions,
-    StandardOptions,
 )
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -53,18 +52,11 @@ def test_a_job_is_where_the_person_says() -> None:
     options = PipelineOptions(dataflow.options(*PLACE, Path("folder")))
     own = options.view_as(GoogleCloudOptions)
     assert (own.project, own.region, own.temp_location) == PLACE
-    assert not options.view_as(StandardOptions).streaming
 
 
 def test_nothing_of_the_main_module_is_pickled() -> None:
     options = PipelineOptions(dataflow.options(*PLACE, Path("folder")))
     assert options.view_as(SetupOptions).save_main_session is False
-
-
-def test_a_stream_has_its_state_in_the_service() -> None:
-    options = PipelineOptions(dataflow.options(*PLACE, Path("folder"), streaming=True))
-    assert options.view_as(StandardOptions).streaming
-    assert options.view_as(GoogleCloudOptions).enable_streaming_engine
 
 
 def test_a_plugin_is_installed_after_what_it_needs(packages: list[str]) -> None:

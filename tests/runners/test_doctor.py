@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from apache_beam.runners.portability.prism_runner import PrismJobServer
 
 from ldpbeam.runners import dataflow, of_engines
 from ldpbeam.runners.flink import parts
@@ -32,7 +32,6 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Else it is asked over the network whether this is a machine of Google's.
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv(parts.CACHE, str(tmp_path / "cache"))
-    monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "beam"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
     (tmp_path / "venv").mkdir()
     (tmp_path / "venv" / "ldpbeam-worker").touch()
@@ -76,7 +75,6 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
-CLOSED, OPEN = "  -job_socket string\n  -job_port int", "  -job_port int"
 #: Programs of Flink's that are there, beside Java.
 TOOLS = {"bin/mvn": "", "bin/javac": ""}
 BEYOND_JAVA = [
@@ -93,19 +91,8 @@ BEYOND_JAVA = [
 @pytest.mark.parametrize(
     ("line", "programs", "code", "printed"),
     [
-        ("", {}, 0, ["ok       ldpbeam: apache-beam ",
-                     "not here  Prism (streams)\n         install Go, with which it is built once, or the "]),
-        ("", {"bin/prism": CLOSED}, 0,
-         ["ok       Prism (streams): HERE/bin/prism, which listens on a Unix socket of this account"]),
-        ("--runner prism", {"bin/prism": CLOSED}, 0, ["ok       Prism: HERE/bin/prism, which listens"]),
-        ("--runner prism", {"bin/prism": OPEN}, 2,
-         ["MISSING  Prism\n         HERE/bin/prism is Prism as Beam releases it, which listens on every",
-          "--allow-open-ports"]),
-        ("--runner prism", {}, 2, ["MISSING  Prism\n"]),
-        ("--runner prism", {"bin/go": "", "bin/git": ""}, 0, ["ok       Prism: none yet; the first run"]),
-        ("--runner prism --prism-location HERE/own", {"own": CLOSED}, 0, ["ok       Prism: HERE/own, which"]),
-        ("--runner prism --prism-location HERE/own", {"own": "no such options"}, 2,
-         ["MISSING  Prism\n         HERE/own: the program is not Prism"]),
+        ("", {}, 0, ["ok       ldpbeam: apache-beam "]),
+        ("--runner direct", {}, 0, ["ok       temporary folder: "]),
         ("--runner flink", {}, 2,
          ["MISSING  Java\n         the job server needs Java 11 to 21: install a JDK",
           "MISSING  Flink and its job server on this machine\n         install mvn and javac (on Debian"]),
@@ -183,8 +170,8 @@ def test_what_is_missing_or_too_old_is_named_with_the_line_that_installs_it(
     assert all(line in ran.out for line in lines), ran.out
 
 
-def test_prism_has_an_account_where_a_container_has_none(
-    command: Any, bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_account_without_a_name_gets_one_as_a_container_has_none(
+    command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(number: int) -> None:
         raise KeyError(number)
@@ -193,10 +180,8 @@ def test_prism_has_an_account_where_a_container_has_none(
     for variable in ("USER", "HOME"):
         monkeypatch.setenv(variable, "to be restored")
         monkeypatch.delenv(variable)
-    prism = bare_machine / "prism"
-    prism.write_text(f'#!/bin/sh\n[ "$USER" ] && [ "$HOME" ] && echo "{CLOSED}"\n')
-    prism.chmod(0o755)
-    assert f"ok       Prism (streams): {prism}" in command("doctor").out
+    command("doctor")
+    assert (os.environ["USER"], os.environ["HOME"]) == ("ldpbeam", "/")
 
 
 @pytest.fixture

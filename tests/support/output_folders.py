@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,22 +13,16 @@ import pyarrow.parquet as pq
 
 import ldpbeam as ldp
 from ldpbeam import tally
-from ldpbeam.beam.solve_windows import SolveWindow
 from ldpbeam.cells import Cells
 from ldpbeam.fit.spending import Spending
-from ldpbeam.folders.output import FIT_FOLDER
-from ldpbeam.pipelines.estimates.pane_fit import PaneFit
-from ldpbeam.pipelines.graphs.stream import StreamJob
-from ldpbeam.pipelines.runs.stream_runs import owned_by_stream
+from ldpbeam.pipelines.spool.finish import Finishing, Pane
+from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
-from ldpbeam.transforms.outputs.panes import WritePaneEstimates, WritePaneStatistics
+from ldpbeam.transforms.outputs.snapshots import snapshot_file
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.reading import ReadingOptions
-from ldpbeam.transforms.state.records import Incomplete, OpenWindow
+from ldpbeam.transforms.segments import write_panes
 from ldpbeam.transforms.storage import write_json
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -133,33 +128,25 @@ def stream_folder(folder: Path) -> Path:
     windows = [(START + place * HOUR, START + (place + 1) * HOUR) for place in range(3)]
     panes = {"run-1": [(0, "on_time"), (1, "early")], "run-2": [(1, "on_time"), (2, "early")]}
     for run, written in panes.items():
-        left = Incomplete(frozenset({OpenWindow("x", *windows[1])} if run == "run-2" else ()))
-        feed = FolderFeed(("in/*",), Columns(), "", ())
-        job = StreamJob(
-            study=study,
-            output=str(folder),
-            run=run,
-            feed=feed,
-            reading=ReadingOptions(0),
-            shards=1,
-            incomplete=left,
-        )
-        with owned_by_stream(job):
-            statistics, solver = WritePaneStatistics(study, job.output, job.run, left), SolveWindow(study)
+        output = StreamOutput(study, str(folder), run)
+        with owned_by_stream(output, {"reads": "in/*"}):
             spending = Spending(START, START, 0, Cells(HOUR), 1)
-            fit = PaneFit(study, job.of_run(FIT_FOLDER), spending)
-            solver.setup()
-            for place, timing in written:
+            how = Finishing(study, output.output, run, output.spool, spending)
+            for number, (place, timing) in enumerate(written):
                 reports = attribute.versions[0].mechanism.perturb(rng.uniform(0, 10, 50), rng)
                 statistic = tally(attribute, 50, [Answers(0, np.arange(50), reports)])
-                pane = replace(Snapshot("x", windows[place], None, 0, statistic), pane_timing=timing)
-                (written_pane,) = statistics.process(("x", [pane]))
-                (solved,) = solver.process(written_pane)
-                list(WritePaneEstimates(study, job.output, job.run).process(solved))
-                fit.process(written_pane)
+                pane = replace(
+                    Snapshot("x", windows[place], None, 0, statistic),
+                    pane_timing=timing,
+                    # The first run left the second window open.
+                    complete=timing == "on_time" and place == 0,
+                )
+                (stored,) = write_panes(output.spool, number, [snapshot_file(study, run, [pane])])
+                how.finish(Pane("x", *windows[place], 0, stored))
+            shutil.rmtree(output.spool)
             counts = [("in", 101), ("used", 100), ("dead_letters", 1)]
             counts.append(("dead_letters_by_reason/no_user_id", 1))
-            write_json(job.of_run("accounting.json"), accounting(counts))
+            write_json(output.of_run("accounting.json"), accounting(counts))
     return folder
 
 

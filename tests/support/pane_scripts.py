@@ -1,7 +1,4 @@
-"""What a source does as time passes: it hands on batches, and its watermark moves on.
-
-Engines differ in how they run a script, so the tests of this process and those of Prism share them.
-"""
+"""What a source does as time passes: it hands on batches, and its watermark moves on."""
 
 from __future__ import annotations
 

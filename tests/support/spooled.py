@@ -1,4 +1,4 @@
-"""Runs of the spool in this process: a feed of batches, a date that stands, panes that are finished at once."""
+"""Runs of the spool in this process: a feed of batches, a date that stands, panes finished at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BatchFeed(OpenFeed):
         batch = self.batches[self.next]
         self.next += 1
         last = int(batch.column("event_time").to_numpy(zero_copy_only=False).max())
-        return FeedBatch([batch], [], [], last + 1_000, oldest=last)
+        return FeedBatch([batch], [], last + 1_000, oldest=last)
 
     @property
     def state(self) -> FeedState:

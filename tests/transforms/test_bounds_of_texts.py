@@ -18,7 +18,7 @@ from support.security_page import rows_of, section
 import ldpbeam as ldp
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.files import check_stamps, find_input
-from ldpbeam.pipelines.runs.stream_watch import _panes_shown
+from ldpbeam.pipelines.commands.stream import _panes_shown
 from ldpbeam.schemas.files.avro_headers import write_header
 from ldpbeam.schemas.files.json_lines import MOST_LINE_BYTES
 from ldpbeam.schemas.messages.decode import JSON, Message, decode_messages
@@ -26,6 +26,7 @@ from ldpbeam.schemas.reports.columns import MECHANISM_KEY, NEEDED, Columns
 from ldpbeam.schemas.reports.near import LONGEST_NAME, MOST_NAMES
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_GROUPS
+from ldpbeam.transforms.outputs.panes import PANES
 from ldpbeam.transforms.reports import validation
 from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure, disclosed, in_columns
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
@@ -33,7 +34,6 @@ from ldpbeam.transforms.sources.files import match, sniff_all, split
 from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, read_range
 from ldpbeam.transforms.sources.read_files import _ReadRange
-from ldpbeam.transforms.sources.shared_feed import FEEDS
 from ldpbeam.untrusted import MOST_REPEATED, shown
 
 TEXT = """
@@ -190,7 +190,7 @@ def of_stamp(tmp_path: Path) -> str:
 def of_log(_: Path) -> str:
     said = io.StringIO()
     with contextlib.redirect_stdout(said), _panes_shown():
-        FEEDS.warning("the server says %s", LONG)
+        PANES.warning("the server says %s", LONG)
     return said.getvalue().removesuffix("\n")
 
 

@@ -13,8 +13,10 @@ from support.estimate_records import price
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.offsets import Offsets
-from ldpbeam.transforms.outputs import kafka as published
-from ldpbeam.transforms.outputs.kafka import PublishToKafka
+from ldpbeam.transforms.outputs import publish
+from ldpbeam.transforms.outputs.panes import estimate_id
+from ldpbeam.transforms.outputs.publish import ToKafka
+from ldpbeam.transforms.reports.dead_letters import PLAIN
 from ldpbeam.transforms.sources import kafka_span, read_span
 from ldpbeam.transforms.sources.kafka import message_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
@@ -167,25 +169,21 @@ def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch, d
     )  # fmt: skip
     (with_deliveries,) = read_offsets(span((3, 10, 20)), Offsets(3, 10, 20), Columns())
     assert DELIVERY in with_deliveries.batches[0].schema.names
-    (taken,) = read_span._taken((3, 10, 20), span((3, 10, 20)), Columns())
-    assert DELIVERY not in taken.batch.batches[0].schema.names
-    assert taken.batch.batches[0]["position"].to_pylist() == list(range(10, 20))
+    counted, batch = read_span._ReadRange(span((3, 10, 20)), Columns(), PLAIN).process((3, 10, 20))
+    assert counted.value == ("in", 10)
+    assert DELIVERY not in batch.schema.names
+    assert batch["position"].to_pylist() == list(range(10, 20))
 
 
-def test_estimates_that_no_broker_takes_fail_their_bundle(
+def test_estimates_that_no_broker_takes_are_an_error(monkeypatch: pytest.MonkeyPatch, estimate: Any) -> None:
+    monkeypatch.setattr(publish, "PATIENCE", 0.2)
+    with pytest.raises(OSError, match=r"^t at localhost:1: "):
+        ToKafka(KafkaTopic("localhost:1", "t")).open()([estimate])
+
+
+def test_estimates_that_one_broker_refuses_are_an_error_with_its_words(
     monkeypatch: pytest.MonkeyPatch, estimate: Any
 ) -> None:
-    monkeypatch.setattr(published, "PATIENCE", 0.2)
-    publish = PublishToKafka(KafkaTopic("localhost:1", "t"))
-    publish.setup()
-    publish.start_bundle()
-    publish.process(estimate)
-    with pytest.raises(OSError, match=r"^t at localhost:1: "):
-        publish.finish_bundle()
-
-
-def test_estimates_that_one_broker_refuses_fail_their_bundle_with_its_words(estimate: Any) -> None:
-    publish = PublishToKafka(KafkaTopic("localhost:1", "t"))
     sent: list[dict[str, Any]] = []
 
     def produce(topic: str, value: bytes, **given: Any) -> None:
@@ -193,14 +191,14 @@ def test_estimates_that_one_broker_refuses_fail_their_bundle_with_its_words(esti
             sent.append({})
             raise BufferError
         sent.append({"topic": topic, "value": json.loads(value), **given})
-        given["on_delivery"](kafka.KafkaError(ERRORS.MSG_SIZE_TOO_LARGE), None)
+        given["on_delivery"](kafka.KafkaError(ERRORS.MSG_SIZE_TOO_LARGE) if len(sent) == 2 else None, None)
 
-    publish._producer = SimpleNamespace(produce=produce, poll=lambda seconds: 0, flush=lambda seconds: 0)
-    publish.start_bundle()
-    publish.process(estimate)
-    assert sent[1]["key"] == published.estimate_id(estimate).encode()
+    producer = SimpleNamespace(produce=produce, poll=lambda seconds: 0, flush=lambda seconds: 0)
+    monkeypatch.setattr(publish, "client", lambda *_: producer)
+    send = ToKafka(KafkaTopic("localhost:1", "t")).open()
     with pytest.raises(OSError, match=r"^t at localhost:1: .*[Mm]essage size too large"):
-        publish.finish_bundle()
-    # The engine tries the bundle again, from nothing.
-    publish.start_bundle()
-    publish.finish_bundle()
+        send([estimate])
+    assert sent[1]["key"] == estimate_id(estimate).encode()
+    # They are sent again, from nothing.
+    send([estimate])
+    assert [own["key"] for own in sent[1:]] == [sent[1]["key"]] * 2

@@ -1,4 +1,4 @@
-"""Streams in time, driven by hand. Any schedule: test_panes; engines: test_panes_on_prism."""
+"""Streams in time, driven by hand. Any schedule: test_panes."""
 
 from __future__ import annotations
 

@@ -20,12 +20,8 @@ from ldpbeam.schemas.messages.decode import JSON, Message, decode_messages
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import Arrival, tagged
-from ldpbeam.transforms.reports.dead_letters import PLAIN
+from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
-from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.reader import TakenBatch
-from ldpbeam.transforms.sources.source import Unpack
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import Span
 
@@ -176,14 +172,3 @@ def test_an_attribute_without_users_has_the_channel_of_reports_that_are_counted_
     assert isinstance(alone, Attribute)
     # Their statistics are of the same kind, so that they can be added up.
     assert alone.fingerprint == kept.fingerprint != SOME.attribute("joined").fingerprint
-
-
-@pytest.mark.parametrize("origin", ["", "0/7"])
-def test_messages_that_have_offsets_have_no_deliveries_to_compare(origin: str) -> None:
-    study = parse_study(NOBODY)
-    message = Message("topic/0/7", b'{"attribute": "alone", "service": "a", "payload": 0.5}', JSON)
-    (decoded,) = decode_messages([message], wanted_columns(study, None, None))
-    taken = TakenBatch(FeedBatch([decoded], [], [], 0), None, Arrival(origin, 0))
-    (batch,) = (one for one in Unpack(PLAIN).process(taken) if isinstance(one, pa.RecordBatch))
-    # Without them a report of nobody is folded as it comes: a local stream of Kafka holds none.
-    assert (DELIVERY in batch.schema.names) == (origin == "")

@@ -33,8 +33,6 @@ IN_OPEN_WINDOWS = "in_open_windows"
 NOT_ESTIMATED, REPORTS_NOT_ESTIMATED = "not_estimated", "reports_not_estimated"
 #: Windows beyond the study's ``publish.windows``, and windows with one report; both are among the above.
 WINDOWS_BEYOND, SINGLE_REPORTS = "windows_beyond", "windows_with_one_report"
-#: Windows that a stream had no time to estimate after it was asked to stop.
-ENDED_WINDOWS = "windows_ended_without_estimates"
 #: Windows in which no place of candidates had a name when they closed, which are not estimated.
 WITHOUT_NAMES = "windows_without_names"
 #: What may be honest and was not used, or not estimated, because of a bound that the study can raise.
@@ -52,7 +50,6 @@ OCCASIONAL = (
     REPORTS_NOT_ESTIMATED,
     WINDOWS_BEYOND,
     SINGLE_REPORTS,
-    ENDED_WINDOWS,
     WITHOUT_NAMES,
 )
 #: Of a batch that may be read again: reports that go to a window, and those whose dead letters are in a file.

@@ -12,7 +12,14 @@ from apache_beam.metrics import Metrics
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
 from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN, with_origin
-from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, counts_of, disclosed
+from ldpbeam.transforms.reports.dead_letters import (
+    DEAD,
+    DeadLetter,
+    Disclosure,
+    counts_of,
+    disclosed,
+    in_columns,
+)
 
 #: Reports read so far by workers in this process. Some engines report no counters until they end, and then
 #: progress lines have no other source.
@@ -61,3 +68,20 @@ def emit(
         yield beam.pvalue.TaggedOutput(DEAD, batch)
         for name, reports in counts_of(of_schema).items():
             yield count(name, reports, arrival.origin if arrival is not None else "")
+
+
+def emit_decoded(parts: Iterable[pa.RecordBatch | DeadLetter], disclosure: Disclosure) -> Iterator[Any]:
+    """The outputs of a DoFn for messages: the batches that they gave, dead letters, and counts of both.
+
+    A batch is given before the next one is decoded, if the parts are decoded one by one.
+    """
+    letters: list[DeadLetter] = []
+    for part in parts:
+        if isinstance(part, DeadLetter):
+            letters.append(part)
+        else:
+            yield count(IN, part.num_rows)
+            yield part
+    if letters:
+        yield count(IN, sum(letter.reports for letter in letters))
+        yield from emit(in_columns(letters, disclosure), disclosure)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ldpbeam.transforms.offsets import Checksum, Offsets
+from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.lag import Lag
 
@@ -51,49 +51,24 @@ class FeedBatch(NamedTuple):
     Attributes:
         batches: decoded batches; the metadata of their schemas names the file or subscription.
         letters: dead letters of what did not decode.
-        receipts: what :meth:`OpenFeed.acknowledge` gets when the engine has committed the whole batch.
         published: when the newest of its messages or files was published, in epoch milliseconds.
         damaged: the paths of damaged files.
         oldest: when the oldest of its messages or files was published, and of those that were there with them
             and have not been taken; None if older ones may be on their way.
         offsets: where its messages stand, all in one partition; None if the feed has no offsets.
-        checksums: of its messages, in their order, if the feed has offsets.
     """
 
     batches: Sequence[pa.RecordBatch]
     letters: Sequence[DeadLetter]
-    receipts: Sequence[str]
     published: int
     damaged: Sequence[str] = ()
     oldest: int | None = None
     offsets: Offsets | None = None
-    checksums: Sequence[Checksum] = ()
 
     @property
     def partition(self) -> int:
         """The partition of its messages; 0 if the feed has none."""
         return 0 if self.offsets is None else self.offsets.partition
-
-
-@dataclass(frozen=True)
-class Share:
-    """What one of several readers reads of a feed.
-
-    Attributes:
-        number: which reader it is, from 0.
-        readers: how many there are.
-        positions: the offset at which it continues, by partition; of others it begins at the start.
-        read: the checksum of the last message that is known to have been read, by partition.
-    """
-
-    number: int = 0
-    readers: int = 1
-    positions: Mapping[int, int] = field(default_factory=dict)
-    read: Mapping[int, Checksum] = field(default_factory=dict)
-
-
-#: The share of a reader that is alone and begins.
-WHOLE = Share()
 
 
 @dataclass(frozen=True)
@@ -154,12 +129,9 @@ class OpenFeed(ABC):
         last stay on record, and the next process decodes each of them alone.
         """
 
-    def acknowledge(self, receipts: Sequence[str]) -> None:  # noqa: B027 - a feed need not tell anybody
-        """Acknowledge batches that the engine has committed, by their receipts; allowed after ``close``."""
-
 
 class Feed(ABC):
-    """Where reports arrive; a feed is pickled, sent to a worker, and opened there."""
+    """Where reports arrive."""
 
     @property
     @abstractmethod
@@ -171,15 +143,6 @@ class Feed(ABC):
         """What the file of a run says of it besides its name."""
         return {}
 
-    @property
-    def partitions(self) -> int:
-        """How many readers may share it."""
-        return 1
-
     @abstractmethod
     def open_at(self, position: Position | None) -> OpenFeed:
         """Begin to read where a position of this feed says; None for the beginning."""
-
-    def open(self, share: Share = WHOLE) -> OpenFeed:
-        """Begin to read on a worker of an engine; a feed without offsets ignores the share."""
-        raise NotImplementedError

@@ -20,13 +20,11 @@ from ldpbeam.transforms.patterns import Entry, matching
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import (
     DECODED_BYTES,
-    WHOLE,
     Feed,
     FeedBatch,
     FeedState,
     OpenFeed,
     Position,
-    Share,
     elapsed,
     now,
 )
@@ -51,14 +49,12 @@ class FolderFeed(Feed):
         patterns: globs on any file system that Beam knows.
         columns: the columns of reports that the study needs.
         folder: the run's folder.
-        done: what :mod:`~ldpbeam.transforms.sources.folder_receipts` needs.
         clock: the time at which a file counts as published whose file system does not say it.
     """
 
     patterns: tuple[str, ...]
     columns: Columns
     folder: str
-    done: tuple[str, ...] = ()
     clock: Callable[[], int] = now
 
     @property
@@ -76,12 +72,6 @@ class FolderFeed(Feed):
                 letters of the decoder, which are the same each time; None if none is.
         """
         return _Watched(self, {"read": {}, "bad": [], "part": None} if position is None else position)
-
-    def open(self, share: Share = WHOLE) -> OpenFeed:
-        """Begin to look for files, for an engine."""
-        from ldpbeam.transforms.sources.folder_receipts import _Receipted
-
-        return _Receipted(self)
 
 
 def merged(positions: Iterable[Position]) -> Position:
@@ -162,7 +152,7 @@ class _Watched(OpenFeed):
         for item in islice(read_range(part, self.feed.columns), taken, None):
             if size >= DECODED_BYTES:
                 self._part = part, taken
-                yield FeedBatch(batches, letters, [], published, _damaged(part.path, letters), oldest)
+                yield FeedBatch(batches, letters, published, _damaged(part.path, letters), oldest)
                 batches, letters, size = [], [], 0
             taken += 1
             if isinstance(item, DeadLetter):
@@ -177,7 +167,7 @@ class _Watched(OpenFeed):
             self._bad.add(part.path)
         else:
             self._read[part.path] = part.stop
-        yield FeedBatch(batches, letters, [], published, _damaged(part.path, letters), oldest)
+        yield FeedBatch(batches, letters, published, _damaged(part.path, letters), oldest)
 
     def _look(self) -> None:
         entries = {real(each.path): each for found in entries_of(self.feed.patterns) for each in found}

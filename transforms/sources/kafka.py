@@ -25,13 +25,11 @@ from ldpbeam.transforms.offsets import Checksum, Offsets
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import (
     UNFOUND,
-    WHOLE,
     Feed,
     FeedBatch,
     FeedState,
     OpenFeed,
     Position,
-    Share,
     elapsed,
     now,
 )
@@ -80,7 +78,6 @@ class KafkaFeed(Feed):
         identity: what tells it from other topics of its name.
         columns: the columns of reports that the study needs.
         folder: the run's folder, where messages are on record while they are decoded.
-        starts, cuts, suspects: what :mod:`~ldpbeam.transforms.sources.kafka_shared` needs.
         group: the group whose committed offsets show how far the run has come; None to commit none.
         clock: the time at which a message counts as published that no broker has dated.
     """
@@ -89,9 +86,6 @@ class KafkaFeed(Feed):
     identity: str
     columns: Columns
     folder: str
-    starts: tuple[tuple[int, int], ...] = ()
-    cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    suspects: tuple[tuple[str, int], ...] = ()
     group: str | None = None
     clock: Callable[[], int] = now
 
@@ -105,20 +99,9 @@ class KafkaFeed(Feed):
         """The topic, and what tells it from others."""
         return {"topic": self.topic.name, "topic_identity": self.identity}
 
-    @property
-    def partitions(self) -> int:
-        """How many partitions the topic has when the run begins."""
-        return len(self.starts)
-
     def open_at(self, position: Position | None) -> OpenFeed:
         """Begin to fetch; partitions that the position does not name are read from their beginning."""
         return _Consumed(self, *read_by({} if position is None else position), OnRecord(self.folder))
-
-    def open(self, share: Share = WHOLE) -> OpenFeed:
-        """Begin to fetch the partitions of a share."""
-        from ldpbeam.transforms.sources.kafka_shared import _Shared
-
-        return _Shared(self, share)
 
 
 class _Consumed(OpenFeed):
@@ -264,14 +247,14 @@ class _Consumed(OpenFeed):
     def _decoded(self, partition: Partition, messages: Sequence[Any]) -> tuple[FeedBatch, Sequence[Any]]:
         """A batch of bounded size, and those of some messages that it has: the first ones."""
         name = f"{self.feed.topic.name}/{partition.number}"
-        batch, rest = next_batch(name, self.feed.columns, [*map(self._received, messages)], None)
+        batch, rest = next_batch(name, self.feed.columns, [*map(self._received, messages)])
         return batch, messages[: len(messages) - len(rest)]
 
     def _defeated(self, partition: Partition) -> tuple[FeedBatch, Sequence[Any]]:
         """The first message that waits, as a dead letter."""
         received, name = self._received(partition.waiting[0]), f"{self.feed.topic.name}/{partition.number}"
         letter = DeadLetter(name, int(received.receipt), None, DEFEATED, PROBLEM, 1, received.message.data)
-        return FeedBatch([], [letter], [], received.published), [partition.waiting[0]]
+        return FeedBatch([], [letter], received.published), [partition.waiting[0]]
 
     def _taken(self, partition: Partition, batch: FeedBatch, messages: Sequence[Any]) -> FeedBatch:
         """The batch of messages, which are taken."""

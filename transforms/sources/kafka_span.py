@@ -101,11 +101,11 @@ def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterato
             waiting.append(Received(str(message.offset()), message_of(message), 0))
             size += len(waiting[-1].message.data)
             if len(waiting) >= BATCH_MESSAGES or size >= BATCH_BYTES:
-                batch, waiting = next_batch(name, columns, waiting, None)
+                batch, waiting = next_batch(name, columns, waiting)
                 size = sum(len(received.message.data) for received in waiting)
                 yield batch
         while waiting:
-            batch, waiting = next_batch(name, columns, waiting, None)
+            batch, waiting = next_batch(name, columns, waiting)
             yield batch
     except (confluent_kafka.KafkaException, OSError) as error:
         said = error.args[0].str() if isinstance(error, confluent_kafka.KafkaException) else str(error)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -12,10 +11,8 @@ from ldpbeam.schemas.messages.binary import BadMessage, Message
 from ldpbeam.schemas.messages.decode import decode_messages, may_expand
 from ldpbeam.schemas.messages.placed import ids_of
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.offsets import Checksum
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
-from ldpbeam.transforms.state.decoding import DEFEATED, PROBLEM, TOGETHER, Record
 
 #: So many bytes of messages are decoded before it is asked whether they fill a batch.
 RUN_BYTES = 2**20
@@ -29,68 +26,38 @@ class Received(NamedTuple):
         message: the id and the contents.
         published: when it was published, in epoch milliseconds.
         settled: whether no older message can still be on its way because a pull before this one failed.
-        checksum: of the message, if it has an offset.
     """
 
     receipt: str
     message: Message
     published: int
     settled: bool = True
-    checksum: Checksum | None = None
 
 
-def next_batch(
-    feed: str, columns: Columns, received: Sequence[Received], record: Record | None
-) -> tuple[FeedBatch, list[Received]]:
+def next_batch(feed: str, columns: Columns, received: Sequence[Received]) -> tuple[FeedBatch, list[Received]]:
     """Decode messages until they fill a batch.
 
     Args:
         feed: the name of the feed, for batches and dead letters.
         columns: the columns of reports that the study needs.
         received: the messages, at least one.
-        record: keeps messages on record while they are decoded; None in a run that nobody starts again.
 
     Returns:
         The batch, and the messages for which it had no room: the last ones, in their order.
     """
     parts: dict[int, FeedBatch] = {}
     count = len(received)
-    suspects: list[int] = []
-    if record is not None:
-        known, sizes = record, dict(record.suspects)
-        suspects = [place for place, item in enumerate(received) if item.message.id in sizes]
-        alone = [
-            place
-            for place in suspects
-            if sizes[received[place].message.id] <= TOGETHER or may_expand(received[place].message)
-        ]
-        count = _decode_each(
-            parts, alone, count, lambda place: _suspect(feed, columns, received[place].message, known)
-        )
-        suspects = sorted({*suspects}.difference(alone))
-    fresh = sorted({*range(count)}.difference(parts, suspects))
-    if fresh:
-        ids = [received[place].message.id for place in fresh]
-        with nullcontext() if record is None else record.of(ids):
-            large = [place for place in fresh if may_expand(received[place].message)]
-            count = _decode_each(
-                parts, large, count, lambda place: batch_of(feed, columns, [received[place].message])
-            )
-            together = [place for place in fresh if place < count and place not in parts]
-            runs = _runs(received, together)
-            count = _decode_each(parts, list(runs), count, lambda place: batch_of(feed, columns, runs[place]))
-    suspects = [place for place in suspects if place < count]
-    for first in range(0, len(suspects), TOGETHER):
-        messages = [received[place].message for place in suspects[first : first + TOGETHER]]
-        with known.of([message.id for message in messages]):
-            parts[suspects[first]] = batch_of(feed, columns, messages)
-    taken = received[:count]
+    large = [place for place in range(count) if may_expand(received[place].message)]
+    count = _decode_each(
+        parts, large, count, lambda place: batch_of(feed, columns, [received[place].message])
+    )
+    runs = _runs(received, [place for place in range(count) if place not in parts])
+    count = _decode_each(parts, list(runs), count, lambda place: batch_of(feed, columns, runs[place]))
     left = [parts[place] for place in sorted(parts) if place < count]
     feed_batch = FeedBatch(
         [batch for part in left for batch in part.batches],
         [letter for part in left for letter in part.letters],
-        [item.receipt for item in taken],
-        max(item.published for item in taken),
+        max(item.published for item in received[:count]),
         oldest=min(item.published for item in received) if all(item.settled for item in received) else None,
     )
     return feed_batch, list(received[count:])
@@ -127,29 +94,23 @@ def _decode_each(
     return count
 
 
-def _suspect(feed: str, columns: Columns, message: Message, record: Record) -> FeedBatch:
-    """Decode a message that was on record when a process ended; one that is at fault is a dead letter."""
-    if record.suspects[message.id] == 0:
-        letter = DeadLetter(feed, number_in(message), None, DEFEATED, PROBLEM, 1, message.data)
-        return FeedBatch([], [letter], [], 0)
-    with record.of([message.id]):
-        return batch_of(feed, columns, [message])
-
-
 def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBatch:
-    """Decode messages into a batch without receipts; what does not decode becomes dead letters."""
-    batches: list[pa.RecordBatch] = []
-    letters: list[DeadLetter] = []
+    """Decode messages into a batch; what does not decode becomes dead letters."""
+    parts = list(parts_of(feed, columns, messages))
+    letters = [part for part in parts if isinstance(part, DeadLetter)]
+    return FeedBatch([part for part in parts if not isinstance(part, DeadLetter)], letters, 0)
+
+
+def parts_of(
+    feed: str, columns: Columns, messages: Sequence[Message]
+) -> Iterator[pa.RecordBatch | DeadLetter]:
+    """Decode messages one part after the other: batches that name the feed, and dead letters."""
     for part in decode_messages(messages, columns):
         if isinstance(part, BadMessage):
             number = number_in(part.message)
-            letters.append(
-                DeadLetter(feed, number, part.row, part.reason, part.problem, part.reports, part.data)
-            )
+            yield DeadLetter(feed, number, part.row, part.reason, part.problem, part.reports, part.data)
         else:
-            metadata = {**(part.schema.metadata or {}), b"file": feed.encode()}
-            batches.append(part.replace_schema_metadata(metadata))
-    return FeedBatch(batches, letters, [], 0)
+            yield part.replace_schema_metadata({**(part.schema.metadata or {}), b"file": feed.encode()})
 
 
 def number_in(message: Message) -> int | None:

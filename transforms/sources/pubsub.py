@@ -21,13 +21,11 @@ from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import (
-    WHOLE,
     Feed,
     FeedBatch,
     FeedState,
     OpenFeed,
     Position,
-    Share,
     elapsed,
 )
 from ldpbeam.transforms.sources.message_batches import Received, next_batch, number_in
@@ -72,7 +70,6 @@ class PubSubFeed(Feed):
         subscription: its full name, as ``projects/P/subscriptions/S``.
         columns: the columns of reports that the study needs.
         folder: the run's folder, where messages are on record while they are decoded.
-        suspects: what :mod:`~ldpbeam.transforms.sources.pubsub_acknowledged` needs.
         lease_seconds: the subscription's acknowledgement deadline: so long the server keeps messages that it
             sent from being sent again. 600 is the longest that there is.
     """
@@ -80,7 +77,6 @@ class PubSubFeed(Feed):
     subscription: str
     columns: Columns
     folder: str
-    suspects: tuple[tuple[str, int], ...] = ()
     lease_seconds: int = 600
 
     @property
@@ -96,12 +92,6 @@ class PubSubFeed(Feed):
         """
         unconfirmed = [] if position is None else position["unconfirmed"]
         return _Pulled(self, unconfirmed, OnRecord(self.folder))
-
-    def open(self, share: Share = WHOLE) -> OpenFeed:
-        """Begin to pull for an engine."""
-        from ldpbeam.transforms.sources.pubsub_acknowledged import _Acknowledged
-
-        return _Acknowledged(self)
 
 
 def merged(positions: Iterable[Position]) -> dict[str, list[str]]:
@@ -313,8 +303,8 @@ class _Pulled(OpenFeed):
             message = received[0].message
             letter = DeadLetter(self.feed.name, number_in(message), None, DEFEATED, PROBLEM, 1, message.data)
             self._take(received)
-            return FeedBatch([], [letter], [], received[0].published)
-        batch, rest = next_batch(self.feed.name, self.feed.columns, received, None)
+            return FeedBatch([], [letter], received[0].published)
+        batch, rest = next_batch(self.feed.name, self.feed.columns, received)
         with self._lock:
             self._waiting.extendleft(reversed(rest))
         self._take(received[: len(received) - len(rest)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 
@@ -11,10 +12,8 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.batches import without_deliveries
 from ldpbeam.transforms.reports.dead_letters import Disclosure
-from ldpbeam.transforms.reports.emitted import parted
+from ldpbeam.transforms.reports.emitted import emit_decoded, parted
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
-from ldpbeam.transforms.sources.reader import TakenBatch
-from ldpbeam.transforms.sources.source import Unpack
 
 
 @dataclass(eq=False)
@@ -35,16 +34,22 @@ class ReadSpan(beam.PTransform):
     disclosure: Disclosure
 
     def expand(self, pipeline: beam.Pipeline) -> beam.pvalue.DoOutputsTuple:
-        """Spread the ranges over the workers, read each, and part its batches."""
+        """Spread the ranges over the workers, and read each."""
         return (
             pipeline
             | "Ranges" >> beam.Create(list(self.span.ranges), reshuffle=False)
             | "SpreadRanges" >> beam.Reshuffle()
-            | "ReadRanges" >> beam.FlatMap(_taken, self.span, self.columns)
-            | "Unpack" >> parted(Unpack(self.disclosure), "decoded")
+            | "ReadRanges" >> parted(_ReadRange(self.span, self.columns, self.disclosure), "decoded")
         )
 
 
-def _taken(offsets: tuple[int, int, int], span: KafkaSpan, columns: Columns) -> Iterator[TakenBatch]:
-    for taken in read_offsets(span, Offsets(*offsets), columns):
-        yield TakenBatch(taken._replace(batches=[*map(without_deliveries, taken.batches)]), None)
+@dataclass(eq=False)
+class _ReadRange(beam.DoFn):
+    span: KafkaSpan
+    columns: Columns
+    disclosure: Disclosure
+
+    def process(self, offsets: tuple[int, int, int]) -> Iterator[Any]:
+        for taken in read_offsets(self.span, Offsets(*offsets), self.columns):
+            parts = [*map(without_deliveries, taken.batches), *taken.letters]
+            yield from emit_decoded(parts, self.disclosure)

@@ -16,8 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from ldpbeam.transforms.outputs import names
 from ldpbeam.transforms.patterns import matching
-from ldpbeam.transforms.state.counted import RunningAccounting
-from ldpbeam.transforms.state.records import Claims, Incomplete, JournalRecord, Steps
+from ldpbeam.transforms.state.records import JournalRecord, Steps
 from ldpbeam.transforms.storage import delete, exists, join, literal, make_folder, read_json, replacing
 
 Value = TypeVar("Value")
@@ -129,14 +128,10 @@ _fields = methodcaller("_asdict")
 
 #: What the run is and reads.
 RUN: Kind[dict[str, Any]] = Kind(names.RUN, "the run begins to read", dict, dict, indent=2)
-#: The windows that may lack reports.
-INCOMPLETE = Kind("incomplete.json", "the run begins to read", _content, Incomplete.of_json, indent=2)
 #: The windows, offsets and checksums of what a reader has read, by its number.
 JOURNAL = Kind("journal-*.json", "reports are acknowledged", _content, JournalRecord.of_json)
 #: By which watermark and clock the batches of a partition are judged, by the reader and the partition.
 STEPS = Kind("steps-*-*.json", "a batch of a step is counted", _fields, Steps.of_json)
-#: How far a reader is, for the others. After a power failure, its next process writes it anew.
-CLAIMS = Kind("claims-*.json", "the other readers count on it", _fields, Claims.of_json, durable=False)
 #: The ids of messages that are being decoded. A power failure may lose them: no message has caused it.
 DECODING: Kind[Sequence[str]] = Kind(
     "decoding-*.json",
@@ -148,17 +143,5 @@ DECODING: Kind[Sequence[str]] = Kind(
 )
 #: The parts of files that are acknowledged.
 FILES: Kind[Sequence[str]] = Kind("files.json", "later runs leave the parts out", sorted, list)
-#: The counts that are final.
-COUNTED = Kind("counted.json", "the accounting is written", _content, RunningAccounting.of_json)
-#: What became of the reports so far.
-ACCOUNTING: Kind[dict[str, Any]] = Kind(names.ACCOUNTING, "the run ends", dict, dict, indent=2)
-#: The folder of the job's checkpoints on Flink.
-CHECKPOINTS: Kind[str] = Kind(
-    "checkpoints.json",
-    "a checkpoint is needed",
-    lambda folder: {"folder": folder},
-    lambda content: str(content["folder"]),
-    indent=2,
-)
 #: A request to stop; that the file exists is all that it says.
 STOP: Kind[None] = Kind("stop.json", "the readers stop", lambda _: {}, lambda _: None)

@@ -9,10 +9,8 @@ from benchmarks.scale.measured import Measured
 from benchmarks.scale.numbers import short
 from benchmarks.scale.setting import shard_reports
 from ldpbeam.pipelines.graphs import batch
-from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
 from ldpbeam.transforms import windows
 from ldpbeam.transforms.outputs.letter_files import DEAD_LETTER_SHARDS
-from ldpbeam.transforms.sources.pubsub import MOST_MESSAGES
 
 #: The share of bad reports for which a limit is told.
 BAD = 0.01
@@ -39,15 +37,9 @@ def limits(m: Measured) -> list[Limit]:
     found = [
         Limit(
             windows.SHARDS * room / m.memory / 2,
-            f"stream, windows of a day, `--shards {windows.SHARDS}` (the default)",
+            f"stream, windows of a day, `shards={windows.SHARDS}` (the default)",
             "a shard, which is read and joined whole, no longer fits a worker; with windows of an hour "
             "the limit is 24 times the users. Set as many shards as in the table above",
-        ),
-        Limit(
-            MOST_MESSAGES / (CHECKPOINT_MILLISECONDS / 1000) * 86_400 / 2,
-            "stream on Flink, one report per message",
-            f"the one reader holds at most {MOST_MESSAGES:,} messages until the next checkpoint. Put many "
-            "reports into each message",
         ),
         Limit(
             DEAD_LETTER_SHARDS * room / m.letter_bytes / 2 / BAD,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from apache_beam.utils.timestamp import Timestamp
 
 from benchmarks.scale.measuring.meter import line, outputs, spent
 from benchmarks.scale.measuring.reports import sent
@@ -17,7 +16,6 @@ from benchmarks.scale.setting import HOUR, MESSAGE_REPORTS, filled, study_of
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources import native_pubsub
 from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES
 from ldpbeam.transforms.windows.cut import Pieces, each_window
@@ -26,8 +24,6 @@ from ldpbeam.transforms.windows.split import Split
 
 def measure(folder: Path) -> dict[str, Any]:
     """Messages to slices."""
-    from apache_beam.io.gcp.pubsub import PubsubMessage
-
     from examples.stream import client
     from ldpbeam.schemas.messages.binary import Message
 
@@ -57,10 +53,6 @@ def measure(folder: Path) -> dict[str, Any]:
             for at in starts
         )
 
-    def take_native() -> list[pa.RecordBatch]:
-        found = outputs(native_pubsub._Decode("projects/p/subscriptions/s", columns), pulled, Timestamp(0))
-        return validated(taken.batch for taken in found)
-
     def cut(shards: int) -> tuple[float, float]:
         assert study.windows is not None
         step, slices = (
@@ -70,7 +62,6 @@ def measure(folder: Path) -> dict[str, Any]:
         return slices / MESSAGE_REPORTS, spent(lambda: outputs(step, batches)) / 200_000
 
     many, alone = published(100_000, False), published(2_000, True)
-    pulled = [PubsubMessage(one.data, {"content-type": one.content_type}, one.id, None, "") for one in alone]
     batches = take(many)
     stream_cut, stream_cut_slice = line(cut(8), cut(1024))
     large, small = batches[0], batches[0].slice(0, 16)
@@ -80,7 +71,6 @@ def measure(folder: Path) -> dict[str, Any]:
         "message_bytes_alone": sum(len(one.data) for one in alone) / 4_000,
         "taken": spent(lambda: take(many)) / 200_000,
         "taken_alone": spent(lambda: take(alone)) / 4_000,
-        "native_alone": spent(take_native) / 4_000,
         "stream_cut": stream_cut,
         "stream_cut_slice": stream_cut_slice,
         "bytes_streamed": streamed,

@@ -30,8 +30,7 @@ shard | {short(m.spill_piece)} |
 | merge statistics | | statistic, in batch; in a pane | {short(m.merge)}; {short(m.gain)} |
 | dead letters | {rate(m.letter)} | | |
 | stream: decode messages of {MESSAGE_REPORTS:,}, validate | {rate(m.taken)} | | |
-| stream: messages of one, ldpbeam's source | {rate(m.taken_alone)} | | |
-| stream: messages of one, on Dataflow | {rate(m.native_alone)} | | |
+| stream: messages of one | {rate(m.taken_alone)} | | |
 | stream: cut by window and shard | {rate(m.stream_cut)} | slice | {short(m.stream_cut_slice)} |
 
 A local run takes {short(overhead(m))} times the sum of its steps; the figures below include this factor. A \

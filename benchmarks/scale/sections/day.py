@@ -18,11 +18,9 @@ from benchmarks.scale.prices import (
     VCPU_HOUR_BATCH,
     VCPU_HOUR_STREAMING,
 )
-from benchmarks.scale.setting import MESSAGE_REPORTS
+from benchmarks.scale.setting import BUNDLE_SECONDS, CHECKPOINT_SECONDS, MESSAGE_REPORTS
 from ldpbeam.pipelines.graphs import batch
-from ldpbeam.runners.flink import CHECKPOINT_MILLISECONDS
 from ldpbeam.transforms.sources.files import RANGE_BYTES
-from ldpbeam.transforms.sources.source import BUNDLE_SECONDS
 
 #: Reports in a small bundle of a stream.
 SMALL_BUNDLE = 1_000
@@ -62,9 +60,7 @@ def section(m: Measured, users: float, runs: dict[str, BatchRun], streams: dict[
     hour, *_ = streams.values()
     a_second = reports_a_second(users)
     own = a_second * BUNDLE_SECONDS
-    more_alone, more_native = (
-        short((alone - m.taken) * overhead(m) * a_second / 1e6) for alone in (m.taken_alone, m.native_alone)
-    )
+    more_alone = short((m.taken_alone - m.taken) * overhead(m) * a_second / 1e6)
     pubsub, pubsub_alone = (
         2 * 2 * users * each / 2**40 * PUBSUB_TIB for each in (m.message_bytes, m.message_bytes_alone)
     )
@@ -89,14 +85,15 @@ A local run, which spills its pieces to files and shuffles their places, takes \
 
 {stream_table(streams)}
 
-`--shards` is chosen so that a window's shards have the same size as in batch. ldpbeam's source \
-reads {short(own)} reports in {BUNDLE_SECONDS:g} s, on Flink; the bundles of Dataflow are not known here. \
+A stream is `Estimate` over an unbounded collection. `shards` is chosen so that a window's shards have the \
+same size as in batch. A bundle of {BUNDLE_SECONDS:g} s has {short(own)} reports; those of an engine are not \
+known here. \
 Messages of {MESSAGE_REPORTS:,} reports cost ${pubsub:.2f} a day at Pub/Sub; messages of one report cost \
-${pubsub_alone:.2f}, and take {more_alone} cores more, on Dataflow {more_native}. Each early pane joins all \
+${pubsub_alone:.2f}, and take {more_alone} cores more. Each early pane joins all \
 reports of its window so far, so k early panes make k/2 joins more.
 
 In batch on Flink, the pieces of a key are gathered in the heap of a task manager (Beam's issue 18848), \
-{size(heap)} here. In a stream, each checkpoint, every {CHECKPOINT_MILLISECONDS / 1000:g} s, writes all \
+{size(heap)} here. In a stream, each checkpoint, every {CHECKPOINT_SECONDS:g} s, writes all \
 state in the heap, up to {size(hour.state)} with windows of an hour; this requires the RocksDB backend with \
 incremental checkpoints.
 
@@ -144,5 +141,5 @@ def stream_table(runs: dict[str, StreamRun]) -> str:
         )
         for name, run in runs.items()
     ]  # fmt: skip
-    heads = "stream|`--shards`|reports per piece|state of a window|cores, all day|Dataflow per day|"
+    heads = "stream|`shards`|reports per piece|state of a window|cores, all day|Dataflow per day|"
     return table(heads + "cores on Flink", rows)

@@ -24,11 +24,9 @@ like shards |
 | accounting | a counter's name | a number | the same |
 | stream: `JoinWindows` | attribute, shard, window | its reports until the allowed lateness has \
 passed, and the statistics last emitted; a mark for {REMEMBERED_WINDOWS} windows more | more, unless \
-`--shards` is raised |
+`shards` is raised |
 | stream: `FirePanes` | attribute, window | one statistic per group, for {REMEMBERED_WINDOWS} windows more | \
 the same; more with groups |
-| stream: few dead letters; accounting | one | those of ten seconds; a few counts | more, with bad reports |
-| stream: the source | a reader | messages not yet acknowledged, a journal of windows | the same |
 
 No key, window or accumulator belongs to a single user. Users are hashed to shards ([decision \
 5](decisions/5-partitions.md)). A shard is joined over columns and yields a statistic whose size the \

@@ -1,0 +1,56 @@
+"""The messages of Beam's readers of Pub/Sub and Kafka, for the decoder that the commands use, too."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from apache_beam.io.gcp.pubsub import PubsubMessage
+
+from ldpbeam.schemas.messages.binary import Message
+
+#: The attribute of a message of Pub/Sub, and the header of one of Kafka, that names the format of its bytes.
+CONTENT_TYPE = "content-type"
+#: Messages of a bundle are decoded when there are this many bytes of them, however few they are.
+BATCH_BYTES = 16 * 2**20
+#: What dead letters name as the file of a message that does not say where it comes from.
+UNNAMED = "messages"
+#: The fields of the Rows of ``ReadFromKafka(with_metadata=True)`` that are read here.
+_OF_KAFKA = ("topic", "partition", "offset", "value", "headers")
+
+
+class Arrived(NamedTuple):
+    """A message, and what its reader says of it.
+
+    Attributes:
+        source: ``TOPIC/PARTITION`` of Kafka, else :data:`UNNAMED`.
+        repeats: whether it may be delivered twice, and then with the same id.
+        message: its id, bytes and content type.
+    """
+
+    source: str
+    repeats: bool
+    message: Message
+
+
+def message_of(element: Any) -> Arrived | None:
+    """The message that an element is; None if it is a report with fields.
+
+    Messages are ``PubsubMessage``, Rows with the metadata of Kafka, bytes, and pairs of a key and bytes, as
+    ``ReadFromKafka`` gives without metadata. Bytes alone have no content type: it is found from them.
+    """
+    if isinstance(element, PubsubMessage):
+        number = element.message_id or ""
+        content_type = (element.attributes or {}).get(CONTENT_TYPE, "")
+        return Arrived(UNNAMED, bool(number), Message(number, element.data, content_type))
+    if isinstance(element, bytes):
+        return Arrived(UNNAMED, False, Message("", element, ""))
+    if isinstance(element, tuple) and len(element) == 2 and not hasattr(element, "_asdict"):
+        value = element[1]
+        return Arrived(UNNAMED, False, Message("", value, "")) if isinstance(value, bytes) else None
+    if not all(hasattr(element, name) for name in _OF_KAFKA):
+        return None
+    source = f"{element.topic}/{element.partition}"
+    types = [header.value for header in element.headers or () if header.key.lower() == CONTENT_TYPE]
+    content_type = (types[0] or b"").decode("utf-8", "replace") if types else ""
+    message = Message(f"{source}/{element.offset}", element.value or b"", content_type)
+    return Arrived(source, False, message)
