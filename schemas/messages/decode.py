@@ -21,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings.writer_schemas import UnknownSchemaError, measured
-from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines, other_text
+from ldpbeam.schemas.files.json_lines import (
+    BYTE_ORDER_MARK,
+    CHUNK_BYTES,
+    BadLine,
+    decode_lines,
+    other_text,
+    parsed,
+)
 from ldpbeam.schemas.messages.binary import (
     ARROW,
     BAD_MESSAGE,
@@ -134,7 +141,7 @@ def _report_of_event(data: bytes) -> bytes:
         ValueError: if it is no event with an object as its data.
         RecursionError: if it is nested too deeply.
     """
-    event = json.loads(data.removeprefix(BYTE_ORDER_MARK))
+    event = parsed(data.removeprefix(BYTE_ORDER_MARK))
     if not isinstance(event, dict) or not isinstance(report := event.pop("data", None), dict):
         raise ValueError("an object with an object as its data is needed")
     return json.dumps(report | {f"{EVENT_PREFIX}{name}": value for name, value in event.items()}).encode()
@@ -192,7 +199,7 @@ def _decode_reports(messages: Sequence[Message], wanted: Columns) -> Decoded:
         try:
             if b"\n" in text:
                 # A line feed in valid JSON is whitespace, because strings may not have one.
-                json.loads(text)
+                parsed(text)
                 text = text.replace(b"\n", b" ")
             if not text:
                 raise ValueError("it is empty")
