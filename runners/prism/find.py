@@ -72,7 +72,8 @@ def named(location: str) -> Prism:
 
 def _unpacked(location: str) -> str:
     if "://" not in location and not zipfile.is_zipfile(location):
-        return location
+        # A name alone would be looked for on the search path of programs.
+        return str(Path(location).absolute())
     try:
         return str(PrismJobServer(PipelineOptions([f"--prism_location={location}"]))._get_executable_path())
     except Exception as error:  # each way to download it raises its own errors
