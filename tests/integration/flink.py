@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import time
 import urllib.request
 import uuid
@@ -25,6 +26,9 @@ from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.cluster_keys import keys_at
 from ldpbeam.runners.flink.parts import FlinkError, fetch
 
+#: Tests and their workers import its files.
+EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.append(str(EXAMPLES))
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
 #: In the environment of all processes of a cluster, whoever their parents are by now.
 MARK = "LDPBEAM_TEST_CLUSTER"
@@ -43,7 +47,9 @@ def start_cluster(folder: Path, **settings: Any) -> Cluster:
     here = Path(__file__).parent
     environment = {
         # Workers import the file of a test, and what that imports.
-        "PYTHONPATH": f"{here}{os.pathsep}{here.parent}",
+        "PYTHONPATH": os.pathsep.join(
+            map(str, (here, here.parent, EXAMPLES, os.environ.get("PYTHONPATH", "")))
+        ),
         "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
         MARK: uuid.uuid4().hex,
     }
