@@ -104,6 +104,9 @@ class OpenFeed(ABC):
             OSError: if the feed failed for good, so that nothing can arrive any more.
         """
 
+    def passed(self) -> None:  # noqa: B027 - a feed need not remember it
+        """Learn that the stages in this process have passed on the batch that was taken last."""
+
     @property
     @abstractmethod
     def state(self) -> FeedState:

@@ -176,6 +176,9 @@ class _Consumed(OpenFeed):
         self._error = error.str()
         self._doubtful = True
 
+    def passed(self) -> None:
+        self._record.passed()
+
     def take(self) -> FeedBatch | None:
         if self._longest() is None:
             self._fetch()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -48,42 +48,35 @@ def next_batch(
         feed: the name of the feed, for batches and dead letters.
         columns: the columns of reports that the study needs.
         received: the messages, at least one.
-        record: keeps messages on record while they are decoded; None in a run that nobody starts again.
+        record: keeps messages on record until it is told that they have passed, or the next batch is asked
+            for; None in a run that nobody starts again.
 
     Returns:
         The batch, and the messages for which it had no room: the last ones, in their order.
     """
-    parts: dict[int, FeedBatch] = {}
-    count = len(received)
-    suspects: list[int] = []
     if record is not None:
-        known, sizes = record, dict(record.suspects)
-        suspects = [place for place, item in enumerate(received) if item.message.id in sizes]
-        alone = [
-            place
-            for place in suspects
-            if sizes[received[place].message.id] <= TOGETHER or may_expand(received[place].message)
-        ]
-        count = _decode_each(
-            parts, alone, count, lambda place: _suspect(feed, columns, received[place].message, known)
-        )
-        suspects = sorted({*suspects}.difference(alone))
-    fresh = sorted({*range(count)}.difference(parts, suspects))
-    if fresh:
-        ids = [received[place].message.id for place in fresh]
-        with nullcontext() if record is None else record.of(ids):
-            large = [place for place in fresh if may_expand(received[place].message)]
-            count = _decode_each(
-                parts, large, count, lambda place: batch_of(feed, columns, [received[place].message])
+        record.passed()
+    sizes = {} if record is None else record.suspects
+    count = _alike(received, sizes)
+    ids = [item.message.id for item in received[:count]]
+    if sizes.get(ids[0]) == 0:
+        message = received[0].message
+        parts = {
+            0: FeedBatch(
+                [], [DeadLetter(feed, _number(message), None, DEFEATED, PROBLEM, 1, message.data)], [], 0
             )
-            together = [place for place in fresh if place < count and place not in parts]
-            runs = _runs(received, together)
-            count = _decode_each(parts, list(runs), count, lambda place: batch_of(feed, columns, runs[place]))
-    suspects = [place for place in suspects if place < count]
-    for first in range(0, len(suspects), TOGETHER):
-        messages = [received[place].message for place in suspects[first : first + TOGETHER]]
-        with known.of([message.id for message in messages]):
-            parts[suspects[first]] = batch_of(feed, columns, messages)
+        }
+    elif record is None:
+        parts, count = _decode(feed, columns, received[:count])
+    else:
+        record.hold(ids)
+        try:
+            parts, count = _decode(feed, columns, received[:count])
+        except BaseException:
+            record.passed(suspected=True)
+            raise
+        if count < len(ids):
+            record.hold(ids[:count])
     taken = received[:count]
     left = [parts[place] for place in sorted(parts) if place < count]
     feed_batch = FeedBatch(
@@ -94,6 +87,30 @@ def next_batch(
         oldest=min(item.published for item in received) if all(item.settled for item in received) else None,
     )
     return feed_batch, list(received[count:])
+
+
+def _alike(received: Sequence[Received], sizes: Mapping[str, int]) -> int:
+    """How many of the first messages may be in one batch: new ones, a group of suspects, or one alone."""
+
+    def most(item: Received) -> int:
+        size = sizes.get(item.message.id)
+        if size is None:
+            return len(received)
+        return 1 if size <= TOGETHER or may_expand(item.message) else TOGETHER
+
+    first = most(received[0])
+    return min(first, len(list(itertools.takewhile(lambda item: most(item) == first, received))))
+
+
+def _decode(feed: str, columns: Columns, received: Sequence[Received]) -> tuple[dict[int, FeedBatch], int]:
+    """(Messages decoded until they fill a batch, by the place of the first of each part; how many it has)."""
+    parts: dict[int, FeedBatch] = {}
+    large = [place for place, item in enumerate(received) if may_expand(item.message)]
+    count = _decode_each(
+        parts, large, len(received), lambda place: batch_of(feed, columns, [received[place].message])
+    )
+    runs = _runs(received, [place for place in range(count) if place not in parts])
+    return parts, _decode_each(parts, list(runs), count, lambda place: batch_of(feed, columns, runs[place]))
 
 
 def _runs(received: Sequence[Received], places: Sequence[int]) -> dict[int, list[Message]]:
@@ -125,15 +142,6 @@ def _decode_each(
         size += sum(len(letter.record) for letter in parts[place].letters)
         size += sum(int(batch.nbytes) for batch in parts[place].batches)
     return count
-
-
-def _suspect(feed: str, columns: Columns, message: Message, record: Record) -> FeedBatch:
-    """Decode a message that was on record when a process ended; one that is at fault is a dead letter."""
-    if record.suspects[message.id] == 0:
-        letter = DeadLetter(feed, _number(message), None, DEFEATED, PROBLEM, 1, message.data)
-        return FeedBatch([], [letter], [], 0)
-    with record.of([message.id]):
-        return batch_of(feed, columns, [message])
 
 
 def batch_of(feed: str, columns: Columns, messages: Sequence[Message]) -> FeedBatch:

@@ -179,6 +179,9 @@ class _Pulled(OpenFeed):
             with contextlib.suppress(self._errors.GoogleAPICallError, self._errors.RetryError):
                 self._client.modify_ack_deadline(request=request)
 
+    def passed(self) -> None:
+        self._record.passed()
+
     def take(self) -> FeedBatch | None:
         received: list[Received] = []
         size = 0

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Mapping
@@ -142,6 +143,7 @@ class Reader(UnboundedReader):
         self.reported: int | None = None
         #: When the engine last asked for a batch, on the clock :func:`elapsed`.
         self.asked: int | None = None
+        self._thread: int | None = None
         self._number = 0
         self._looked = -LOOKING_SECONDS
         self._taken: TakenBatch | None = None
@@ -164,7 +166,7 @@ class Reader(UnboundedReader):
         Raises:
             OSError: if the feed failed for good.
         """
-        self.asked = elapsed()
+        self.asked, self._thread = elapsed(), threading.get_ident()
         if self.ended:
             return False
         if self.shared.retry():
@@ -230,6 +232,9 @@ class Reader(UnboundedReader):
 
         Each copy of the reading stage keeps its last reader, which must not keep a batch.
         """
+        # An engine may ask on another thread while a batch is in the stages after this one.
+        if threading.get_ident() == self._thread:
+            self.shared.feed.passed()
         self._taken = None
         return Mark(self.name, self._number, self.shared.positions)
 

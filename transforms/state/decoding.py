@@ -1,17 +1,16 @@
-"""A record of the messages that are being decoded, written before decoding begins.
+"""A record of the messages that are being decoded and checked, written before decoding begins.
 
 A message that crashes the process is not acknowledged, so the server delivers it again, and every restart
 would crash too. A restart therefore looks for messages that are still on record. Those that were on record
-with many others are decoded in groups of :data:`TOGETHER`, and the rest alone. A message becomes a dead
-letter when two processes ended while they decoded it alone: one may have been killed. What was decoded is
-off the record.
+with many others are batches of :data:`TOGETHER`, and of the rest each is one alone. A message becomes a dead
+letter when two processes ended while it was alone: one may have been killed. A batch is off the record when
+the stages that run in the process of its reader have passed it on.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 
 from ldpbeam.transforms.state.files import DECODING
 from ldpbeam.transforms.storage import delete
@@ -63,6 +62,7 @@ class Record:
         for message, least in _least(map(list, self._left.values())).items():
             self.suspects[message] = min(least, earlier.get(message, least))
         self._name = uuid.uuid4().hex
+        self._held: Sequence[str] = ()
 
     def clear(self, messages: Iterable[str]) -> None:
         """Stop suspecting messages that were decoded, and delete the records that have no other message."""
@@ -75,12 +75,14 @@ class Record:
                 del self._left[path]
                 delete([path])
 
-    @contextmanager
-    def of(self, messages: Sequence[str]) -> Iterator[None]:
-        """Keep message ids on record during the block; at its end they are off it, also after an error."""
+    def hold(self, messages: Sequence[str]) -> None:
+        """Keep message ids on record, and no others, until :meth:`passed`."""
+        self._held = messages
         DECODING.write(self._folder, messages, self._name)
-        try:
-            yield
-        finally:
+
+    def passed(self, *, suspected: bool = False) -> None:
+        """Take all off the record; they are suspects no more, unless it is said that they are."""
+        held, self._held = self._held, ()
+        if held:
             delete([DECODING.path(self._folder, self._name)])
-        self.clear(messages)
+            self.clear(() if suspected else held)

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import message_batches
 from ldpbeam.transforms.sources.feeds import DECODED_BYTES, FeedBatch
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
-from ldpbeam.transforms.state import decoding
 from ldpbeam.transforms.state.decoding import DEFEATED, Record, left_on_record
 from ldpbeam.transforms.state.files import run_folder
 
@@ -54,22 +53,33 @@ def _die_of_the_killer(messages: Sequence[Message], columns: Columns) -> Any:
 _decode_messages = message_batches.decode_messages
 
 
-def _run(output: str, run: str, queue: Any, contents: Sequence[bytes]) -> None:
+def _run(output: str, run: str, queue: Any, contents: Sequence[bytes], checked: bool) -> None:
     """What a run does with what is delivered to it; in a process that a message may end."""
-    message_batches.decode_messages = _die_of_the_killer
+    if not checked:
+        message_batches.decode_messages = _die_of_the_killer
     record = Record(run_folder(output, run), left_on_record(output))
-    waiting, found = received(*contents), []
+    waiting, found = received(*contents), Found([], [], [])
     while waiting:
         feed_batch, waiting = next_batch(FEED, Columns(), waiting, record)
-        letters = [(letter.position, letter.reason) for letter in feed_batch.letters]
-        found.append((users(feed_batch), letters, sorted(feed_batch.receipts)))
+        if checked and b"killer" in users(feed_batch):
+            os._exit(9)
+        found.users.extend(users(feed_batch))
+        found.letters.extend((letter.position, letter.reason) for letter in feed_batch.letters)
+        found.receipts.extend(feed_batch.receipts)
+    record.passed()
     queue.put(found)
 
 
-def run_in_a_process(output: Path, run: str, contents: Sequence[bytes]) -> Any:
-    """What the run did; None if a message ended it."""
+class Found(NamedTuple):
+    users: list[bytes]
+    letters: list[tuple[int | None, str]]
+    receipts: list[str]
+
+
+def run_in_a_process(output: Path, run: str, contents: Sequence[bytes], checked: bool = False) -> Any:
+    """What the run did; None if a message ended it: its decoding, or when it was decoded."""
     queue = FORKED.Queue()
-    process = FORKED.Process(target=_run, args=(str(output), run, queue, contents))
+    process = FORKED.Process(target=_run, args=(str(output), run, queue, contents, checked))
     process.start()
     process.join()
     assert process.exitcode in (0, 9)
@@ -77,19 +87,22 @@ def run_in_a_process(output: Path, run: str, contents: Sequence[bytes]) -> Any:
 
 
 @pytest.mark.slow
-def test_a_message_that_ends_the_process_becomes_a_dead_letter_and_the_others_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_message_that_ends_the_process_becomes_a_dead_letter_and_the_others_count(
+    tmp_path: Path, checked: bool
+) -> None:
     contents = [report("a"), KILLER, report("b"), report("c")]
-    assert run_in_a_process(tmp_path, "first", contents) is None
+    assert run_in_a_process(tmp_path, "first", contents, checked) is None
     assert left_on_record(str(tmp_path)) == {str(n): 4 for n in range(4)}
-    # Each is decoded alone now, and one of them ends the process again; it may have been killed by somebody.
-    assert run_in_a_process(tmp_path, "second", contents) is None
+    # Each is alone now, and one of them ends the process again; it may have been killed by somebody.
+    assert run_in_a_process(tmp_path, "second", contents, checked) is None
     assert left_on_record(str(tmp_path))["1"] == 1
-    assert run_in_a_process(tmp_path, "third", contents) is None
+    assert run_in_a_process(tmp_path, "third", contents, checked) is None
     assert left_on_record(str(tmp_path))["1"] == 0
-    (found,) = run_in_a_process(tmp_path, "fourth", contents)
+    found = run_in_a_process(tmp_path, "fourth", contents, checked)
     assert found == ([b"a", b"b", b"c"], [(1, DEFEATED)], ["r0", "r1", "r2", "r3"])
     # It stays one, should this run end before it was acknowledged.
-    (found,) = run_in_a_process(tmp_path, "fifth", [report("a"), KILLER])
+    found = run_in_a_process(tmp_path, "fifth", [report("a"), KILLER], checked)
     assert found == ([b"a"], [(1, DEFEATED)], ["r0", "r1"])
 
 
@@ -97,11 +110,11 @@ def test_a_message_that_ends_the_process_becomes_a_dead_letter_and_the_others_co
 def test_a_message_that_is_decoded_alone_ends_the_process_twice(tmp_path: Path) -> None:
     assert run_in_a_process(tmp_path, "first", [KILLER]) is None
     assert run_in_a_process(tmp_path, "another", [KILLER]) is None
-    (found,) = run_in_a_process(tmp_path, "first", [KILLER, report("a")])
+    found = run_in_a_process(tmp_path, "first", [KILLER, report("a")])
     assert found == ([b"a"], [(0, DEFEATED)], ["r0", "r1"])
 
 
-def test_nothing_stays_on_record_when_all_is_decoded_and_owners_alone_read_it(
+def test_nothing_stays_on_record_when_all_has_passed_and_owners_alone_read_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -112,11 +125,13 @@ def test_nothing_stays_on_record_when_all_is_decoded_and_owners_alone_read_it(
         return _decode_messages(messages, columns)
 
     monkeypatch.setattr(message_batches, "decode_messages", look)
-    feed_batch, rest = next_batch(
-        FEED, Columns(), received(report("a"), report("b")), Record(own(tmp_path), {})
-    )
+    record = Record(own(tmp_path), {})
+    feed_batch, rest = next_batch(FEED, Columns(), received(report("a"), report("b")), record)
     assert (users(feed_batch), rest) == ([b"a", b"b"], [])
     assert seen == [({"0": 2, "1": 2}, 0o600)]
+    # It was decoded, and what checks it may still end the process.
+    assert left_on_record(str(tmp_path)) == {"0": 2, "1": 2}
+    record.passed()
     assert left_on_record(str(tmp_path)) == {}
 
 
@@ -142,11 +157,16 @@ def test_many_messages_of_a_killed_process_are_decoded_in_groups_and_then_suspec
     on_record(Path(own(tmp_path)), "6", "7")
     record = Record(own(tmp_path), {})
     contents = [report(f"u{n}") for n in range(10)]
-    feed_batch, rest = next_batch(FEED, Columns(), received(*contents), record)
-    # Two that were among few, alone; two that are new; six that were among many.
-    assert sizes == [1, 1, 2, 3, 3]
-    assert users(feed_batch) == [f"u{n}".encode() for n in range(10)]
-    assert (rest, record.suspects, list(Path(own(tmp_path)).iterdir())) == ([], {}, [])
+    waiting, found = received(*contents), []
+    while waiting:
+        feed_batch, waiting = next_batch(FEED, Columns(), waiting, record)
+        assert set(left_on_record(str(tmp_path))) >= {receipt[1:] for receipt in feed_batch.receipts}
+        found += users(feed_batch)
+    # Six that were among many; two that were among few, alone; two that are new. Each is a batch.
+    assert sizes == [3, 3, 1, 1, 2]
+    assert found == [f"u{n}".encode() for n in range(10)]
+    record.passed()
+    assert (record.suspects, list(Path(own(tmp_path)).iterdir())) == ({}, [])
 
 
 def test_a_record_stays_as_long_as_one_of_its_messages_was_not_decoded(tmp_path: Path) -> None:
@@ -158,11 +178,17 @@ def test_a_record_stays_as_long_as_one_of_its_messages_was_not_decoded(tmp_path:
     assert left_on_record(str(tmp_path)) == {}
 
 
-def test_an_error_takes_messages_off_the_record(tmp_path: Path) -> None:
-    record = Record(own(tmp_path), {})
-    with pytest.raises(KeyError), record.of(["17"]):
-        raise KeyError
-    assert left_on_record(str(tmp_path)) == {}
+def test_an_error_of_decoding_takes_messages_off_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(messages: Sequence[Message], columns: Columns) -> Any:
+        raise OSError("no registry")
+
+    monkeypatch.setattr(message_batches, "decode_messages", fail)
+    record = Record(own(tmp_path), {"0": 2})
+    with pytest.raises(OSError, match="no registry"):
+        next_batch(FEED, Columns(), received(report("a")), record)
+    assert (left_on_record(str(tmp_path)), record.suspects) == ({}, {"0": 2})
 
 
 def arrow(rows: int) -> bytes:
@@ -202,11 +228,13 @@ def test_messages_that_expand_are_taken_until_a_parcel_is_large_enough(
 
 def test_a_record_is_named_by_its_reader_and_no_reader_takes_those_of_another(tmp_path: Path) -> None:
     first, second = Record(own(tmp_path), {}), Record(own(tmp_path), {})
-    with first.of(["1"]):
-        with second.of(["2"]):
-            assert left_on_record(str(tmp_path)) == {"1": 1, "2": 1}
-        assert left_on_record(str(tmp_path)) == {"1": 1}
-    assert decoding.left_on_record(str(tmp_path)) == {}
+    first.hold(["1"])
+    second.hold(["2"])
+    assert left_on_record(str(tmp_path)) == {"1": 1, "2": 1}
+    second.passed()
+    assert left_on_record(str(tmp_path)) == {"1": 1}
+    first.passed()
+    assert left_on_record(str(tmp_path)) == {}
 
 
 def test_messages_of_short_lines_fill_a_batch_with_few_bytes() -> None:
