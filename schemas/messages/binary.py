@@ -27,7 +27,15 @@ from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.files.avro_headers import MAGIC
 from ldpbeam.schemas.messages.placed import Ids
 from ldpbeam.schemas.reports.casts import is_null
-from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of, with_most_letters
+from ldpbeam.schemas.reports.columns import (
+    ORIGIN_KEYS,
+    Columns,
+    decoded,
+    is_nested,
+    text_of,
+    whole_of,
+    with_most_letters,
+)
 
 BAD_MESSAGE = "bad_message"
 UNKNOWN_SCHEMA = "unknown_schema"
@@ -245,6 +253,8 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     if len(set(names)) < len(names):
         raise ValueError(f"duplicate columns: {', '.join(sorted(names))}")
     row, start, claimed, expanded = 0, source.tell(), 1, 0
+    # Each batch has its own.
+    carried = sum(len(metadata.get(key, "")) for key in ORIGIN_KEYS)
     try:
         for batch in reader:
             # A column of nulls has no bytes, so a batch could claim any number of rows.
@@ -254,7 +264,7 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
             claimed = batch.num_rows
             chosen = batch.select(names)
             chosen.validate(full=True)
-            expanded += sum(map(expanded_bytes, chosen.columns))
+            expanded += carried + sum(map(expanded_bytes, chosen.columns))
             if expanded > MOST_BYTES:
                 raise ValueError(f"its values would be more than {MOST_BYTES // 2**20} MB")
             parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]
