@@ -34,7 +34,7 @@ REMEMBERED_WINDOWS = 100
 OLDEST, OLDEST_WINDOWS = 7 * DAY, 1_000
 #: By default a stream keeps so many windows open. Each costs the engine some milliseconds, whatever is in it.
 MOST_OPEN = 1_000
-#: These windows lie on both sides of three event times at most.
+#: A part of these windows, one of so many, lies on either side of an anchor: a feed has two anchors or more.
 ENDS = 6
 #: Anchors are written to the journal in steps of this part of the windows on one side.
 PARTS = 8

@@ -6,12 +6,15 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.reports.event_times import problems
 from ldpbeam.transforms.reports.batches import Arrival, out_of_range
 from ldpbeam.transforms.reports.validation import rows_by
 from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.watermark import LIARS, thinned
 from ldpbeam.transforms.state.records import OpenWindow
 from ldpbeam.windows import Windows
 
@@ -19,6 +22,24 @@ from ldpbeam.windows import Windows
 def event_times(arrived: FeedBatch) -> NDArray[np.int64]:
     """The valid event times in epoch milliseconds, one per report that has one."""
     return np.concatenate([np.empty(0, dtype=np.int64), *map(_plausible_times, arrived.batches)])
+
+
+#: A batch has at most so many anchors of its own, each for as many messages as one liar is among.
+MOST_ANCHORS = 40
+
+
+def anchors_of(arrived: FeedBatch) -> NDArray[np.int64]:
+    """The event times around which the messages of a batch lie, spread evenly among them; none of a file.
+
+    A message counts once, by its first report, however many windows it has reports of.
+    """
+    firsts = [
+        _plausible_times(batch.filter(pc.equal(batch.column("row"), 0)))
+        for batch in arrived.batches
+        if arrived.offsets is not None or DELIVERY in batch.schema.names
+    ]
+    times = np.concatenate([np.empty(0, dtype=np.int64), *firsts])
+    return thinned(times, min(MOST_ANCHORS, len(times) // LIARS))
 
 
 def opened_windows(

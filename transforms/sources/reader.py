@@ -190,6 +190,7 @@ class Reader(UnboundedReader):
         self._oldest = int(times.min()) if len(times) else None
         expected = self.shared.oldest_expected(batch.partition, times)
         judged_by, arrival = self.shared.arrival(batch, times)
+        self.shared.say_refused(times, arrival)
         windows = set(opened_windows(batch, self.reading.attributes, self.reading.windows, arrival))
         standing = batch.partition, batch.offsets, batch.checksums
         pending = Pending(self.name, self._number, expected, windows, tuple(batch.receipts), *standing)

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.transforms.reports.batches import Arrival, pairs_of_times
+from ldpbeam.transforms.reports.batches import Arrival, out_of_range, pairs_of_times
+from ldpbeam.transforms.sources.arrivals import anchors_of
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, Share, elapsed
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.partitions import Watermarks
@@ -26,6 +27,7 @@ from ldpbeam.transforms.sources.replay import Arrivals, Replay
 from ldpbeam.transforms.state.files import CLAIMS, COUNTED
 from ldpbeam.transforms.state.journal import LOOKING_SECONDS, Journal
 from ldpbeam.transforms.state.records import ENDED, STOPPED, Checksum, Claims, Offsets, OpenWindow
+from ldpbeam.words import counted
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: So many new objects wait for Python's garbage collector. By default it looks after each 700, and a fetch of
@@ -114,6 +116,8 @@ class SharedFeed:
         self._durable: deque[Pending] = deque()
         self._tried = -RETRY_SECONDS
         self._warned = -WARNING_SECONDS
+        #: How many reports were too far from others since that was last said, and when.
+        self._refused, self._said_refused = 0, -WARNING_SECONDS
         self._lock = threading.Lock()
         self._acknowledging = threading.Lock()
 
@@ -150,6 +154,10 @@ class SharedFeed:
             partition = batch.partition
             self._watermarks.take(partition, elapsed(), times, batch.oldest, batch.published)
             anchors = self._watermarks.anchors(partition)
+            more = anchors_of(batch)
+            for span in windows.near(anchors, self._reading.options.max_disorder):
+                more = more[span.outside(more)]
+            anchors += tuple(more.tolist())
             if self._arrivals is None or batch.offsets is None:
                 near = (*windows.near(anchors, self._reading.options.max_disorder), *windows.crowded(times))
                 return reached, Arrival("", now(), pairs_of_times(near))
@@ -160,6 +168,18 @@ class SharedFeed:
         if recorded:
             self.journal.record(batch.partition, recorded)
         return judged
+
+    def say_refused(self, times: NDArray[np.int64], arrival: Arrival) -> None:
+        """Say at most once a minute how many reports are refused because they are too far from others."""
+        if not arrival.counted:
+            self._refused += int(out_of_range(self._reading.windows, times, arrival)[1].sum())
+        if self._refused and time.monotonic() - self._said_refused >= WARNING_SECONDS:
+            FEEDS.warning(
+                "%s: %s refused, dated so many windows away from the others that these are not kept open; "
+                "if they are honest, raise windows.most_open, and read them into a new folder",
+                *(self.feed_name, counted(self._refused, "report")),
+            )
+            self._refused, self._said_refused = 0, time.monotonic()
 
     @property
     def reads_again(self) -> bool:

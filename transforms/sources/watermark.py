@@ -36,8 +36,6 @@ FINISHED = GlobalWindow().max_timestamp() - Duration(60)
 LAST = FINISHED - Duration(60)
 #: The delay is measured over the last reports, this many of them; one batch adds at most the second number.
 REPORTS, REPORTS_OF_A_BATCH = 10_000, 500
-#: The event times of the last batches are this many; one batch adds at most the second number.
-RECENT, RECENT_OF_A_BATCH = 400, 20
 #: One of this many reports may have a false event time and still not move the watermark.
 LIARS = 20
 #: While messages keep arriving, the frontier is the oldest publish time in this many batches: servers deliver
@@ -104,7 +102,6 @@ class Watermark:
         self._silence = 0
         self._reports_at = self._active = elapsed
         self._delays: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._recent = self._delays
         self._delay = 0
         self._oldest: deque[int] = deque(maxlen=BATCHES)
         self._frontier: int | None = None
@@ -212,19 +209,17 @@ class Watermark:
         self._frontier = published if self._frontier is None else max(self._frontier, published)
 
     def _remember(self, delays: NDArray[np.int64]) -> None:
-        """Add the delays of a batch to those of the last reports and of the last batches."""
-        of_reports, of_batches = _thinned(delays, REPORTS_OF_A_BATCH), _thinned(delays, RECENT_OF_A_BATCH)
-        self._delays = np.concatenate([self._delays, of_reports])[-REPORTS:]
-        self._recent = np.concatenate([self._recent, of_batches])[-RECENT:]
+        """Add the delays of a batch to those of the last reports."""
+        self._delays = np.concatenate([self._delays, thinned(delays, REPORTS_OF_A_BATCH)])[-REPORTS:]
         self._delay = _smallest_but_liars(self._delays)
 
 
-def _thinned(delays: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """The delays, evenly thinned out if there are more than ``most``."""
-    if len(delays) <= most:
-        return delays
-    places = (np.arange(most) + 0.5) * len(delays) / most
-    return np.sort(delays)[places.astype(np.int64)]
+def thinned(times: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Times or delays, evenly thinned out if there are more than ``most``."""
+    if len(times) <= most:
+        return times
+    places = (np.arange(most) + 0.5) * len(times) / most
+    return np.sort(times)[places.astype(np.int64)]
 
 
 def _smallest_but_liars(delays: NDArray[np.int64]) -> int:

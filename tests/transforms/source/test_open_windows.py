@@ -10,13 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.driven_source import DISORDER, NOW, SECOND, Driven
 
-from ldpbeam.transforms.reports.batches import Arrival, out_of_range
+from ldpbeam.transforms.reports.batches import Arrival, out_of_range, pairs_of_times
+from ldpbeam.transforms.sources.arrivals import anchors_of, event_times
+from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.replay import Arrivals, Replay
+from ldpbeam.transforms.sources.watermark import Watermark
 from ldpbeam.transforms.state.records import Offsets, Step, Steps
-from ldpbeam.windows import MANY_REPORTS, Windows
+from ldpbeam.windows import MANY_REPORTS, MOST_OPEN, Windows
 
 Drive = Callable[..., Driven]
 DAY = 86_400 * SECOND
@@ -86,6 +90,52 @@ def test_windows_with_many_reports_are_open_wherever_they_lie(drive: Drive) -> N
     driven.come(*many.tolist(), *few.tolist(), *[-1] * 1_000)
     driven.commit()
     assert opened(driven) == {-10_000, -20_000, -10}
+
+
+def of_messages(*messages: list[int]) -> FeedBatch:
+    """A batch of Kafka: the event times of the reports of each message."""
+    columns = {
+        "event_time": pa.array([time for times in messages for time in times], pa.int64()),
+        "row": pa.array([row for times in messages for row in range(len(times))]),
+    }
+    offsets = Offsets(0, 0, len(messages))
+    return FeedBatch([pa.RecordBatch.from_pydict(columns)], (), (), NOW, offsets=offsets)
+
+
+def refused(windows: Windows, *messages: list[int]) -> int:
+    """How many reports of a backlog that was published now are refused."""
+    watermark, batch = Watermark(60 * SECOND, 0), of_messages(*messages)
+    times = event_times(batch)
+    watermark.take(0, times, NOW, NOW)
+    near = windows.near(
+        windows.rounded((*watermark.anchors, *anchors_of(batch).tolist())), watermark.disorder
+    )
+    return int(out_of_range(windows, times, Arrival("", NOW, pairs_of_times(near)))[1].sum())
+
+
+@pytest.mark.parametrize(
+    ("reports", "apart", "size"), [(3_000, 1, 1), (10_000, 1, 1), (10_000, 12, 60), (20, 600, 60)]
+)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_backlog_with_few_reports_in_a_window_loses_none(
+    reports: int, apart: int, size: int, shuffled: bool
+) -> None:
+    """Its messages come in one batch, which spans up to 10,000 windows."""
+    times = NOW - 600 * SECOND - apart * SECOND * np.arange(reports)
+    if shuffled:
+        np.random.default_rng(0).shuffle(times)
+    windows = Windows(size * SECOND, size * SECOND)
+    assert refused(windows, *[[time] for time in times.tolist()]) == 0
+
+
+def test_a_message_of_many_windows_counts_once_and_a_few_far_ones_not_at_all() -> None:
+    windows = Windows(SECOND, SECOND)
+    live, many = [[NOW - SECOND * number] for number in range(100)], [NOW - SECOND * n for n in range(20_000)]
+    assert len(anchors_of(of_messages(many))) == 0
+    assert anchors_of(of_messages(*live, many)).min() >= NOW - 100 * SECOND
+    assert 20_000 - MOST_OPEN < refused(windows, many) < 20_000
+    far = [[NOW - DAY + number] for number in range(4)]
+    assert refused(windows, *live, *far) == len(far)
 
 
 def test_reports_may_be_as_late_and_out_of_order_as_was_declared() -> None:
