@@ -60,17 +60,6 @@ def topic_in(options: argparse.Namespace, config: str | None) -> KafkaTopic:
     return topic_of(options.kafka, options.topic, config)
 
 
-def publishing(options: argparse.Namespace) -> ToKafka:
-    """The topic to which the options publish estimates.
-
-    Raises:
-        UserError: if it is malformed, or cannot be reached.
-    """
-    topic = topic_at("--publish-to", options.publish_to, options.kafka_config)
-    reach_destination(topic)
-    return ToKafka(topic)
-
-
 @contextmanager
 def open_topic(asked: KafkaRequest, run: Run) -> Iterator[Opened]:
     """The feed of a topic, which begins where it must so that nothing is lost.

@@ -48,7 +48,7 @@ def publishing(options: argparse.Namespace) -> ToPubSub:
         UserError: if its name is malformed, or it cannot be reached.
     """
     check_name("--publish-to", options.publish_to, "topics")
-    with reached() as (_, patience):
+    with _server() as (_, patience):
         from google.cloud.pubsub_v1 import PublisherClient
 
         PublisherClient().get_topic(topic=options.publish_to, **patience)

@@ -223,8 +223,8 @@ class _Consumed(OpenFeed):
         group = _group(number, first, suspects)
         if group > 1:
             # Somebody may have killed the process, and then none of them is at fault.
-            ends = [first + group, *(offset for each, offset in at_fault if each == number and offset > first)]
-            messages = [message for message in messages if message.offset() < min(ends)]
+            end = min([first + group, *(at for each, at in at_fault if each == number and at > first)])
+            messages = [message for message in messages if message.offset() < end]
             suspects = [
                 [each, begin + group if (each, begin) == (number, first) else begin, last]
                 for each, begin, last in suspects
