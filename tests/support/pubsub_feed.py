@@ -91,7 +91,3 @@ def commit(opened: Any) -> Any:
     opened.commit()
     wait_until(lambda: not opened._committed)
     return position
-
-
-def receipts(*feed_batches: FeedBatch) -> list[str]:
-    return [receipt for feed_batch in feed_batches for receipt in feed_batch.receipts]

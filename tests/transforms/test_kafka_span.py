@@ -16,8 +16,8 @@ from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.outputs import kafka as published
 from ldpbeam.transforms.outputs.kafka import PublishToKafka
 from ldpbeam.transforms.sources import kafka_span, read_span
-from ldpbeam.transforms.sources.kafka import message_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.kafka_messages import message_of
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")

@@ -10,8 +10,8 @@ import apache_beam as beam
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.transforms.outputs.panes import PATIENCE, estimate_id
-from ldpbeam.transforms.sources.kafka import CONTENT_TYPE
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, client
+from ldpbeam.transforms.sources.kafka_messages import CONTENT_TYPE
 
 
 class PublishToKafka(beam.DoFn):

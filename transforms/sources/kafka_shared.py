@@ -11,7 +11,8 @@ from ldpbeam.transforms.offsets import Checksum
 from ldpbeam.transforms.sources.feeds import UNFOUND, FeedBatch, FeedState, Share
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, KafkaFeed, _Consumed
 from ldpbeam.transforms.sources.kafka_checksums import checksums_of
-from ldpbeam.transforms.sources.message_batches import next_batch
+from ldpbeam.transforms.sources.kafka_messages import message_of
+from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.on_record import OnRecord
 from ldpbeam.transforms.state.decoding import Record
 from ldpbeam.windows import FAR
@@ -50,7 +51,11 @@ class _Shared(_Consumed):
         cuts = self._cuts.get(partition.number, ())
         after = bisect.bisect_right(cuts, messages[0].offset())
         cut = cuts[after] if after < len(cuts) else FAR
-        received = [self._received(message) for message in messages if message.offset() < cut]
+        messages = [message for message in messages if message.offset() < cut]
+        received = [
+            Received(str(message.offset()), message_of(message), published)
+            for message, published in zip(messages, self._published(messages), strict=True)
+        ]
         name = f"{self.feed.topic.name}/{partition.number}"
         batch, _ = next_batch(name, self.feed.columns, received, self._decoding)
         taken = messages[: len(batch.receipts)]
