@@ -398,6 +398,28 @@ def test_a_message_counts_as_published_when_it_was_fetched_if_no_broker_has_date
     assert published == [(1_000, 1_000), (1_000, 1_000), (7, 9)]
 
 
+def test_each_message_has_the_format_that_its_own_headers_name(opened: Any) -> None:
+    class Headed(Delivered):
+        """A message of which the offset tells the headers."""
+
+        def headers(self) -> Any:
+            if self.at == 3:
+                raise SystemError  # a name that is not UTF-8
+            return [[("Content-Type", b"text/plain")], [], None, None, [("content-type", None), ("x", b"y")]][
+                self.at
+            ]
+
+    batch = opened(Topic([[Headed(offset) for offset in range(5)]], 5)).take()
+    # Without a format, a message is known by its bytes.
+    assert [(letter.position, letter.reason) for letter in batch.letters] == [(0, "unknown_content_type")]
+    assert sorted(position for each in batch.batches for position in each["position"].to_pylist()) == [
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
 def defeating(monkeypatch: pytest.MonkeyPatch, data: bytes) -> list[int]:
     """Let a message end the process, by an error that nobody foresees; how many are decoded together."""
     decoded: list[int] = []

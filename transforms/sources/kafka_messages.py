@@ -24,22 +24,33 @@ def poll_of(name: str, delivered: Sequence[Any]) -> Poll:
     """
     offsets = np.fromiter((message.offset() for message in delivered), np.int64, len(delivered))
     values = [message.value() or b"" for message in delivered]
-    types = list(map(content_type_of, delivered))
-    return Poll(values, types, Ids(pa.array(offsets), None, name), deliveries=False)
+    return Poll(values, _content_types(delivered), Ids(pa.array(offsets), None, name), deliveries=False)
 
 
 def message_of(delivered: Any) -> Message:
     """A message with ``TOPIC/PARTITION/OFFSET`` as its id."""
     number = f"{delivered.topic()}/{delivered.partition()}/{delivered.offset()}"
-    return Message(number, delivered.value() or b"", content_type_of(delivered))
+    return Message(number, delivered.value() or b"", *_content_types([delivered]))
 
 
-def content_type_of(delivered: Any) -> str:
-    """The format that a message names; empty if it names none."""
-    try:
-        headers = delivered.headers() or ()
-    except SystemError:  # confluent-kafka cannot give a header whose name is not UTF-8
-        headers = ()
+def _content_types(delivered: Sequence[Any]) -> list[str]:
+    """The formats that messages name; empty for one that names none."""
+    types: list[str] = []
+    before: Any = ()
+    kind = ""
+    for message in delivered:
+        try:
+            headers = message.headers()
+        except SystemError:  # confluent-kafka cannot give a header whose name is not UTF-8
+            headers = None
+        # Most messages have the headers of the one before.
+        if headers != before:
+            before, kind = headers, _named_by(headers or ())
+        types.append(kind)
+    return types
+
+
+def _named_by(headers: Sequence[tuple[str, Any]]) -> str:
     for header, value in headers:
         if header.lower() == CONTENT_TYPE:
             return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
