@@ -12,11 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulation.disk import KilledError, UnsafeDisk
-from simulation.feeds import Log, Server, Subscription, Time
-from simulation.model import Place, came_in_time, histograms, kept, windows_of
-from simulation.world import World, world_of
-
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.spool import run as run_module
 from ldpbeam.pipelines.spool.finish import Finished, Finishing, Pane
@@ -26,6 +21,10 @@ from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.transforms import storage
 from ldpbeam.transforms.reports.counts import FATES
+from simulation.disk import KilledError, UnsafeDisk
+from simulation.feeds import Log, Server, Subscription, Time
+from simulation.model import Place, came_in_time, histograms, kept, windows_of
+from simulation.world import world_of
 
 RUN = "20260101T000000Z-aaaaaaaa"
 #: A process makes so many steps on the disk at most before it is killed.
@@ -127,7 +126,8 @@ class Day:
         """A process; whether it came to the end."""
         world, chance = self.world, self.chance
         self.time.began = self.time.now
-        manifest = read_manifest(str(self._spool), world.study.fingerprint) or Manifest(world.study.fingerprint)
+        study = world.study.fingerprint
+        manifest = read_manifest(str(self._spool), study) or Manifest(study)
         if manifest.ended is not None:
             return True
         feed = (
@@ -214,7 +214,9 @@ class Day:
         assert counts["in"] == len(sent)
         assert counts.get("dead_letters", 0) == sum(report.broken for report in sent)
         letters = [
-            letter for path in (self.folder / "letters").glob("*.avro") for letter in read_dead_letters(path.open("rb"))
+            letter
+            for path in (self.folder / "letters").glob("*.avro")
+            for letter in read_dead_letters(path.open("rb"))
         ]
         assert len(letters) == sum(report.broken for report in sent)
         if counts.get("late"):
