@@ -52,6 +52,8 @@ class Opened(OpenFeed):
     def __init__(self) -> None:
         self.arrived: deque[FeedBatch] = deque()
         self.acknowledged: list[str] = []
+        #: How often it was told that the stages of the process have passed on what was taken.
+        self.passes = 0
         self.closed = False
         self.answers = True
         self.before_acknowledging: Callable[[Sequence[str]], object] = lambda receipts: None
@@ -66,6 +68,9 @@ class Opened(OpenFeed):
     def take(self) -> FeedBatch | None:
         assert not self.closed
         return self.arrived.popleft() if self.arrived else None
+
+    def passed(self) -> None:
+        self.passes += 1
 
     def acknowledge(self, receipts: Sequence[str]) -> None:
         self.before_acknowledging(receipts)

@@ -33,6 +33,23 @@ def test_what_cannot_be_written_in_the_journal_is_not_acknowledged(
     assert driven.watermark == -27
 
 
+def test_a_batch_has_passed_when_a_mark_is_asked_for_by_who_took_it_and_not_when_the_stages_fail(
+    drive: Drive,
+) -> None:
+    driven = drive()
+    driven.come(-5)
+    # An engine divides a bundle, while the batch is in the stages after this one.
+    other = threading.Thread(target=driven.mark)
+    other.start()
+    other.join()
+    assert driven.feed.passes == 0
+    driven.mark()
+    assert driven.feed.passes == 1
+    driven.come(-4)
+    driven.reader.close()
+    assert driven.feed.passes == 1
+
+
 def test_a_mark_of_a_reader_that_is_not_in_this_process_does_nothing(drive: Drive) -> None:
     driven = drive()
     driven.come(-5)
