@@ -135,7 +135,7 @@ STEPS = Kind("steps-*-*.json", "a batch of a step is counted", _fields, Steps.of
 #: The ids of messages that are being decoded. A power failure may lose them: no message has caused it.
 DECODING: Kind[Sequence[str]] = Kind(
     "decoding-*.json",
-    "the messages are decoded",
+    "the stages that run in its process have passed them on",
     lambda messages: {"messages": list(messages)},
     lambda content: list(content["messages"]),
     durable=False,
