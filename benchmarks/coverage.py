@@ -4,9 +4,9 @@
 
 Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
 that of the people who were drawn. Sums over runs are kept beside this file, and a second call goes on where
-one stopped. With ``--strict`` the runs are of the strict intervals alone. It first makes the first run of
-each cell again: where it gives other intervals or flags than it did, the code has changed, and the cell's
-runs are made anew.
+one stopped. With ``--strict`` the runs are of the strict intervals alone, also of values with a step. It
+first makes the first run of each cell again: where it gives other intervals or flags than it did, the code
+has changed, and the cell's runs are made anew.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from benchmarks.coverage_sums import Runs, Sums, read, write
 from benchmarks.grid import populations as shapes
 from benchmarks.pages import Table, renew
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric
+from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.estimate import Estimate, Intervals, StrictIntervals
 from ldpbeam.estimators.question import Question
@@ -71,6 +71,17 @@ def number(quantile: Callable[[Floats], Floats]) -> Callable[[int, np.random.Gen
 def spike(people: int, rng: np.random.Generator) -> Floats:
     """Beta(2, 5), of which 20% have the one value 0.31."""
     return np.where(rng.random(people) < 0.2, 0.31, rng.beta(2.0, 5.0, people))
+
+
+def falling(people: int, rng: np.random.Generator) -> Integers:
+    """Values in steps from the low end: shares fall after the third, and nobody has more than the tenth."""
+    return rng.choice(10, people, p=np.array([6, 21, 28, 18, 13, 6, 4, 2, 1, 1]) / 100)
+
+
+def tens(people: int, rng: np.random.Generator) -> Integers:
+    """Values below a hundred steps from the low end, of half of the people multiples of ten steps."""
+    steps = (100.0 * rng.beta(2.0, 3.0, people)).astype(np.int64)
+    return np.where(rng.random(people) < 0.5, steps // 10 * 10, steps)
 
 
 def zipf(people: int, rng: np.random.Generator) -> Any:
@@ -155,6 +166,15 @@ SHAPES: Mapping[str, Callable[[int, np.random.Generator], Floats]] = {
     "incomes": number(shapes.weighted(shapes.income_per_return)),
     "diamonds": number(shapes.weighted(shapes.prices)),
 }
+#: Domains with a step. Most parts of their ranges have no short decimals.
+STEPPED = {
+    "0 to 24 by 1": Numeric(0.0, 24.0, 1.0),
+    "-7.3 to -1.4 by 0.1": Numeric(-7.3, -1.4, 0.1),
+    "1000 to 1490 by 5": Numeric(1_000.0, 1_490.0, 5.0),
+    "0 to 90 by 0.25": Numeric(0.0, 90.0, 0.25),
+}
+#: People with such values, which the high end clips.
+STEPS = {"falling": falling, "tens": tens}
 #: Incomes and prices are in files beside the project.
 FILES = {"incomes": shapes.INCOMES, "diamonds": shapes.DIAMONDS}
 OF_CATEGORIES = Categories(tuple(map(str, range(CATEGORIES))))
@@ -187,6 +207,25 @@ def cells() -> Iterator[Cell]:
         yield Cell(label, OF_NUMBERS[label], NUMBERS, name, SHAPES[name], n, epsilon, named)
 
 
+def strict_cells() -> Iterator[Cell]:
+    """All cells of strict intervals: numbers of any value, then those with a step."""
+    yield from (cell for cell in cells() if cell.domain == NUMBERS)
+    sizes = ((2_000, 2.0), (50_000, 0.5), (50_000, 4.0))
+    for label, (name, steps), domain, (n, epsilon) in itertools.product(
+        ("SW", "PM"), STEPS.items(), STEPPED, sizes
+    ):
+        own = STEPPED[domain]
+        population = functools.partial(on_values, own, steps)
+        yield Cell(label, OF_NUMBERS[label], own, f"{name}: {domain}", population, n, epsilon, "")
+
+
+def on_values(
+    domain: Numeric, steps: Callable[[int, np.random.Generator], Integers], n: int, rng: np.random.Generator
+) -> Floats:
+    """People's values in a domain, from their numbers of steps."""
+    return np.asarray(domain.values[np.minimum(steps(n, rng), domain.count - 1)])
+
+
 def truths(cell: Cell, people: Any) -> dict[str, Floats]:
     """The true numbers of the people who were drawn, by the name of the intervals."""
     if isinstance(people, KeyValuePairs):
@@ -195,6 +234,10 @@ def truths(cell: Cell, people: Any) -> dict[str, Floats]:
         return {"frequencies": have / len(people), "key_means": np.where(have > 0, means, np.nan)}
     if isinstance(cell.domain, Categories):
         return {"distribution": np.bincount(people, minlength=CATEGORIES) / len(people)}
+    if cell.domain != NUMBERS:
+        inside = [((people >= low) & (people <= high)).mean() for low, high in wanted(cell).ranges]
+        below = np.quantile(people, WANTED.quantiles, method="inverted_cdf")
+        return {"quantiles": below, "ranges": np.array(inside)}
     return {
         "mean": np.array([people.mean()]),
         "variance": np.array([people.var()]),
@@ -232,13 +275,20 @@ def run_strict(cell: Cell, place: int) -> Runs:
     """One run of the strict intervals alone."""
     people, attribute, statistic = _reported(cell, place)
     started = time.process_time()
-    intervals, why = strict_intervals(Question(attribute, statistic, attribute.services), WANTED)
+    intervals, why = strict_intervals(Question(attribute, statistic, attribute.services), wanted(cell))
     seconds = time.process_time() - started
     assert intervals is not None, why
     truth = truths(cell, people)
     truth["cdf"] = np.searchsorted(np.sort(people), intervals.at, "right") / cell.n
-    sums = {kind: _held(intervals, kind, truth[kind]) for kind in STRICT_KINDS}
+    widths = {"quantiles": cast(Numeric, cell.domain).width}
+    sums = {kind: _held(intervals, kind, truth[kind], widths.get(kind, 1.0)) for kind in STRICT_KINDS}
     return Runs(1, seconds, sums, {}, sum(own.held + own.width for own in sums.values()))
+
+
+def wanted(cell: Cell) -> WantedIntervals:
+    """The intervals of a number: the ranges are the same parts of each domain."""
+    ranges = cast(Numeric, cell.domain).from_unit(WANTED.ranges).tolist()
+    return replace(WANTED, ranges=tuple(map(tuple, ranges)))
 
 
 def _reported(cell: Cell, place: int) -> tuple[Any, Attribute, Statistic]:
@@ -246,15 +296,18 @@ def _reported(cell: Cell, place: int) -> tuple[Any, Attribute, Statistic]:
     rng = np.random.default_rng([zlib.crc32(cell.name.encode()), place])
     people = cell.population(cell.n, rng)
     attribute, rows = cell.attribute(), np.arange(cell.n)
-    answers = [Answers(i, rows, v.mechanism.perturb(people, rng)) for i, v in enumerate(attribute.versions)]
+    values = cell.domain.to_unit(people) if isinstance(cell.domain, Numeric) else people
+    answers = [Answers(i, rows, v.mechanism.perturb(values, rng)) for i, v in enumerate(attribute.versions)]
     return people, attribute, tally(attribute, cell.n, answers)
 
 
-def _held(intervals: Intervals | StrictIntervals, name: str, truth: Floats) -> Sums:
+def _held(
+    intervals: Intervals | StrictIntervals, name: str, truth: Floats, width_of_domain: float = 1.0
+) -> Sums:
     low, high = np.asarray(getattr(intervals, name)).reshape(-1, 2).T
     known = ~np.isnan(truth)
     held = float(((low <= truth + 1e-12) & (truth <= high + 1e-12))[known].mean())
-    return Sums(1, held, held**2, float((high - low)[known].mean()))
+    return Sums(1, held, held**2, float((high - low)[known].mean()) / width_of_domain)
 
 
 #: The columns of the table of cells, and those that the page leaves out.
@@ -308,7 +361,7 @@ def strict_row(cell: Cell, kind: str, runs: Runs) -> list[str]:
 
 def page(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[str | Table]:
     """The lines of the page, from the runs of each cell by its name, and those of strict intervals."""
-    rows = _rows(row, results, KINDS)
+    rows = _rows(row, results, KINDS, cells())
     yield from HEAD.splitlines()
     yield f"| cells | {' | '.join(VERDICTS)} |"
     yield "| --- " * (len(VERDICTS) + 1) + "|"
@@ -319,7 +372,7 @@ def page(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[st
         short |= {kind} if any(counts[name] for name in SHORT) else set()
     yield from WHAT_FALLS_SHORT.format(kinds=", ".join(sorted(short)) or "none").splitlines()
     yield _table("coverage", COLUMNS, rows, SHORT, HIDDEN)
-    strict_rows = _rows(strict_row, strict, STRICT_KINDS)
+    strict_rows = _rows(strict_row, strict, STRICT_KINDS, strict_cells())
     if strict_rows:
         held = sum(line[-1] == "held" for line in strict_rows)
         yield from OF_STRICT.format(cells=len(strict_rows), held=held).splitlines()
@@ -327,10 +380,13 @@ def page(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[st
 
 
 def _rows(
-    row_of: Callable[[Cell, str, Runs], list[str]], results: Mapping[str, Runs], kinds: Sequence[str]
+    row_of: Callable[[Cell, str, Runs], list[str]],
+    results: Mapping[str, Runs],
+    kinds: Sequence[str],
+    of_cells: Iterator[Cell],
 ) -> list[list[str]]:
     """The rows of all cells and kinds that have one."""
-    every = (row_of(cell, kind, results.get(cell.name, Runs())) for cell in cells() for kind in kinds)
+    every = (row_of(cell, kind, results.get(cell.name, Runs())) for cell in of_cells for kind in kinds)
     return [row for row in every if row]
 
 
@@ -386,8 +442,9 @@ so](decisions/51-spikes.md#what-reports-cannot-show). The columns, here and in t
 OF_STRICT = f"""
 ## Strict intervals
 [Strict intervals](outputs.md#strict-intervals) of quantiles, ranges and the distribution function, of the
-same people: a cell is *held* if at least {LEVEL:.0%} of its intervals hold the truth. {{held}} of {{cells}}
-cells are.
+same people, and of people whose values have a step: of `falling` nobody has more than the tenth value, of
+`tens` half have multiples of ten steps. A cell is *held* if at least {LEVEL:.0%} of its intervals hold the
+truth. {{held}} of {{cells}} cells are.
 
 """
 STRICT_COLUMNS = (
@@ -397,7 +454,7 @@ STRICT_COLUMNS = (
 
 def more(of_one: Callable[[Cell, int], Runs], name: str, places: range) -> tuple[str, Runs]:
     """A cell's name, and some runs of it."""
-    (cell,) = (cell for cell in cells() if cell.name == name)
+    cell = next(cell for cell in itertools.chain(cells(), strict_cells()) if cell.name == name)
     return name, functools.reduce(operator.add, (of_one(cell, place) for place in places), Runs())
 
 
@@ -417,11 +474,8 @@ def main() -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     path, of_one = (RESULTS_OF_STRICT, run_strict) if given.strict else (RESULTS, run)
     results = read(path)
-    chosen = [
-        cell.name
-        for cell in cells()
-        if given.only in cell.name and not (given.strict and cell.domain != NUMBERS)
-    ]
+    of_cells = strict_cells() if given.strict else cells()
+    chosen = [cell.name for cell in of_cells if given.only in cell.name]
     end = time.monotonic() + 60.0 * given.minutes
     with ProcessPoolExecutor(given.processes, multiprocessing.get_context("spawn")) as pool:
         known = [name for name in chosen if name in results]

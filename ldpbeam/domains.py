@@ -161,7 +161,9 @@ class Numeric:
 
 def on_steps(numbers: ArrayLike, step: float) -> Floats:
     """Multiples of a half step, without the rounding errors of their computation."""
-    digits = 10 - math.floor(math.log10(step))
+    largest = float(np.fmax.reduce(np.abs(numbers), axis=None, initial=step))
+    # A float has fifteen digits; the next ones are errors themselves.
+    digits = min(10 - math.floor(math.log10(step)), math.floor(15.0 - math.log10(largest)))
     return np.asarray(np.round(np.asarray(numbers), digits), dtype=np.float64)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.domains import Floats, on_steps
 
-#: Numbers of steps that differ by less are equal, but for rounding.
+#: Numbers of steps from near 0 that differ by less are equal, but for rounding.
 ROUNDING = 1e-6
 
 
@@ -81,7 +81,7 @@ def value_below(places: Floats, start: float, step: float) -> Floats:
         start: where the part of the first value begins, half a step below it.
         step: the step of the values.
     """
-    parts = np.maximum(np.ceil((places - start) / step - ROUNDING), 1.0)
+    parts = np.maximum(np.ceil((places - start) / step - _rounding(start, step)), 1.0)
     return on_steps(start + step * (parts - 0.5), step)
 
 
@@ -119,6 +119,18 @@ def around_values(low: ArrayLike, high: ArrayLike, start: float, step: float) ->
         start: where the part of the first value of the domain begins, half a step below it.
         step: the step of the values.
     """
-    first = np.ceil((np.asarray(low) - start) / step - 0.5 - ROUNDING)
-    last = np.floor((np.asarray(high) - start) / step - 0.5 + ROUNDING)
-    return on_steps(start + step * first, step), on_steps(start + step * np.maximum(last + 1.0, first), step)
+    first, after = values_within(low, high, start, step)
+    return on_steps(start + step * first, step), on_steps(start + step * after, step)
+
+
+def values_within(low: ArrayLike, high: ArrayLike, start: float, step: float) -> tuple[Floats, Floats]:
+    """(the index of the first value in each range, that of the first one after it), of ``around_values``."""
+    rounding = _rounding(start, step)
+    first = np.ceil((np.asarray(low) - start) / step - 0.5 - rounding)
+    last = np.floor((np.asarray(high) - start) / step - 0.5 + rounding)
+    return first, np.maximum(last + 1.0, first)
+
+
+def _rounding(start: float, step: float) -> float:
+    """How far equal numbers of steps above ``start`` may be apart: numbers have fifteen digits."""
+    return ROUNDING + 1e-14 * abs(start) / step

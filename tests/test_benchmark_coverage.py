@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.coverage import cells, page
+from benchmarks.coverage import STEPPED, cells, page, run_strict, strict_cells
 from benchmarks.coverage_sums import Runs, Sums, read, write
 from benchmarks.pages import Table
 
@@ -27,6 +27,17 @@ def test_runs_are_added_and_come_back_from_their_file(tmp_path: Path) -> None:
     assert total.first == 1.25
     write(path, {"some cell": total})
     assert read(path) == {"some cell": total}
+
+
+def test_strict_cells_have_values_with_a_step_of_which_most_intervals_hold_the_truth() -> None:
+    """In a run of each domain: a place that is off by one value misses many of them."""
+    of_steps = [cell for cell in strict_cells() if cell.n == 2_000 and " by " in cell.people]
+    assert {cell.domain for cell in of_steps} == set(STEPPED.values())
+    for cell in of_steps:
+        found = run_strict(cell, 0).clear
+        assert {kind: sums.held for kind, sums in found.items() if sums.held < 0.9} == {}
+        # Parts of the range, whatever the unit is.
+        assert 0.0 < found["quantiles"].width < 0.7
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -35,6 +36,16 @@ def test_the_ends_are_zero_and_one_and_the_outside_is_clipped() -> None:
     assert AGES.width == 80.0
     assert AGES.to_unit([-50.0, 18.0, 38.0, 98.0, 1e9]).tolist() == [0.0, 0.0, 0.25, 1.0, 1.0]
     assert AGES.from_unit([0.0, 0.25, 1.0]).tolist() == [18.0, 38.0, 98.0]
+
+
+def test_values_of_a_step_are_the_numbers_that_one_writes() -> None:
+    """Values far from zero have few digits, and small steps have small errors."""
+    for low, step in [("0", "0.1"), ("-0.3", "0.01"), ("0.7", "1e-6"), ("20000101.05", "0.05"), ("1e9", "5")]:
+        for count in (2, 13, 50, 500, 4_096):
+            written = [float(Decimal(low) + place * Decimal(step)) for place in range(count)]
+            if written[-1] - written[0] > 1e-9 * written[-1]:
+                domain = Numeric(written[0], written[-1], float(step))
+                assert domain.values.tolist() == domain.nearest(np.array(written)).tolist() == written
 
 
 def test_edges_are_equal_buckets_of_the_domain() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.spatial import distance
 
+from ldpbeam.domains import Numeric
 from ldpbeam.metrics import (
     jensen_shannon,
     kolmogorov_smirnov,
@@ -146,6 +148,15 @@ def test_with_a_step_quantiles_are_values_and_ranges_count_both_of_their_ends() 
     for low, high in [(0.54, 0.9), (0.5, 0.93), (0.0, 1.8), (-3.0, 9.0), (0.18, 0.19), (0.19, 0.2)]:
         share = ((people >= low) & (people <= high)).mean()
         assert range_share(shares, edges, low, high, 0.18) == pytest.approx(share, abs=1e-12)
+
+
+def test_numbers_far_from_zero_are_the_values_that_they_are_nearest_to() -> None:
+    """A value is off by more than a millionth of the step, and the edge of its bucket is, too."""
+    values = np.array([float(Decimal(20_000_101) + place * Decimal("0.001")) for place in range(101)])
+    edges = Numeric(values[0], values[-1], 0.001).edges(101)
+    for value in values:
+        assert range_share(values == value, edges, value, value, 0.001) == pytest.approx(1.0)
+        assert quantiles(values == value, edges, (0.5, 1.0), 0.001).tolist() == [value, value]
 
 
 def test_a_bucket_of_several_values_is_even_over_them() -> None:

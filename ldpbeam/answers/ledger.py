@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -12,6 +13,7 @@ import numpy as np
 
 from ldpbeam.answers.readers import of_window, worst
 from ldpbeam.attributes import Attribute
+from ldpbeam.over_time.spent import DECIMALS
 from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, Spent
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, attribute_of
@@ -77,14 +79,15 @@ class Ledger:
             versions = self._study.attribute(name).versions
             for mask, users in each:
                 answered = [v.mechanism for i, v in enumerate(versions) if mask >> i & 1]
-                total = round(sum(m.epsilon for m in answered), 9), sum(m.delta for m in answered)
+                total = round(sum(m.epsilon for m in answered), DECIMALS), sum(m.delta for m in answered)
                 by_epsilon[total] = by_epsilon.get(total, 0) + users
                 claims.append(of_window(self._study, answered, users))
         cap = self._study.epsilon_cap
+        most = math.inf if cap is None else round(cap, DECIMALS)
         return {
             "spent": tuple(Spent(epsilon, n, delta) for (epsilon, delta), n in sorted(by_epsilon.items())),
             "epsilon_cap": cap,
-            "users_over_cap": sum(n for (e, _), n in by_epsilon.items() if cap is not None and e > cap),
+            "users_over_cap": sum(n for (epsilon, _), n in by_epsilon.items() if epsilon > most),
             "readers": worst(claims),
         }
 

@@ -90,13 +90,21 @@ class Brokers:
         spec = self._admin.OffsetSpec
         words = {EARLIEST: spec.earliest(), LATEST: spec.latest()}
         wanted = words[where] if isinstance(where, str) else spec.for_timestamp(where)
-        answers = self._client.list_offsets(
-            {self._kafka.TopicPartition(self.topic.name, each): wanted for each in partitions},
+        places = {self._kafka.TopicPartition(self.topic.name, each): wanted for each in partitions}
+        end = time.monotonic() + BROKER_SECONDS
+        while True:
             # Readers are given no messages of a transaction that is open.
-            isolation_level=self._kafka.IsolationLevel.READ_COMMITTED,
-            **self._waiting,
-        )
-        return {each.partition: self._answer(future).offset for each, future in answers.items()}
+            answers = self._client.list_offsets(
+                places, isolation_level=self._kafka.IsolationLevel.READ_COMMITTED, **self._waiting
+            )
+            try:
+                return {each.partition: self._result(future).offset for each, future in answers.items()}
+            except self._kafka.KafkaException as error:
+                problem = error.args[0]
+            # A partition has no leader for a moment, as when its topic is new.
+            if problem.code() < 0 or not passes(problem) or time.monotonic() > end:
+                raise UserError(self._sentence(problem, ""))
+            time.sleep(0.2)
 
     def has_committed(self, group: str, partitions: Iterable[int]) -> bool:
         """Whether somebody has committed offsets of the topic for a group."""

@@ -222,9 +222,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     intervals: dict[str, Any] = {"distribution": buckets}
     intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
-    places, parts = cdf_places(domain)
+    at, _, parts = cdf_places(domain)
     below = _with_combs(lambda drawn: _below(drawn, parts), people, level)
-    intervals["cdf"] = np.column_stack((domain.from_unit(places), np.clip(below, 0.0, 1.0)))
+    intervals["cdf"] = np.column_stack((at, np.clip(below, 0.0, 1.0)))
     edges, step = domain.edges(shares.shape[1]), domain.step
     if wanted.quantiles:
         unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)

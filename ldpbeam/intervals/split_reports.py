@@ -77,6 +77,7 @@ class SplitReports:
         People exactly at an end may count or not, but those at an end of the domain count, and all do where
         values are points. All starts and stops in [0, 1] are to be points.
         """
+        starts, stops = as_points(starts), as_points(stops)
         # Nobody is beyond an end of the domain.
         starts, stops = np.where(starts <= 0.0, -np.inf, starts), np.where(stops >= 1.0, np.inf, stops)
         a, b, at = self._moved(starts, -1), self._moved(stops, 1), self.values
@@ -127,6 +128,11 @@ class SplitReports:
         return np.asarray(np.minimum(bound, wanted.max(axis=1)))
 
 
+def as_points(places: Floats) -> Floats:
+    """Places on [0, 1] as the points have them: places that differ by rounding alone are one."""
+    return np.round(places, DECIMALS)
+
+
 def split(question: Question, level: float, places: Floats, *, expected: bool = False) -> SplitReports | None:
     """What is known of the reports, with some places among the points; None if too few are of use.
 
@@ -159,14 +165,14 @@ def split(question: Question, level: float, places: Floats, *, expected: bool = 
     count = cast(Numeric, question.attribute.domain).count
     at_points = 0 < count <= MOST_VALUES and not rounding
     if at_points:
-        values = points = np.round(np.arange(count) / (count - 1), DECIMALS)
+        values = points = as_points(np.arange(count) / (count - 1))
     else:
         corners = [None if every > 1 else mechanism.corners(cells) for mechanism in mechanisms]
         linear = all(of_one is not None for of_one in corners)
         points = np.concatenate([places, [0.0, 1.0], *(of_one for of_one in corners if of_one is not None)])
         if not linear:
             points = np.append(points, np.linspace(0.0, 1.0, POINTS))
-        points = np.unique(np.round(points, DECIMALS))
+        points = np.unique(as_points(points))
         values = points if linear else np.append(points, 0.5 * (points[1:] + points[:-1]))
     channels = [_together(mechanism.at(values, cells), every) for mechanism in mechanisms]
     counts = [_together(sum(_merged(question, index, cells) for index in group), every) for group in kinds]

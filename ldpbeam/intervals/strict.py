@@ -13,11 +13,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam import metrics
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.estimate import StrictIntervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.intervals.split_reports import DECIMALS, SplitReports, split
+from ldpbeam.intervals.split_reports import SplitReports, as_points, split
 
 #: How the intervals are computed, in words, and why there are none.
 STRICT = "bounds that hold whatever the density is"
@@ -48,7 +49,7 @@ def strict_intervals(
     """
     domain = cast(Numeric, question.attribute.domain)
     ranges = _on_unit(np.array(wanted.ranges, dtype=np.float64).reshape(-1, 2), domain)
-    places, _ = cdf_places(domain)
+    at, places, _ = cdf_places(domain)
     if question.statistic.joined is not None:
         return None, JOINED
     if question.repeats > 1:
@@ -60,9 +61,7 @@ def strict_intervals(
     cdf = reports.below(places)
     of_ranges = reports.shares(*ranges.T) if len(ranges) else np.zeros((0, 2))
     quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf)
-    at = domain.from_unit(places)
     if domain.count:
-        at = domain.values[np.rint(places * (domain.count - 1)).astype(int)]
         index = quantiles * (domain.count - 1)
         whole = np.column_stack((np.floor(index[:, 0] + ROUNDING), np.ceil(index[:, 1] - ROUNDING)))
         of_quantiles = domain.values[whole.astype(int)]
@@ -71,21 +70,22 @@ def strict_intervals(
     return StrictIntervals(of_quantiles, _outward(of_ranges), at, _outward(cdf)), STRICT
 
 
-def cdf_places(domain: Numeric) -> tuple[Floats, Floats]:
-    """(the values on [0, 1] up to which shares are bounded; the part of all buckets that is up to each)."""
+def cdf_places(domain: Numeric) -> tuple[Floats, Floats, Floats]:
+    """(the values up to which shares are bounded; they on [0, 1]; the part of all buckets up to each)."""
     if not domain.count:
-        return np.arange(PLACES) / PLACES, np.arange(PLACES) / PLACES
+        parts = np.arange(PLACES) / PLACES
+        return domain.from_unit(parts), parts, parts
     index = np.unique(np.arange(PLACES) * domain.count // PLACES)
-    return index / (domain.count - 1), (index + 1) / domain.count
+    return domain.values[index], index / (domain.count - 1), (index + 1) / domain.count
 
 
 def _on_unit(ranges: Floats, domain: Numeric) -> Floats:
-    """The ends of ranges on [0, 1], with as many digits as points have; with a step, the values inside."""
+    """The ends of ranges on [0, 1]; with a step, the first and the last value inside."""
     if domain.step is None:
-        return np.round(domain.to_unit(ranges), DECIMALS)
-    steps = (ranges - domain.low) / domain.step
-    inside = np.column_stack((np.ceil(steps[:, 0] - ROUNDING), np.floor(steps[:, 1] + ROUNDING)))
-    return np.round(inside / (domain.count - 1), DECIMALS)
+        return domain.to_unit(ranges)
+    start = domain.low - 0.5 * domain.step
+    first, after = metrics.values_within(ranges[:, 0], ranges[:, 1], start, domain.step)
+    return np.column_stack((first, after - 1.0)) / (domain.count - 1.0)
 
 
 def leaves_strict(held: Mapping[str, Any], strict: StrictIntervals) -> dict[str, NDArray[np.bool_]]:
@@ -117,14 +117,14 @@ def _quantiles(reports: SplitReports, levels: Floats, places: Floats, cdf: Float
     nobody is, bounds of one share are noise.
     """
     points, last = reports.points, len(reports.points)
-    known = np.searchsorted(points, places)
+    known = np.searchsorted(points, as_points(places))
     # Before the first point, and after the last one, everything is certain.
     least, most = cdf[:, 0] > levels[:, None], cdf[:, 1] >= levels[:, None]
     # The first point where the largest share reaches the level, and from which the smallest exceeds it.
     sides = []
     for first in (
         np.where(most.any(axis=1), most.argmax(axis=1), len(places)),
-        len(places) - (~least[:, ::-1]).argmax(axis=1),
+        np.where(least.all(axis=1), 0, len(places) - (~least[:, ::-1]).argmax(axis=1)),
     ):
         before = np.where(first > 0, known[np.maximum(first, 1) - 1], -1)
         sides.append((before, np.append(known, last)[first]))

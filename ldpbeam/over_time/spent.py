@@ -96,7 +96,8 @@ class Line:
 
     def above(self, cap: float | None) -> int:
         """How many users spent more than a cap; 0 without one."""
-        return 0 if cap is None else int(self.users[self.epsilons > cap].sum())
+        # What they spent is rounded.
+        return 0 if cap is None else int(self.users[self.epsilons > round(cap, DECIMALS)].sum())
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def _again(
             raise UserError(
                 f"--output {options.output}: the dead letters there would be replaced; name another"
             )
-        return find_again(folders, ""), None
+        return find_again(folders), None
     owner(shared, STREAMS)
     shared.check()
     if options.estimate_on == "worker":

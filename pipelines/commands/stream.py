@@ -119,16 +119,17 @@ def _run(request: Request, watch: Watch | None) -> int:
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
-    output, manifest, is_new = placed(request.output, datetime.now(UTC))
+    place = placed(request.output, datetime.now(UTC))
+    output, manifest, earlier = place
     with contextlib.ExitStack() as until_it_ends:
         with named_in_errors(output.output):
-            of_feed = RunOfFeed(request.columns, output.output, output.run, manifest.position or None)
+            position = manifest.position if manifest.number else None
+            of_feed = RunOfFeed(request.columns, output.output, output.run, position, earlier)
             opened = until_it_ends.enter_context(request.opening(of_feed))
         until_it_ends.enter_context(owned_by_stream(output, {"reads": opened.feed.name, **opened.feed.about}))
-        again, again_manifest, _ = placed(request.output, datetime.now(UTC))
-        if not is_new and (again.run != output.run or again_manifest.number != manifest.number):
+        if (manifest.number or earlier) and placed(request.output, datetime.now(UTC)).manifest != manifest:
             raise UserError(f"--output {output.output}: a run that was there has just ended; start again")
-        if not is_new and manifest.number:
+        if manifest.number:
             waiting = manifest.in_open_windows
             note(f"run {output.run} goes on: {counted(waiting, 'report')} in open windows were kept")
         how = Finishing(
@@ -136,7 +137,7 @@ def _run(request: Request, watch: Watch | None) -> int:
         )
         solving = Solving(how)
         until_it_ends.callback(solving.close)
-        feed = opened.feed.open_at(manifest.position or None)
+        feed = opened.feed.open_at(opened.position)
         spool = Spool(
             study=output.study,
             run=output.run,
@@ -161,6 +162,8 @@ def _run(request: Request, watch: Watch | None) -> int:
             _say_begun(output, opened)
             drained = _loop(run, request, output, stopping)
             feed.close()
+            if run.manifest.ended is not None or not run.manifest.number:
+                opened.finish()
     return _finished(output, run, opened, drained)
 
 
@@ -190,13 +193,15 @@ def _loop(run: Run, request: Request, output: StreamOutput, stopping: list[bool]
         ends = not stopping or request.drain
         if ends:
             run.end_windows(drained=bool(stopping))
-        run.commit()
+        if run.changed:
+            run.commit()
         until = time.monotonic() + STOPPING_SECONDS
         while run.unsolved and (not stopping or time.monotonic() < until):
             time.sleep(SLEEP_SECONDS)
             run.settle()
-        run.commit(ended=time.time_ns() // 1_000_000 if ends and not run.unsolved else None)
-        _write_accounting(output, run)
+        if run.changed or ends:
+            run.commit(ended=time.time_ns() // 1_000_000 if ends and not run.unsolved else None)
+            _write_accounting(output, run)
     return ends
 
 

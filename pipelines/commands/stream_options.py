@@ -63,8 +63,8 @@ def request_of(options: argparse.Namespace) -> Request:
     """
     if options.runner is not None:
         raise UserError(
-            f"--runner {options.runner}: a stream runs on this machine, without an engine; on "
-            "several machines, ldp.beam.Estimate reads any unbounded collection of Beam, as examples/beam_stream.py does"
+            f"--runner {options.runner}: a stream runs on this machine, without an engine; on several, "
+            "ldp.beam.Estimate reads any unbounded collection of Beam, as examples/beam_stream.py does"
         )
     study = study_of(options.study, options.attribute)
     refuse_endless(study)

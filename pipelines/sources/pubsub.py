@@ -42,7 +42,7 @@ def opening(options: argparse.Namespace) -> Opening:
 
 
 def publishing(options: argparse.Namespace) -> ToPubSub:
-    """What publishes estimates to the topic that the options name.
+    """The topic to which the options publish estimates.
 
     Raises:
         UserError: if its name is malformed, or it cannot be reached.

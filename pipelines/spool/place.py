@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from ldpbeam.errors import UserError
 from ldpbeam.fit.spending import Spending
@@ -88,8 +89,22 @@ def begun_at(run: str) -> int:
     return milliseconds(run.partition("-")[0])
 
 
-def placed(output: StreamOutput, now: datetime) -> tuple[StreamOutput, Manifest, bool]:
-    """(the run with its name, the manifest from which it goes on, whether it is a new run).
+class Placed(NamedTuple):
+    """The run that reads.
+
+    Attributes:
+        output: where it writes, with its name.
+        manifest: its last one; without a number for a new run.
+        earlier: the positions at which earlier runs ended.
+    """
+
+    output: StreamOutput
+    manifest: Manifest
+    earlier: tuple[Mapping[str, Any], ...] = ()
+
+
+def placed(output: StreamOutput, now: datetime) -> Placed:
+    """The run that goes on in a folder, or a new one.
 
     Args:
         output: the run without its name.
@@ -106,17 +121,20 @@ def placed(output: StreamOutput, now: datetime) -> tuple[StreamOutput, Manifest,
         )
     names = runs_in(output.output)
     if not names:
-        return replace(output, run=run_name(now)), Manifest(fingerprint), True
+        return Placed(replace(output, run=run_name(now)), Manifest(fingerprint))
     last = replace(output, run=names[-1], earlier_runs=tuple(names[:-1]))
     with named_in_errors(output.output):
         _check_kept(last)
         manifest = read_manifest(last.spool, fingerprint) or Manifest(fingerprint)
+        before = [read_manifest(replace(output, run=name).spool, fingerprint) for name in names[:-1]]
+    earlier = tuple(each.position for each in (*before, manifest) if each is not None and each.ended)
     if manifest.ended is None:
-        return last, manifest, False
+        return Placed(last, manifest, earlier)
     # The order of names is that of runs, though the clock was set back.
     after = max([now, *(_time_of(name) + timedelta(seconds=1) for name in names)])
-    goes_on = Manifest(fingerprint, position=manifest.position)
-    return replace(output, run=run_name(after), earlier_runs=tuple(names)), goes_on, True
+    return Placed(
+        replace(output, run=run_name(after), earlier_runs=tuple(names)), Manifest(fingerprint), earlier
+    )
 
 
 def _check_kept(run: StreamOutput) -> None:

@@ -187,7 +187,7 @@ class Run:
         self._fired: list[list[Snapshot]] = []
         self._fresh_bytes = 0
         #: Whether anything has changed since the last commit.
-        self._changed = False
+        self.changed = False
         self._first, self._has_committed = True, False
         self._committed_at = self._looked_at = self._fired_at = now
         self.turned_at = now
@@ -236,10 +236,10 @@ class Run:
 
     def lose(self, now: int) -> None:
         """Messages are gone that were not read: all windows that begin before now may lack reports."""
-        self._incomplete_before, self.lost, self._changed = now, True, True
+        self._incomplete_before, self.lost, self.changed = now, True, True
 
     def _wants_commit(self, now: int) -> bool:
-        if not self._changed:
+        if not self.changed:
             return False
         full = self._fresh_bytes >= REPORT_BYTES or self._letter_size >= LETTER_BYTES
         many = sum(batch.num_rows for batch in self._letters) >= LETTERS
@@ -264,7 +264,7 @@ class Run:
     # --------------------------------------------------------------------------------------------- admission
 
     def _admit(self, batch: FeedBatch) -> None:
-        self._changed = True
+        self.changed = True
         reached, now = self.marks.at(), self.clock.now()
         self.marks.take(
             batch.partition, self.clock.elapsed(), event_times(batch), batch.oldest, batch.published
@@ -308,7 +308,7 @@ class Run:
         for key, timing in due:
             lacks = key in self.windows.gave_way or key[1][0] < (self._incomplete_before or -FAR)
             self._fired += self.windows.fire(key, timing, complete=timing != EARLY and not lacks)
-            self._changed = True
+            self.changed = True
 
     def end_windows(self, *, drained: bool = False) -> None:
         """Let all windows fire that have begun, because no more reports come.
@@ -326,13 +326,13 @@ class Run:
                 is_open = drained and (reached is None or key[1][1] > reached)
                 self._fire([(key, EARLY if is_open else timing)])
         self.windows.forget(FAR)
-        self._changed = True
+        self.changed = True
 
     def _collect(self) -> None:
         """Take the panes that are finished off the list of the next manifest."""
         for pane, finished in self._finisher.finished():
             self._unsolved.remove(pane)
-            self._changed = True
+            self.changed = True
             if finished is None:
                 self._missing.append(f"{pane.attribute} {times_of((pane.start, pane.end))}")
                 continue
@@ -406,7 +406,7 @@ class Run:
         for pane in panes:
             self._finisher.begin(pane)
         self._letters, self._letter_size, self._received, self._fired = [], 0, [], []
-        self._fresh_bytes, self._changed, self._first = 0, False, False
+        self._fresh_bytes, self.changed, self._first = 0, False, False
         self._committed_at = now
 
     def _write_letters(self) -> None:

@@ -30,9 +30,15 @@ MOST_LINE_BYTES = 8 * 2**20
 #: The names of fields of a longer line are not compared with those of missing fields.
 LONGEST_NAMED_LINE = 2**16
 #: If pyarrow refuses this many lines or fewer as a whole, they are parsed one by one.
-FEW_LINES = 4_096
+FEW_LINES = 1_024
 #: This many lines of a group that do not look like objects are returned one by one, the others as one.
 MOST_SINGLE_LINES = 100
+#: A line with more opening brackets is parsed by Python, which refuses about a thousand in each other.
+MOST_BRACKETS = 500
+#: Python makes no whole numbers of more digits.
+MOST_DIGITS = 4_300
+#: Numbers that pyarrow knows and Python does not, or text that looks like them.
+_MINUS_NAN, _INF = re.compile(rb"NaN(?<=-NaN)"), re.compile(rb"Inf(?!inity)(?<=[-:,[\s]Inf)")
 _BLANK = b" \t\r"
 _SPACES = np.frombuffer(_BLANK, dtype=np.uint8)
 _AFTER_BRACE = np.frombuffer(_BLANK + b'"}', dtype=np.uint8)
@@ -274,9 +280,8 @@ def _batch(
         if ends[line] - starts[line] > LONGEST_NAMED_LINE:
             return ()
         try:
-            # Only names are wanted; Python refuses to read very long numbers.
-            names: Iterable[str] = json.loads(text[starts[line] : ends[line]], parse_int=str, parse_float=str)
-        except RecursionError:
+            names: Iterable[str] = parsed(text[starts[line] : ends[line]])
+        except (ValueError, RecursionError):
             return ()
         return names
 
@@ -290,6 +295,9 @@ def _columns(
 ) -> dict[str, pa.Array] | None:
     """The wanted columns of some lines; None unless every line is an object and pyarrow parses them all.
 
+    It is also None where Python may refuse a line that pyarrow parses: a line is judged by one parser,
+    whatever stands beside it.
+
     The first line determines the types of all lines: pyarrow's own inference would parse ids that look like
     times as times.
     """
@@ -299,9 +307,11 @@ def _columns(
     if not ((characters[starts] == ord("{")).all() and (last == ord("}")).all()):
         return None
     part = text[starts[0] : ends[-1]]
+    if _MINUS_NAN.search(part) or _INF.search(part) or _has_brackets(text, starts, ends):
+        return None
     try:
         part.decode("utf-8")
-        first = json.loads(text[starts[0] : ends[0]])
+        first = parsed(text[starts[0] : ends[0]])
     except (ValueError, RecursionError):
         return None
     fields = [pa.field(field, _type_of(name, first.get(field))) for name, field in wanted.fields.items()]
@@ -322,6 +332,30 @@ def _columns(
         for field in wanted.fields.values()
         if table.column(field).null_count < len(starts)
     }
+
+
+def _has_brackets(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> bool:
+    """Whether one of some lines has more than ``MOST_BRACKETS`` opening brackets."""
+    characters = np.frombuffer(text, dtype=np.uint8)[starts[0] : ends[-1]]
+    every = sum(np.count_nonzero(characters == ord(bracket)) for bracket in "[{")
+    return bool(every > MOST_BRACKETS + len(starts) - 1) and any(
+        text.count(b"[", start, end) + text.count(b"{", start, end) > MOST_BRACKETS
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    )
+
+
+def parsed(line: bytes) -> Any:
+    """The value of a line, in which a whole number of too many digits is infinite.
+
+    Raises:
+        ValueError: if it is no JSON, or no UTF-8.
+        RecursionError: if it is nested too deeply.
+    """
+    return json.loads(line.decode(), parse_int=_whole)
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= MOST_DIGITS else float(digits)
 
 
 def _type_of(name: str, value: object) -> pa.DataType:
@@ -350,7 +384,7 @@ def _decode_few(
         if not line.strip(_BLANK):
             continue
         try:
-            record = json.loads(line.decode("utf-8"))
+            record = parsed(line)
         except (ValueError, RecursionError) as error:
             yield BadLine(position + start, line, f"not JSON: {error}")
             continue

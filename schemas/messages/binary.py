@@ -6,25 +6,36 @@ So a schema or a buffer that could exhaust memory is refused before it is used.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro.schema import fingerprint, to_parsing_canonical_form
+from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
+from ldpbeam.schemas.encodings.avro_alike import FEWEST
 from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
-from ldpbeam.schemas.encodings.avro_schemas import Shape, measure
+from ldpbeam.schemas.encodings.avro_schemas import measure
 from ldpbeam.schemas.encodings.writer_schemas import measured
 from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.files.avro_headers import MAGIC
+from ldpbeam.schemas.messages.placed import Ids
 from ldpbeam.schemas.reports.casts import is_null
-from ldpbeam.schemas.reports.columns import Columns, decoded, is_nested, text_of, whole_of, with_most_letters
+from ldpbeam.schemas.reports.columns import (
+    ORIGIN_KEYS,
+    Columns,
+    decoded,
+    is_nested,
+    text_of,
+    whole_of,
+    with_most_letters,
+)
 
 BAD_MESSAGE = "bad_message"
 UNKNOWN_SCHEMA = "unknown_schema"
@@ -37,7 +48,7 @@ OBJECT_MAGIC = b"\xc3\x01"
 _OBJECT_AT = len(OBJECT_MAGIC) + 8
 #: The first byte of Confluent's framing; the id of the writer's schema follows in four bytes, big-endian.
 FRAME_MAGIC = b"\0"
-_FRAMED_AT = len(FRAME_MAGIC) + 4
+FRAMED_AT = len(FRAME_MAGIC) + 4
 #: The most plain bytes and the most reports of a message: the whole message is in memory at once.
 MOST_BYTES = 2**27
 MOST_REPORTS = 2**21
@@ -60,6 +71,37 @@ class Message:
     id: str
     data: bytes
     content_type: str
+
+
+@dataclass(frozen=True)
+class Poll:
+    """Messages of one source, as columns.
+
+    Attributes:
+        values: the bytes of n messages.
+        content_types: their attributes ``content-type``, n texts, empty for a message that has none.
+        ids: their ids.
+        deliveries: whether reports without an id get a delivery. A source that gives each message once, as
+            Kafka does by offset, needs none.
+    """
+
+    values: Sequence[bytes]
+    content_types: Sequence[str]
+    ids: Ids
+    deliveries: bool = True
+
+    def part(self, indices: NDArray[np.int64]) -> Poll:
+        """The messages at some indices."""
+        types = [self.content_types[index] for index in indices.tolist()]
+        return replace(self, values=self.at(indices), content_types=types, ids=self.ids.at(indices))
+
+    def at(self, indices: NDArray[np.int64]) -> list[bytes]:
+        """The bytes of the messages at some indices."""
+        return [self.values[index] for index in indices.tolist()]
+
+    def message(self, index: int) -> Message:
+        """A message by itself."""
+        return Message(self.ids.name(index), self.values[index], self.content_types[index])
 
 
 @dataclass(frozen=True)
@@ -87,83 +129,88 @@ class BadMessage:
 Decoded = Iterator[pa.RecordBatch | BadMessage]
 
 
-def decode_objects(messages: Sequence[Message], wanted: Columns) -> Decoded:
+def decode_objects(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
     """Decode messages of an Avro single object to batches of reports.
 
     The column ``position`` has the index of a report's message, and ``row`` is zero. Fields have the names of
     columns, whatever ``wanted.renamed`` says: the schema is ours, ``report.avsc``.
 
     Args:
-        messages: one report each.
+        poll: messages.
+        indices: those that are decoded, of one report each.
         wanted: which columns are read.
     """
     ours = avro.schema("report")
     # The CRC-64-AVRO fingerprint of the schema, in the byte order of messages.
     known = bytes.fromhex(fingerprint(to_parsing_canonical_form(ours), "CRC-64-AVRO"))
-    records: list[tuple[int, bytes]] = []
-    for index, message in enumerate(messages):
+    starts = pc.binary_slice(pa.array(poll.at(indices), pa.binary()), 0, _OBJECT_AT)
+    is_known = pc.equal(starts, OBJECT_MAGIC + known).to_numpy(zero_copy_only=False)
+    for message in map(poll.message, indices[~is_known].tolist()):
         data = message.data
-        given = data[len(OBJECT_MAGIC) : _OBJECT_AT]
         if not data.startswith(OBJECT_MAGIC):
             yield BadMessage(message, 1, BAD_MESSAGE, _no_object(data), data, 0)
-        elif given != known:
+        else:
+            given = data[len(OBJECT_MAGIC) : _OBJECT_AT]
             problem = f"its schema's fingerprint is {given.hex()}; known is {known.hex()} of {ours['name']}"
             yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, data, 0)
-        else:
-            records.append((index, data[_OBJECT_AT:]))
-    yield from _decode_records(messages, records, ours, measure(ours), replace(wanted, renamed=()))
+    reader = RecordReader(ours, measure(ours), replace(wanted, renamed=()))
+    yield from _decode_records(poll, indices[is_known], _OBJECT_AT, reader)
 
 
-def decode_framed(messages: Sequence[Message], wanted: Columns, schema: str) -> Decoded:
+def decode_framed(poll: Poll, indices: NDArray[np.int64], wanted: Columns, schema: str) -> Decoded:
     """Decode messages of a record with Confluent's framing, as :func:`decode_objects` does.
 
     Args:
-        messages: one report each, all of the writer's schema.
+        poll: messages.
+        indices: those that are decoded, of one report each, all of the writer's schema.
         wanted: which columns are read, by the names of the writer's schema.
         schema: the schema as JSON, of which :func:`~ldpbeam.schemas.encodings.writer_schemas.measured` takes
             the measure.
     """
-    records = [(index, message.data[_FRAMED_AT:]) for index, message in enumerate(messages)]
-    yield from _decode_records(messages, records, *measured(schema), wanted)
+    yield from _decode_records(poll, indices, FRAMED_AT, RecordReader(*measured(schema), wanted))
 
 
 def framed_id(data: bytes) -> int | None:
     """The id of the writer's schema in Confluent's framing; None for other data."""
-    is_framed = data.startswith(FRAME_MAGIC) and len(data) >= _FRAMED_AT
-    return int.from_bytes(data[len(FRAME_MAGIC) : _FRAMED_AT], "big") if is_framed else None
+    is_framed = data.startswith(FRAME_MAGIC) and len(data) >= FRAMED_AT
+    return int.from_bytes(data[len(FRAME_MAGIC) : FRAMED_AT], "big") if is_framed else None
 
 
-def _decode_records(
-    messages: Sequence[Message],
-    records: Sequence[tuple[int, bytes]],
-    schema: Any,
-    shape: Shape,
-    wanted: Columns,
-) -> Decoded:
-    """Decode one record of a schema from each of some messages, of which each has its index and its bytes."""
-    reader = RecordReader(schema, shape, wanted)
+def _decode_records(poll: Poll, indices: NDArray[np.int64], start: int, reader: RecordReader) -> Decoded:
+    """Decode the record of a schema that begins at byte ``start`` of each message at some indices."""
     values: Values = {}
-    whole: list[int] = []
-    of_size: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for index, data in records:
-        of_size[len(data)].append((index, data))
-    for some in of_size.values():
-        alike = reader.alike(b"".join(data for _, data in some), len(some))
+    whole: list[NDArray[np.int64]] = []
+    lengths = np.fromiter(map(len, poll.at(indices)), dtype=np.int64, count=len(indices))
+    order = np.argsort(lengths, kind="stable")
+    groups = np.split(indices[order], np.flatnonzero(np.diff(lengths[order])) + 1)
+    while groups:
+        group = groups.pop()
+        records = [value[start:] for value in poll.at(group)]
+        alike = None
+        if len(group) >= FEWEST and records[0]:
+            alike = reader.alike(b"".join(records), len(group))
+            if alike is None:  # perhaps for few of them
+                groups += np.array_split(group, 2)
+                continue
         if alike is not None:
             _extend(values, alike.values)
-            whole += [index for index, _ in some]
+            whole.append(group)
             continue
-        for index, data in some:
-            message = messages[index]
+        for index, record in zip(group.tolist(), records, strict=True):
             try:
-                for part in reader.parts([data], 1):
-                    _extend(values, part.values)
+                parts = list(reader.parts([record], 1))
             except Exception as error:  # fastavro raises errors of many types
-                yield BadMessage(message, 1, BAD_MESSAGE, f"it does not decode: {error!r}", message.data, 0)
-                continue
-            whole.append(index)
-    positions = np.array(whole, dtype=np.int64)
-    yield from reader.batches(values, {}, positions, np.zeros_like(positions))
+                message = poll.message(index)
+                # The text of fastavro's errors has the address of a stream, which differs each time.
+                problem = f"it does not decode: {re.sub(' from <.*?>', '', repr(error))}"
+                yield BadMessage(message, 1, BAD_MESSAGE, problem, message.data, 0)
+            else:
+                for part in parts:
+                    _extend(values, part.values)
+                whole.append(np.array([index]))
+    if whole:
+        positions = np.concatenate(whole)
+        yield from reader.batches(values, {}, positions, np.zeros_like(positions))
 
 
 def _extend(values: Values, further: Values) -> None:
@@ -206,6 +253,8 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
     if len(set(names)) < len(names):
         raise ValueError(f"duplicate columns: {', '.join(sorted(names))}")
     row, start, claimed, expanded = 0, source.tell(), 1, 0
+    # Each batch has its own.
+    carried = sum(len(metadata.get(key, "")) for key in ORIGIN_KEYS)
     try:
         for batch in reader:
             # A column of nulls has no bytes, so a batch could claim any number of rows.
@@ -215,7 +264,7 @@ def decode_stream(message: Message, wanted: Columns) -> Decoded:
             claimed = batch.num_rows
             chosen = batch.select(names)
             chosen.validate(full=True)
-            expanded += sum(map(expanded_bytes, chosen.columns))
+            expanded += carried + sum(map(expanded_bytes, chosen.columns))
             if expanded > MOST_BYTES:
                 raise ValueError(f"its values would be more than {MOST_BYTES // 2**20} MB")
             parts = [chosen.slice(first, BATCH_REPORTS) for first in range(0, claimed, BATCH_REPORTS)]

@@ -1,4 +1,4 @@
-"""Decoding of Pub/Sub messages to the batches that files give too (``schemas/reports/columns.py``).
+"""Decoding of Pub/Sub and Kafka messages to the batches that files give too (``schemas/reports/columns.py``).
 
 Two columns differ. ``position`` is the message's id if that is a number below 2**63, else null. ``row`` is
 the report's index in its message; for JSON lines, the line's index. A report without an id has a delivery, in
@@ -9,27 +9,36 @@ message's only report, ``id/r`` for row r of a message with many reports.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings.writer_schemas import UnknownSchemaError, measured
-from ldpbeam.schemas.files.json_lines import BYTE_ORDER_MARK, CHUNK_BYTES, BadLine, decode_lines, other_text
+from ldpbeam.schemas.files.json_lines import (
+    BYTE_ORDER_MARK,
+    CHUNK_BYTES,
+    BadLine,
+    decode_lines,
+    other_text,
+    parsed,
+)
 from ldpbeam.schemas.messages.binary import (
     ARROW,
     BAD_MESSAGE,
+    FRAMED_AT,
     NO_REPORTS,
     UNKNOWN_SCHEMA,
     BadMessage,
     Decoded,
     Message,
+    Poll,
     decode_framed,
     decode_objects,
     decode_stream,
@@ -50,81 +59,91 @@ KNOWN = (JSON, EVENT, LINES, *AVRO, ARROW)
 _SPACE = b" \t\r\n"
 
 
-_Decode = Callable[[Sequence[Message], Columns], Decoded]
+#: Decodes the messages of a poll at some indices.
+_Decode = Callable[[Poll, NDArray[np.int64], Columns], Decoded]
 
 
 def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
+    """Decode messages as :func:`decode` does; each of them may come from another source."""
+    ids = ids_of([message.id for message in messages])
+    values, types = [message.data for message in messages], [message.content_type for message in messages]
+    yield from decode(Poll(values, types, ids), wanted)
+
+
+def decode(poll: Poll, wanted: Columns) -> Decoded:
     """Decode messages to batches of reports, and the parts that do not decode to bad messages.
 
     No bytes raise an error, and each message gives a report or a bad message. Messages of single reports and
     of JSON lines are decoded together, so the order of messages is not kept.
 
     Args:
-        messages: messages of any content type.
+        poll: messages of any content type.
         wanted: which columns are read, and the attribute and service for reports without one.
 
     Raises:
         OSError: if a registry of schemas does not answer.
     """
-    together: dict[tuple[_Decode, object], list[Message]] = defaultdict(list)
-    texts = _text_fields(tuple(wanted.fields.values()))
-    for message in messages:
-        kind, data = _kind(message), message.data
-        if kind == EVENT:
+    of_kind = _indices_by_kind(poll)
+    if EVENT in of_kind:
+        values, events, reports = list(poll.values), of_kind.pop(EVENT), list[int]()
+        for index in events.tolist():
             try:
-                kind, data = JSON, _report_of_event(data)
-                message = replace(message, data=data)
+                values[index] = _report_of_event(values[index])
+                reports.append(index)
             except (ValueError, RecursionError) as error:
-                yield BadMessage(message, 1, BAD_MESSAGE, f"no CloudEvent with a report: {error}", data, 0)
-                continue
-        other = other_text(data) if kind in ("", JSON, LINES) else None
-        if other is not None:
-            yield BadMessage(message, 1, NOT_JSON, f"it is {other}", data, 0)
-        elif kind == JSON:
-            together[_decode_reports, frozenset(texts.findall(data))].append(message)
+                problem = f"no CloudEvent with a report: {error}"
+                yield BadMessage(poll.message(index), 1, BAD_MESSAGE, problem, values[index], 0)
+        poll = replace(poll, values=values)
+        if reports:
+            of_kind[JSON] = np.union1d(of_kind.get(JSON, []), reports).astype(np.int64)
+    for kind, indices in of_kind.items():
+        if kind == JSON:
+            yield from _decode_alike(_decode_reports, poll, indices, poll.at(indices), wanted)
         elif kind == LINES:
-            together[_decode_lines, frozenset(texts.findall(data.partition(b"\n")[0]))].append(message)
-        elif kind in AVRO and (number := framed_id(data)) is not None:
-            try:
-                schema = wanted.schemas.text_of(number)
-                measured(schema)
-            except UnknownSchemaError as error:
-                problem = f"it begins as in Confluent's framing with the schema id {number}: {error}"
-                yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, data, 0)
-            else:
-                together[_decoder_of(schema), None].append(message)
-        elif kind in AVRO:
-            together[_decode_objects, None].append(message)
+            first = [value.partition(b"\n")[0] for value in poll.at(indices)]
+            yield from _decode_alike(_decode_lines, poll, indices, first, wanted)
+        elif kind == AVRO[0]:
+            yield from _decode_avro(poll, indices, wanted)
         elif kind == ARROW:
-            yield from _guarded(_decode_stream, [message], wanted)
+            for index in indices.tolist():
+                yield from _guarded(_decode_stream, poll, np.array([index]), wanted)
         else:
-            yield _unknown(message, kind)
-    for (decode, _), alike in together.items():
-        for part in _parts(alike):
-            yield from _guarded(decode, part, wanted)
+            yield from (_unknown(poll.message(index), kind) for index in indices.tolist())
 
 
 def may_expand(message: Message) -> bool:
     """Whether a message may decode to many times its size: it may be compressed or have dictionaries."""
-    return _given(message) == ARROW
+    return kind_of(message.content_type) == ARROW
 
 
-def _given(message: Message) -> str:
-    return message.content_type.partition(";")[0].strip().lower()
+def _indices_by_kind(poll: Poll) -> dict[str, NDArray[np.int64]]:
+    """The indices of the messages of each content type, or of one that means the same.
+
+    A message without a content type has that of its data: JSON, Avro, or "".
+    """
+    kinds = {given: kind_of(given) for given in set(poll.content_types)}
+    if len(kinds) == 1 and (kind := next(iter(kinds.values()))):
+        return {kind: np.arange(len(poll.values))}
+    of_kind: defaultdict[str, list[int]] = defaultdict(list)
+    for index, (given, value) in enumerate(zip(poll.content_types, poll.values, strict=True)):
+        of_kind[kinds[given] or _kind_of_data(value)].append(index)
+    return {kind: np.array(indices, dtype=np.int64) for kind, indices in of_kind.items()}
 
 
-def _kind(message: Message) -> str:
-    """The content type of a message, by its data if it has none, and one of those that mean the same."""
-    given = _given(message)
-    if given in (JSON, LINES, ARROW):
-        return given
-    if not given:
-        text = message.data.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACE)
-        is_framed = framed_id(message.data) is not None and other_text(message.data) is None
-        return JSON if text.startswith(b"{") else AVRO[0] if is_framed else ""
+def kind_of(content_type: str) -> str:
+    """The content type, or one that means the same; empty if none is given."""
+    given = content_type.partition(";")[0].strip().lower()
     if given == "application/ndjson":
         return LINES
+    if given in AVRO:
+        return AVRO[0]
     return JSON if re.fullmatch(r"application/.+\+json", given) and given != EVENT else given
+
+
+def _kind_of_data(data: bytes) -> str:
+    if data.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACE).startswith(b"{"):
+        return JSON
+    return AVRO[0] if framed_id(data) is not None and other_text(data) is None else ""
 
 
 def _report_of_event(data: bytes) -> bytes:
@@ -134,129 +153,251 @@ def _report_of_event(data: bytes) -> bytes:
         ValueError: if it is no event with an object as its data.
         RecursionError: if it is nested too deeply.
     """
-    event = json.loads(data.removeprefix(BYTE_ORDER_MARK))
+    event = parsed(data.removeprefix(BYTE_ORDER_MARK))
     if not isinstance(event, dict) or not isinstance(report := event.pop("data", None), dict):
         raise ValueError("an object with an object as its data is needed")
     return json.dumps(report | {f"{EVENT_PREFIX}{name}": value for name, value in event.items()}).encode()
 
 
 def _unknown(message: Message, kind: str) -> BadMessage:
+    other = None if kind else other_text(message.data)
+    if other is not None:
+        return BadMessage(message, 1, NOT_JSON, f"it is {other}", message.data, 0)
     what = f"content type {kind!r} is none of" if kind else "no content-type, and no JSON object; there are"
     problem = f"{what} {', '.join(KNOWN)}"
     return BadMessage(message, 1, UNKNOWN_CONTENT_TYPE, problem, message.data, None)
 
 
-@functools.lru_cache(maxsize=64)
-def _text_fields(fields: tuple[str, ...]) -> re.Pattern[bytes]:
-    """Finds the names of those of some fields that have text in a JSON report.
+def _decode_alike(
+    decode_some: _Decode, poll: Poll, indices: NDArray[np.int64], texts: Sequence[bytes], wanted: Columns
+) -> Decoded:
+    """Decode messages of JSON whose reports have text in the same fields, as the texts say, together.
 
-    Reports with the same text fields have columns of the same types, which pyarrow reads fast.
+    Such reports have columns of the same types, which pyarrow reads fast.
     """
-    return re.compile(rf'"({"|".join(map(re.escape, fields))})"\s*:\s*"'.encode())
+    data = pa.array(texts, pa.binary())
+    names = sorted(wanted.fields.values(), key=lambda name: not _has_text(data[:1], [name])[0])
+    expected = sum(_has_text(data[:1], [name])[0] for name in names)
+    # Most messages have text where the first has it, and nowhere else.
+    names = names if _has_text(data, names[expected:]).any() else names[:expected]
+    groups = [np.arange(len(indices))]
+    for name in names:
+        with_text = _has_text(data, [name])
+        groups = [half for group in groups for half in (group[with_text[group]], group[~with_text[group]])]
+        groups = [group for group in groups if len(group)]
+    for group in groups:
+        for part in _parts(poll, indices[group]):
+            yield from _guarded(decode_some, poll, part, wanted)
 
 
-def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Consecutive messages in parts of about ``CHUNK_BYTES`` bytes."""
-    ends = np.cumsum([len(message.data) for message in messages]) // CHUNK_BYTES
-    for _, part in itertools.groupby(zip(ends.tolist(), messages, strict=True), key=lambda pair: pair[0]):
-        yield [message for _, message in part]
+def _has_text(data: pa.Array, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Which JSON reports have text in any of some fields, shape (n,)."""
+    pattern = rf'"({"|".join(map(re.escape, names))})"[ \t\n\r\f\v]*:[ \t\n\r\f\v]*"'
+    matches: NDArray[np.bool_] = pc.match_substring_regex(data, pattern).to_numpy(zero_copy_only=False)
+    return matches
 
 
-def _guarded(decode: _Decode, messages: Sequence[Message], wanted: Columns) -> Decoded:
+def _parts(poll: Poll, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The indices in parts of messages of about ``CHUNK_BYTES`` bytes."""
+    ends = np.cumsum([*map(len, poll.at(indices))]) // CHUNK_BYTES
+    return np.split(indices, np.flatnonzero(np.diff(ends)) + 1)
+
+
+def _guarded(decode_some: _Decode, poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
     """Decode messages; a message whose decoding raises an error becomes a bad message.
 
     If decoding several messages raises an error, each half is decoded separately.
     """
-    if len(messages) > 1:
+    if len(indices) > 1:
         try:
-            items = list(decode(messages, wanted))
+            items = list(decode_some(poll, indices, wanted))
         except Exception:  # the error is raised again, and handled, when its message is decoded alone
-            middle = len(messages) // 2
-            yield from _guarded(decode, messages[:middle], wanted)
-            yield from _guarded(decode, messages[middle:], wanted)
+            middle = len(indices) // 2
+            yield from _guarded(decode_some, poll, indices[:middle], wanted)
+            yield from _guarded(decode_some, poll, indices[middle:], wanted)
         else:
             yield from items
         return
     try:
-        yield from decode(messages, wanted)
+        yield from decode_some(poll, indices, wanted)
     except Exception as error:  # damaged bytes can raise any error of Arrow, fastavro or a codec
-        (message,) = messages
+        message = poll.message(int(indices[0]))
         yield BadMessage(message, 1, BAD_MESSAGE, str(error) or repr(error), message.data, None)
 
 
-def _decode_reports(messages: Sequence[Message], wanted: Columns) -> Decoded:
+def _decode_reports(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
     """Decode messages that are one JSON object each."""
-    whole, texts = [], []
-    for message in messages:
-        text = message.data.removeprefix(BYTE_ORDER_MARK).strip(_SPACE)
+    texts = poll.at(indices)
+    are_lines = _are_lines(texts)
+    for line in np.flatnonzero(~are_lines).tolist():
+        message = poll.message(int(indices[line]))
         try:
-            if b"\n" in text:
-                # A line feed in valid JSON is whitespace, because strings may not have one.
-                json.loads(text)
-                text = text.replace(b"\n", b" ")
-            if not text:
-                raise ValueError("it is empty")
-        except (ValueError, RecursionError) as error:
-            yield BadMessage(message, 1, NOT_JSON, f"not JSON: {error}", message.data, 0)
-        else:
-            whole.append(message)
-            texts.append(text)
-    yield from _decode_text(whole, texts, wanted, single=True)
+            texts[line] = _line_of(message.data)
+            are_lines[line] = True
+        except ValueError as error:
+            yield BadMessage(message, 1, NOT_JSON, str(error), message.data, 0)
+    if not are_lines.all():
+        indices, texts = indices[are_lines], [texts[line] for line in np.flatnonzero(are_lines).tolist()]
+    yield from _decode_text(poll, indices, texts, wanted, single=True)
 
 
-def _decode_lines(messages: Sequence[Message], wanted: Columns) -> Decoded:
+def _are_lines(texts: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Which texts are a line from one brace to another, so that :func:`_line_of` would not change them."""
+    text, starts, ends = _joined(texts)
+    characters = np.frombuffer(text, dtype=np.uint8)
+    long = ends - starts >= 2
+    starts, ends = starts[long], ends[long]
+    # Text in UTF-16 has a zero after its brace.
+    alike = (
+        (characters[starts] == ord("{")) & (characters[ends - 1] == ord("}")) & (characters[starts + 1] > 0)
+    )
+    breaks = np.flatnonzero(characters == ord("\n"))
+    alike &= np.searchsorted(breaks, starts) == np.searchsorted(breaks, ends)
+    long[long] = alike
+    return long
+
+
+def _line_of(data: bytes) -> bytes:
+    """The line of text that is a message of JSON.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    other = other_text(data)
+    if other is not None:
+        raise ValueError(f"it is {other}")
+    text = data.removeprefix(BYTE_ORDER_MARK).strip(_SPACE)
+    try:
+        if b"\n" in text:
+            # A line feed in valid JSON is whitespace, because strings may not have one.
+            parsed(text)
+            text = text.replace(b"\n", b" ")
+        if not text:
+            raise ValueError("it is empty")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    return text
+
+
+def _decode_lines(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
     """Decode messages of JSON lines."""
-    texts = [message.data.removeprefix(BYTE_ORDER_MARK) for message in messages]
-    for message, text in zip(messages, texts, strict=True):
+    kept, texts = list[int](), list[bytes]()
+    for index in indices.tolist():
+        message = poll.message(index)
+        other, text = other_text(message.data), message.data.removeprefix(BYTE_ORDER_MARK)
+        if other is not None:
+            yield BadMessage(message, 1, NOT_JSON, f"it is {other}", message.data, 0)
+            continue
         if not text.lstrip(_SPACE):
             yield BadMessage(message, 1, BAD_MESSAGE, NO_REPORTS, message.data, None)
-    yield from _decode_text(messages, texts, wanted, single=False)
+        kept.append(index)
+        texts.append(text)
+    yield from _decode_text(poll, np.array(kept, dtype=np.int64), texts, wanted, single=False)
 
 
 def _decode_text(
-    messages: Sequence[Message], texts: Sequence[bytes], wanted: Columns, *, single: bool
+    poll: Poll, indices: NDArray[np.int64], texts: Sequence[bytes], wanted: Columns, *, single: bool
 ) -> Decoded:
-    # An empty line comes first, so that decode_lines does not take a message for the start of a file.
-    text = b"\n".join([b"", *texts])
-    starts = np.cumsum([1, *(len(each) + 1 for each in texts)])[:-1]
+    text, starts, _ = _joined(texts)
     breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
     before = np.searchsorted(breaks, starts)
-    ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
 
-    def places(positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def located(positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         which = np.searchsorted(starts, positions, side="right") - 1
-        return which, np.searchsorted(breaks, positions) - before[which]
+        return indices[which], np.searchsorted(breaks, positions) - before[which]
 
     for item in decode_lines(0, text, wanted, [0, *starts.tolist()]):
         if isinstance(item, BadLine):
-            which, row = places(np.array([item.position]))
-            message = messages[which[0]]
+            which, row = located(np.array([item.position]))
+            message = poll.message(int(which[0]))
             part = message.data if single else item.data
             yield BadMessage(message, item.reports, NOT_JSON, item.problem, part, int(row[0]))
         else:
-            which, row = places(item.column("position").to_numpy())
-            yield placed(item, ids, which, row, wanted, single=single, data=data)
+            yield _placed(poll, item, *located(item.column("position").to_numpy()), wanted, single=single)
 
 
-def _placed(
-    decode: Callable[[Any, Columns], Decoded], messages: Sequence[Message], wanted: Columns, *, single: bool
-) -> Decoded:
-    """Decode messages of one report each (``single``), or one message, and add the ids of the messages."""
-    ids, data = ids_of([message.id for message in messages]), [message.data for message in messages]
-    for item in decode(messages if single else messages[0], wanted):
-        if isinstance(item, BadMessage):
-            yield item
-            continue
-        row = item.column("row").to_numpy()
-        which = item.column("position").to_numpy() if single else np.zeros_like(row)
-        yield placed(item, ids, which, row, wanted, single=single, data=data)
+def _joined(texts: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
+    """Texts as lines, and where each begins and ends.
+
+    An empty line comes first, so that :func:`decode_lines` does not take a message for the start of a file.
+    """
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    ends = np.cumsum(lengths + 1)
+    return b"\n".join([b"", *texts]), ends - lengths, ends
+
+
+def _decode_avro(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
+    """Decode messages of Avro, those of one schema together."""
+    together: defaultdict[_Decode, list[NDArray[np.int64]]] = defaultdict(list)
+    starts = pc.binary_slice(pa.array(poll.at(indices), pa.binary()), 0, FRAMED_AT).dictionary_encode()
+    codes = starts.indices.to_numpy()
+    groups = np.split(indices[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes))[:-1])
+    for start, group in zip(starts.dictionary.to_pylist(), groups, strict=True):
+        number = framed_id(start)
+        try:
+            decode_some = _decode_objects if number is None else _decoder_of(wanted, number)
+        except UnknownSchemaError as error:
+            problem = f"it begins as in Confluent's framing with the schema id {number}: {error}"
+            for message in map(poll.message, group.tolist()):
+                yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, message.data, 0)
+        else:
+            together[decode_some].append(group)
+    for decode_some, alike in together.items():
+        for part in _parts(poll, np.concatenate(alike)):
+            yield from _guarded(decode_some, poll, part, wanted)
+
+
+def _decoder_of(wanted: Columns, number: int) -> _Decode:
+    """The decoder of records with Confluent's framing of the schema of an id.
+
+    Raises:
+        UnknownSchemaError: if nobody knows it.
+        OSError: if a registry of schemas does not answer.
+    """
+    schema = wanted.schemas.text_of(number)
+    measured(schema)
+    return _framed_decoder(schema)
 
 
 @functools.lru_cache(maxsize=64)
-def _decoder_of(schema: str) -> _Decode:
+def _framed_decoder(schema: str) -> _Decode:
     """The decoder of records of a schema with Confluent's framing; the same one for the same schema."""
-    return functools.partial(_placed, functools.partial(decode_framed, schema=schema), single=True)
+    return functools.partial(_decode_singles, functools.partial(decode_framed, schema=schema))
 
 
-_decode_objects = functools.partial(_placed, decode_objects, single=True)
-_decode_stream = functools.partial(_placed, decode_stream, single=False)
+def _decode_singles(decode_some: _Decode, poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
+    """Decode messages of one report each, and add the ids of the messages."""
+    for item in decode_some(poll, indices, wanted):
+        if isinstance(item, BadMessage):
+            yield item
+        else:
+            which, row = item.column("position").to_numpy(), item.column("row").to_numpy()
+            yield _placed(poll, item, which, row, wanted, single=True)
+
+
+_decode_objects = functools.partial(_decode_singles, decode_objects)
+
+
+def _decode_stream(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
+    """Decode a message of an Arrow stream, and add its id."""
+    for item in decode_stream(poll.message(int(indices[0])), wanted):
+        if isinstance(item, BadMessage):
+            yield item
+        else:
+            row = item.column("row").to_numpy()
+            yield _placed(poll, item, np.repeat(indices, len(row)), row, wanted, single=False)
+
+
+def _placed(
+    poll: Poll,
+    batch: pa.RecordBatch,
+    which: NDArray[np.int64],
+    row: NDArray[np.int64],
+    wanted: Columns,
+    *,
+    single: bool,
+) -> pa.RecordBatch:
+    records = pa.array(poll.at(which), pa.binary()) if wanted.whole and single else None
+    return placed(
+        batch, poll.ids, which, row, wanted, single=single, deliveries=poll.deliveries, records=records
+    )

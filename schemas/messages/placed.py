@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,22 +15,48 @@ from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, RECORD, Columns
 
 @dataclass(frozen=True)
 class Ids:
-    """The ids of n messages as text, and the numbers in them.
+    """The ids of n messages, and the numbers in them.
 
     The number of an id is what follows its last slash, as in Kafka's ``TOPIC/PARTITION/OFFSET``, if that is a
     number below 2**63, else null.
+
+    Attributes:
+        numbers: int64, n values.
+        names: the ids, n texts; None if each is ``prefix``, a slash and the number.
+        prefix: what all ids begin with, as ``TOPIC/PARTITION``.
     """
 
-    text: pa.Array
     numbers: pa.Array
+    names: pa.Array | None = None
+    prefix: str = ""
+
+    def at(self, indices: NDArray[np.int64]) -> Ids:
+        """The ids of the messages at some indices."""
+        rows = pa.array(indices)
+        return Ids(
+            self.numbers.take(rows), None if self.names is None else self.names.take(rows), self.prefix
+        )
+
+    def name(self, index: int) -> str:
+        """The id of one message as text."""
+        text: str = (self.numbers if self.names is None else self.names)[index].as_py()
+        return f"{self.prefix}/{text}" if self.names is None else text
+
+    def texts(self) -> pa.Array:
+        """The ids as text, n values."""
+        if self.names is not None:
+            return self.names
+        return pc.binary_join_element_wise(self.prefix, self.numbers.cast(pa.string()), "/")
 
 
 def ids_of(names: Sequence[str]) -> Ids:
-    """The columns of some message ids."""
-    ends = [name[name.rfind("/") + 1 :] for name in names]
-    numbers = [int(end) if re.fullmatch("[0-9]{1,19}", end) else -1 for end in ends]
-    sane = [number if 0 <= number < 2**63 else None for number in numbers]
-    return Ids(pa.array(names, pa.string()), pa.array(sane, pa.int64()))
+    """The ids that these texts are."""
+    texts = pa.array(names, pa.string())
+    ends = pc.replace_substring_regex(texts, "(?s)^.*/", "")
+    digits = pc.if_else(pc.match_substring_regex(ends, "^[0-9]{1,19}$"), ends, None).cast(pa.uint64())
+    return Ids(
+        pc.if_else(pc.less(digits, pa.scalar(2**63, pa.uint64())), digits, None).cast(pa.int64()), texts
+    )
 
 
 def placed(
@@ -42,7 +67,8 @@ def placed(
     wanted: Columns,
     *,
     single: bool = False,
-    data: Sequence[bytes] = (),
+    deliveries: bool = True,
+    records: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """A decoded batch with position and row in messages, and the delivery of each report without an id.
 
@@ -53,20 +79,20 @@ def placed(
         row: each report's index in its message, shape (n,).
         wanted: gives the order of columns.
         single: whether each message has one report only.
-        data: the bytes of all messages, which are the whole records of single reports.
+        deliveries: whether reports without an id get a delivery.
+        records: the whole records of the reports, binary, n values; None if the batch has what is needed.
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    messages = pa.array(which)
     report_ids = columns.get("report_id")
-    if report_ids is None or report_ids.null_count:
-        derived = ids.text.take(messages)
+    if deliveries and (report_ids is None or report_ids.null_count):
+        derived = ids.at(which).texts()
         if not single:
             derived = pc.binary_join_element_wise(derived, pc.cast(pa.array(row), pa.string()), "/")
         derived = pc.cast(derived, pa.binary())
         columns[DELIVERY] = derived if report_ids is None else pc.if_else(report_ids.is_null(), derived, None)
-    if wanted.whole and single:
-        columns[RECORD] = pa.array(data, pa.binary()).take(messages)
-    columns |= {"position": ids.numbers.take(messages), "row": pa.array(row)}
+    if records is not None:
+        columns[RECORD] = records
+    columns |= {"position": ids.numbers.take(pa.array(which)), "row": pa.array(row)}
     names = [name for name in (*wanted.names, NEAR, RECORD, "position", "row", DELIVERY) if name in columns]
     complete = pa.RecordBatch.from_pydict({name: columns[name] for name in names})
     return complete.replace_schema_metadata(batch.schema.metadata)

@@ -52,6 +52,8 @@ NEAR = "ldpbeam.near"
 RECORD = "ldpbeam.record"
 #: In the metadata of a decoded batch: the most dead letters that it has, if not one for each report.
 LETTERS_KEY = "ldpbeam.letters"
+#: The most characters of the name of an attribute or a service (``schemas/study/parts.py``).
+LONGEST_NAME = 64
 #: The columns that reports of every study have.
 OURS = ("user_id", "attribute", "service", "event_time", "report_id", "payload")
 #: The types of columns that a decoded batch has even where the input has not.
@@ -159,9 +161,13 @@ def decoded(
     for name, kind in _ALWAYS.items():
         if name not in result and name in wanted.names:
             result[name] = pa.nulls(length, kind)
+    # A longer name is none of a study's, and would be in every row.
+    names = {
+        key: metadata[key][: LONGEST_NAME + 1] for key in (ATTRIBUTE_KEY, SERVICE_KEY) if key in metadata
+    }
     given = {
-        "attribute": metadata.get(ATTRIBUTE_KEY, wanted.attribute),
-        "service": metadata.get(SERVICE_KEY, wanted.service),
+        "attribute": names.get(ATTRIBUTE_KEY, wanted.attribute),
+        "service": names.get(SERVICE_KEY, wanted.service),
     }
     for name, value in given.items():
         if name in result and value is not None and result[name].null_count:

@@ -97,15 +97,16 @@ def _of_one_type(values: Sequence[object]) -> pa.Array | None:
 def _mixed(name: str, values: Sequence[object], zone: str | None) -> pa.Array:
     """A column of values of several types: the values of each type are cast as one column."""
     kinds = np.array([type(value).__name__ for value in values])
+    every = np.unique(kinds)
     parts, places = [], []
-    for kind in np.unique(kinds):
+    for kind in every:
         chosen = np.flatnonzero(kinds == kind)
         prepared = [_prepared(name, values[row]) for row in chosen.tolist()]
         part = _of_one_type(prepared)
         if part is None:
             continue
         part = cast_column(name, part, zone)
-        if name == "payload" and not pa.types.is_null(part.type):
+        if name == "payload" and len(every) > 1 and not pa.types.is_null(part.type):
             # A value that is not a number becomes NaN. It may not become null, which means a missing payload.
             number = is_number(part.type)
             part = pc.cast(part, pa.float64(), safe=False) if number else pa.array([np.nan] * len(part))
@@ -120,7 +121,10 @@ def _mixed(name: str, values: Sequence[object], zone: str | None) -> pa.Array:
 
 
 def _prepared(name: str, value: object) -> object:
-    """A value that Arrow can hold, or None: large integers as text or floats, no text that is not UTF-8."""
+    """A value that Arrow can hold, or None: large integers as text or floats, no text that is not UTF-8.
+
+    In a payload, what is not UTF-8 is a question mark: null would mean a missing one.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         if name == "payload":
             # No infinite number is a report. Null would mean a missing payload.
@@ -134,5 +138,6 @@ def _prepared(name: str, value: object) -> object:
             return float(value) if value.is_finite() else math.nan
         return value if value.is_finite() and abs(value.adjusted()) < 30 else None
     if isinstance(value, str):
-        return value if value.isascii() or value == value.encode("utf-8", "replace").decode() else None
+        readable = value if value.isascii() else value.encode("utf-8", "replace").decode()
+        return readable if name == "payload" or readable == value else None
     return value

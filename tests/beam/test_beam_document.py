@@ -70,7 +70,7 @@ def test_the_page_runs_from_top_to_bottom(place: Path, capsys: pytest.CaptureFix
     assert mean == estimate.mean
     assert shown.count("'service': 'maps'") == 2
     assert len([*place.glob("out/estimates-*")]) == len([*place.glob("out/distribution-*")]) == 1
-    stream = test_stream.TestStream().add_elements((place / "reports/a.jsonl").read_text().splitlines()[:2])
+    stream = test_stream.TestStream().add_elements((place / "reports/a.jsonl").read_bytes().splitlines()[:2])
     pipeline = beam.Pipeline(runner=BundleBasedDirectRunner(), options=PipelineOptions(["--streaming"]))
     with pipeline:
         found = names["estimates_of"](pipeline | stream.advance_watermark_to_infinity())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import functools
+import io
 import json
 import lzma
 import zlib
@@ -11,12 +12,14 @@ from random import Random
 from typing import Any
 
 import cramjam
+import fastavro
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from fuzz.mutations import edge, mutated, zigzag
 from ldpbeam.schemas.encodings import avro
 
 REPORT = avro.schema("report")
+_START = b"\xc3\x01" + bytes.fromhex(fingerprint(to_parsing_canonical_form(REPORT), "CRC-64-AVRO"))
 FIELDS = ("user_id", "attribute", "service", "event_time", "report_id", "payload", "app", "other")
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _LOGICAL = (
@@ -55,13 +58,14 @@ def single_object(rng: Random) -> bytes:
     """An Avro single object of a known schema, or nearly."""
     if rng.random() < 0.05:
         return b"\xc3\x01" + rng.randbytes(rng.randrange(40))
-    data = b"\xc3\x01" + _report_print() + datum(rng, REPORT)
+    data = _START + datum(rng, REPORT)
     return mutated(rng, data, ()) if rng.random() < 0.5 else data
 
 
-@functools.cache
-def _report_print() -> bytes:
-    return bytes.fromhex(fingerprint(to_parsing_canonical_form(REPORT), "CRC-64-AVRO"))
+def object_of(record: dict[str, Any]) -> bytes:
+    """A report as an Avro single object."""
+    fastavro.schemaless_writer(stream := io.BytesIO(), REPORT, record)
+    return _START + stream.getvalue()
 
 
 def _metadata(rng: Random, meta: dict[str, bytes]) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fuzz.poll_inputs import ARROW, AVRO, JSON, LINES, written
 from fuzz.targets import SEEDS
 from ldpbeam.schemas.encodings import avro
 
@@ -51,6 +52,7 @@ def main() -> None:
             "valid-checksums": _parquet(table, write_page_checksum=True),
         },
         "arrow_message": {"valid": _stream(table, None), "valid-zstd": _stream(table, "zstd")},
+        "poll": {"valid": _poll(lines, _stream(table, None))},
     }
     for target, files in everything.items():
         folder = SEEDS / target
@@ -97,6 +99,11 @@ def _stream(table: pa.Table, compression: str | None) -> bytes:
     ) as writer:
         writer.write_table(table)
     return stream.getvalue()
+
+
+def _poll(lines: bytes, stream: bytes) -> bytes:
+    singles = [(line, JSON) for line in lines.splitlines()] + [(_object(), AVRO)] * 20
+    return written([*singles, (lines, LINES), (stream, ARROW)])
 
 
 if __name__ == "__main__":

@@ -6,15 +6,17 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+from support.polls import at_once, bad_in, offsets, one_by_one, reports_in
 
-from fuzz import avro_inputs, columnar_inputs, json_inputs
+from fuzz import avro_inputs, columnar_inputs, json_inputs, poll_inputs
 from fuzz.mutations import mutated
+from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
 from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
@@ -44,6 +46,8 @@ windows: {size: 1h}
 WANTED = wanted_columns(STUDY, None, None)
 #: What of a decoder's output goes on to be validated: its first reports and dead letters.
 MOST_REPORTS, MOST_LETTERS = 50_000, 500
+#: Reports of a poll that are compared with those of each message.
+MOST_COMPARED = 10_000
 #: A decoder that met its memory's end and went on has not kept to its limit.
 _NO_MEMORY = re.compile(r"MemoryError|(m|re)alloc|bad_alloc|[Oo]ut of memory|Unable to allocate")
 
@@ -120,14 +124,27 @@ def _file(data: bytes) -> int:
 
 def _messages(content_type: str) -> Callable[[bytes], int]:
     def decode(data: bytes) -> int:
-        return _look(
-            DeadLetter(item.message.id, None, item.row, item.reason, item.problem, item.reports, item.data)
-            if isinstance(item, BadMessage)
-            else item
-            for item in decode_messages([Message("7", data, content_type)], WANTED)
-        )
+        return _look(map(_letter, decode_messages([Message("7", data, content_type)], WANTED)))
 
     return decode
+
+
+def _letter(item: pa.RecordBatch | BadMessage) -> pa.RecordBatch | DeadLetter:
+    if isinstance(item, BadMessage):
+        return DeadLetter(item.message.id, None, item.row, item.reason, item.problem, item.reports, item.data)
+    return item
+
+
+def _poll(data: bytes) -> int:
+    """A poll, each message of which decodes as it does by itself."""
+    messages = poll_inputs.messages_of(data)
+    wanted = replace(WANTED, schemas=WriterSchemas(texts=tuple(poll_inputs.SCHEMAS.items())))
+    items = at_once(messages, wanted, ids := offsets(7, len(messages)))
+    if sum(item.num_rows for item in items if not isinstance(item, BadMessage)) < MOST_COMPARED:
+        alone = one_by_one(messages, wanted, ids.texts().to_pylist())
+        assert reports_in(items) == reports_in(alone)
+        assert bad_in(items) == bad_in(alone)
+    return _look(map(_letter, items))
 
 
 def _look(items: Iterable[pa.RecordBatch | DeadLetter]) -> int:
@@ -165,4 +182,5 @@ TARGETS = (
     Target("gzip_file", json_inputs.gzipped, _file, json_inputs.prepare, 200),
     Target("parquet_file", columnar_inputs.parquet, _file, columnar_inputs.prepare, 200),
     Target("arrow_message", columnar_inputs.stream, _messages(ARROW), columnar_inputs.prepare, 200),
+    Target("poll", poll_inputs.poll, _poll, columnar_inputs.prepare, 100),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,6 +23,9 @@ from ldpbeam.runners import flink as engine
 from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.parts import FlinkError, fetch
 
+#: Tests and their workers import its files.
+EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.append(str(EXAMPLES))
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
 #: In the environment of all processes of a cluster, whoever their parents are by now.
 MARK = "LDPBEAM_TEST_CLUSTER"
@@ -40,7 +44,9 @@ def start_cluster(folder: Path, **settings: Any) -> Cluster:
     here = Path(__file__).parent
     environment = {
         # Workers import the file of a test, and what that imports.
-        "PYTHONPATH": f"{here}{os.pathsep}{here.parent}",
+        "PYTHONPATH": os.pathsep.join(
+            map(str, (here, here.parent, EXAMPLES, os.environ.get("PYTHONPATH", "")))
+        ),
         "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
         MARK: uuid.uuid4().hex,
     }

@@ -73,9 +73,17 @@ def allow(address: str, user: str, topic: str, operation: str) -> None:
 
 
 def produce(
-    address: str, topic: str, messages: Sequence[Any], partitions: int = 1, chosen: Chosen | None = None
+    address: str,
+    topic: str,
+    messages: Sequence[Any],
+    partitions: int = 1,
+    chosen: Chosen | None = None,
+    time_of: Callable[[Any], int] = lambda message: 0,
 ) -> None:
-    """Produce messages, by default to one partition after the other; in each they keep their order."""
+    """Produce messages, by default to one partition after the other; in each they keep their order.
+
+    Their time is the clock's, unless a function gives another in epoch milliseconds.
+    """
     from confluent_kafka import Producer
 
     problems: list[Any] = []
@@ -90,7 +98,8 @@ def produce(
         headers = [("content-type", message.content_type.encode())]
         while True:
             try:
-                producer.produce(topic, message.data, partition=partition, headers=headers, on_delivery=note)
+                place = {"partition": partition, "timestamp": time_of(message)}
+                producer.produce(topic, message.data, headers=headers, on_delivery=note, **place)
                 break
             except BufferError:
                 producer.poll(0.1)

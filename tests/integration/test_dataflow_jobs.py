@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import beam_stream as example
 import pytest
 from apache_beam.internal.gcp import auth
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -269,57 +269,30 @@ def test_a_job_that_fails_is_one_message(
     assert google.fails in ran.err
 
 
-@pytest.fixture
-def stream(
-    google: GoogleServer,
-    own_pubsub: Any,
-    topic_and_subscription: Any,
-    command: Any,
-    commute_text: str,
-    study: Path,
-) -> Callable[..., Any]:
-    """Runs ``ldpbeam stream`` on Dataflow, with further options; gives the subscription too."""
-    study.write_text(commute_text)
-    names = topic_and_subscription(own_pubsub.address)
-
-    def run(*options: str) -> Any:
-        told = ("--study", study, "--subscription", names.subscription, "--output", "gs://bucket/out")
-        told += (*PLACE, f"--dataflow_endpoint={google.url}", "--no_auth", *options)
-        return command("stream", *told), names
-
-    return run
-
-
-def test_a_stream_is_submitted_and_goes_on_by_itself_and_may_be_tried_or_a_template(
-    google: GoogleServer, stream: Any
+def test_a_stream_of_pubsub_is_submitted_and_goes_on_by_itself(
+    google: GoogleServer, study: Path, commute_text: str
 ) -> None:
-    ran, _ = stream("--dry_run=True")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("a dry run: the job was made and not submitted; nothing was read")
-    assert not google.objects
-    ran, _ = stream("--template_location=gs://bucket/template")
-    assert (ran.code, ran.err) == (0, "")
-    assert "the job is the template gs://bucket/template, and was not started" in ran.out
-    assert json.loads(google.objects["template"])["type"] == "JOB_TYPE_STREAMING"
-    assert not google.jobs
-    ran, names = stream()
-    assert (ran.code, ran.err) == (0, "")
-    assert (
-        "job 0 continues without this command; `gcloud dataflow jobs drain 0 --region=europe-west1`"
-        in ran.out
-    )
+    study.write_text(commute_text)
+    subscription, image = "projects/project-1/subscriptions/reports", "example.com/ldpbeam-dataflow:0.1.0"
+    given = ["--study", str(study), "--subscription", subscription, "--output", "gs://bucket/out"]
+    given += ["--runner=DataflowRunner", "--project=project-1", "--region=europe-west1"]
+    given += [f"--sdk_container_image={image}", "--temp_location=gs://bucket/tmp"]
+    example.main([*given, f"--dataflow_endpoint={google.url}", "--no_auth"])
     (job,) = google.jobs
+    # What a Flex Template starts must not wait for its job.
+    assert job.looks == 0
     assert job.streams
     assert job.environment["version"]["job_type"] == "FNAPI_STREAMING"
     assert "enable_streaming_engine" in job.environment["experiments"]
-    check_options(job)
+    (pool,) = job.environment["workerPools"]
+    assert [each["containerImage"] for each in pool["sdkHarnessContainerImages"]] == [image]
     (pull,) = [
         step
         for step in job.pipeline.components.transforms.values()
         if step.spec.urn == "beam:transform:pubsub_read:v1"
     ]
-    assert pull.unique_name == "Read/Pull/Read"
     payload = beam_runner_api_pb2.PubSubReadPayload.FromString(pull.spec.payload)
-    assert (payload.subscription, payload.with_attributes) == (names.subscription, True)
-    assert "Statistics/Panes/FirePanes" in job.steps
-    assert {"ldpbeam-0.1.0.tar.gz", "pipeline.pb"} <= set(google.staged(job))
+    assert (payload.subscription, payload.with_attributes) == (subscription, True)
+    assert {"Estimate/Elements/Decode", "Estimate/Statistics/Panes/FirePanes", "Write estimates"} <= set(
+        job.steps
+    )

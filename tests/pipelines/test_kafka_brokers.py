@@ -76,3 +76,25 @@ def test_what_brokers_refuse_is_said_with_what_to_do(
     monkeypatch.setattr(brokers, "_client", refusing)
     with pytest.raises(UserError, match=f"^{re.escape(said)}"):
         brokers.partitions()
+
+
+def test_a_partition_that_has_no_leader_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+    brokers = Brokers("--kafka", KafkaTopic("localhost:1", "t"), READ)
+    codes = [kafka.KafkaError.NOT_LEADER_FOR_PARTITION, kafka.KafkaError.LEADER_NOT_AVAILABLE]
+
+    def list_offsets(places: Any, **_: Any) -> Any:
+        answer: Future[Any] = Future()
+        if codes:
+            answer.set_exception(kafka.KafkaException(kafka.KafkaError(codes.pop(0))))
+        else:
+            answer.set_result(types.SimpleNamespace(offset=7))
+        return dict.fromkeys(places, answer)
+
+    monkeypatch.setattr(
+        brokers, "_client", types.SimpleNamespace(poll=lambda _: None, list_offsets=list_offsets)
+    )
+    assert brokers.offsets([3], "latest") == {3: 7}
+    codes.append(kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(UserError, match="this user may not read it"):
+        brokers.offsets([3], "latest")

@@ -15,6 +15,7 @@ import ldpbeam as ldp
 from ldpbeam.answers.ledger import Ledger
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
+from ldpbeam.over_time.spent import Line
 from ldpbeam.pipelines.commands.ledger import ledger_command
 from ldpbeam.pipelines.estimates.ledger_files import write_ledger
 from ldpbeam.schemas.outputs.checked import fields_of
@@ -67,6 +68,17 @@ def test_a_users_services_add_up_each_with_the_epsilon_of_its_version(tmp_path: 
     assert spent == {0.5: 1, 2.5: 1, 4.0: 1, 6.0: 2}
     ends = dict.fromkeys(("group", "window_start", "window_end"))
     assert entry == {"attribute": "x", **ends, "epsilon_cap": 4.0, "users_over_cap": 2}
+
+
+def test_who_spends_just_the_cap_is_not_over_it(tmp_path: Path) -> None:
+    """A cap may have more digits than sums are rounded to."""
+    text = TEXT.replace("epsilon: 2.0", "epsilon: 0.6666666666666666")
+    reports = [{"user_id": "u1"} | B, {"user_id": "u2"} | B, {"user_id": "u2"} | OLD]
+    (entry,) = ledger(tmp_path, text + "epsilon_cap: 0.6666666666666666\n", reports)
+    assert entry["users_over_cap"] == 1
+    # The same of a period: of three users, two spent what two thirds are after rounding.
+    line = Line(np.round([1 / 3, 2 / 3, 1.0], 9), np.array([3, 2, 1]))
+    assert [line.above(cap) for cap in (1 / 3, 2 / 3, 0.67, 1.0, 0.6666)] == [3, 1, 1, 0, 3]
 
 
 def test_there_is_an_entry_a_window_and_group(tmp_path: Path) -> None:

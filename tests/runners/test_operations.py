@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
     PipelineOptions,
+    WorkerOptions,
 )
 from support.operators import RUNNERS, image_of, object_of, objects_of
 
@@ -133,20 +134,6 @@ def test_what_the_page_gives_to_the_image_of_a_stream_is_a_command_line() -> Non
 
 # Dataflow's template
 
-#: Options of the stream that the template does not have.
-LEFT_OUT = {
-    "topic": "refused there", "input": "refused there", "stop_when_idle": "refused there",
-    "max_disorder": "refused there", "column": "given several times", "schemas": "given several times",
-    "user_id_key_file": "would be in the job's description",
-    "keep_bad_records": "for those who may see records", "runner": "the launcher's",
-    "project": "the launcher's", "region": "the launcher's", "temp_location": "the launcher's",
-    "prism_location": "Prism's", "flink_master": "Flink's", "parallelism": "Flink's", "workers": "Flink's",
-    "allow_open_ports": "for engines of this machine", "pool": "Flink's",
-    "resume": "Flink's", "savepoint": "Flink's", "report": "a file of the machine that watches the stream",
-    "json": "of a terminal", "quiet": "of a terminal", "verbose": "of a terminal",
-    "log_json": "of a terminal", "metrics_port": "refused there", "metrics_host": "refused there",
-    "kafka": "refused there", "from_offset": "Kafka's", "group": "Kafka's", "kafka_config": "Kafka's",
-}  # fmt: skip
 #: What Dataflow's launcher says itself.
 OWN = {
     "runner": "DataflowRunner", "project": "my-project", "region": "europe-west1", "job_name": "commute",
@@ -164,46 +151,32 @@ def examples(parameter: dict[str, Any]) -> list[str]:
     return [example.rstrip(".;,") for example in listed.split(" or ")]
 
 
-@pytest.fixture
-def launch() -> Callable[[list[str]], int]:
-    """The launcher's, which is no module of the package."""
-    file = RUNNERS / "flex_template" / "launcher.py"
-    spec = importlib.util.spec_from_file_location("launcher", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: Callable[[list[str]], int] = module.launch
-    return found
-
-
-def test_the_template_has_every_option_that_a_person_sets() -> None:
-    parser = COMMANDS["stream"].parser()
-    ours = {action.dest: action for action in parser._actions if action.dest != "help"}
-    assert set(ours) - set(PARAMETERS) == set(LEFT_OUT)
-    assert set(PARAMETERS) - set(ours) == {"sdk_container_image"}
-    needed = {name for name, parameter in PARAMETERS.items() if not parameter.get("isOptional")}
-    # Of what may be read, the template has the subscription alone.
-    assert needed == {name for name, action in ours.items() if action.required} | {"subscription"}
-
-
 def test_dataflow_can_read_the_template() -> None:
     types = pytest.importorskip("google.cloud.dataflow_v1beta3")
     read = types.TemplateMetadata.from_json(json.dumps(TEMPLATE))
-    assert read.streaming and read.supports_exactly_once
+    assert read.streaming
     assert [parameter.name for parameter in read.parameters] == list(PARAMETERS)
     assert len(TEMPLATE["parameters"]) == len(PARAMETERS)
 
 
-def test_the_launcher_hands_on_what_it_is_told(launch: Any, asked: Any) -> None:
+def test_the_template_starts_the_example_with_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("google.cloud.dataflow_v1beta3")
+    (copied,) = re.findall(r"COPY examples/(\S+) /template/", IMAGES[1].read_text(encoding="utf-8"))
+    example = runpy.run_path(str(ROOT / "examples" / copied))
+    built: list[tuple[beam.Pipeline, argparse.Namespace]] = []
+    monkeypatch.setitem(example["main"].__globals__, "build", lambda *given: built.append(given))
+    # It does not wait for what this gives.
+    monkeypatch.setattr(beam.Pipeline, "run", lambda pipeline: None)
     own = [f"--{name}={value}" for name, value in OWN.items()] + ["--enable_streaming_engine"]
     theirs = {name: examples(parameter)[0] for name, parameter in PARAMETERS.items()}
     # The service checks a parameter by its regular expression; a comma would begin the next parameter.
-    for name, example in theirs.items():
+    for name, value in theirs.items():
         (regex,) = PARAMETERS[name]["regexes"]
-        assert re.fullmatch(regex, example) and not re.search(regex, f"{example},more"), name
-    assert launch([*(f"--{name}={value}" for name, value in theirs.items()), *own]) == 0
-    ((options, beam_arguments),) = asked
-    assert options.study == theirs["study"]
-    assert (options.runner, options.subscription) == ("dataflow", theirs["subscription"])
-    told = PipelineOptions(beam_arguments).view_as(GoogleCloudOptions)
+        assert re.fullmatch(regex, value) and not re.search(regex, f"{value},more"), name
+    example["main"]([*(f"--{name}={value}" for name, value in theirs.items()), *own])
+    ((pipeline, given),) = built
+    assert (given.study, given.subscription) == (theirs["study"], theirs["subscription"])
+    assert given.output == theirs["output"]
+    told = pipeline.options.view_as(GoogleCloudOptions)
     assert told.template_location == OWN["template_location"]
+    assert pipeline.options.view_as(WorkerOptions).sdk_container_image == theirs["sdk_container_image"]

@@ -7,10 +7,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from ldpbeam.schemas.reports.casts import binary_of_width
 from ldpbeam.transforms.joining.kept import column_or_nulls
-from ldpbeam.transforms.joining.same_ids import MOST_BYTES, in_order, numbers_of
-from ldpbeam.transforms.reports.batches import mixed
+from ldpbeam.transforms.joining.same_ids import MOST_BYTES, _by_sorting, in_order, numbers_of
+from ldpbeam.transforms.reports.batches import mixed, shard_of
 
 MULTIPLIER, BITS = 0x9E3779B97F4A7C15, 2**64
 
@@ -64,6 +66,25 @@ def test_different_ids_with_one_hash_are_told_apart(kind: pa.DataType) -> None:
     ids = [bytes(16), *map(collide, range(1, 50))]
     assert len({int(number) for number in mixed(pa.array(ids, kind))}) == 1
     told_apart([*ids, *reversed(ids), b"another person.."], kind)
+
+
+def with_hashes(hashes: NDArray[np.uint64]) -> pa.Array:
+    """Ids of eight bytes that have these hashes."""
+    inverse = np.uint64(pow(MULTIPLIER, -1, BITS))
+    step = hashes * inverse
+    word = (step ^ step >> np.uint64(29) ^ step >> np.uint64(58)) * inverse ^ np.uint64(8 * MULTIPLIER % BITS)
+    return binary_of_width(word.view(np.uint8).reshape(-1, 8))
+
+
+def test_the_ids_of_one_of_many_shards_are_told_apart_by_sorting() -> None:
+    # Random ids of shard 5 of 65,536. Some 84 pairs of 300,000 have their 45 high bits in common, because
+    # these tell the shard, too. Of bits that are random 0.001 pairs would.
+    rng, shards = np.random.default_rng(0), 2**16
+    high = rng.integers(0, 2**15, 300_000, dtype=np.uint64) * np.uint64(shards) + np.uint64(5)
+    hashes = high << np.uint64(33) | rng.integers(0, 2**33, 300_000, dtype=np.uint64)
+    ids = with_hashes(hashes)
+    assert (mixed(ids) == hashes).all() and (shard_of(ids, shards) == 5).all()
+    assert _by_sorting(ids) is not None
 
 
 def test_ids_that_end_in_zeros_or_are_long_are_told_apart() -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.transforms.reports.batches import mixed_words, words_of
+from ldpbeam.transforms.reports.batches import MULTIPLIER, mixed_words, words_of
 
 #: Among longer ids Arrow finds the distinct ones: words take the memory of the longest for each id.
 MOST_BYTES = 64
@@ -53,7 +53,8 @@ def _by_sorting(ids: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | 
     words, lengths = words_of(ids)
     # The lowest bits of what is sorted are the row.
     rows = np.uint64(2 ** (len(ids) - 1).bit_length() - 1)
-    keys = mixed_words(words, lengths)
+    # The ids of a shard have many high bits of their hashes in common.
+    keys = mixed_words(words, lengths) * MULTIPLIER
     keys &= ~rows
     keys |= np.arange(len(ids), dtype=np.uint64)
     keys.sort()

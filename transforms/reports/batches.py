@@ -114,7 +114,8 @@ def attribute_name(batch: pa.RecordBatch) -> str:
     return name
 
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+#: An odd number whose bits look random: to multiply by it mixes lower bits into higher ones.
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def shard_of(keys: pa.Array, shards: int) -> NDArray[np.uint16]:
@@ -171,13 +172,13 @@ def mixed_words(words: NDArray[np.uint64], lengths: NDArray[np.int64]) -> NDArra
 
 def _mixed(words: NDArray[np.uint64], lengths: NDArray[np.uint64]) -> NDArray[np.uint64]:
     shortest = lengths.min()
-    numbers = lengths * _MULTIPLIER
+    numbers = lengths * MULTIPLIER
     for index in range(words.shape[1]):
         step = numbers ^ words[:, index]
-        step *= _MULTIPLIER
+        step *= MULTIPLIER
         step ^= step >> np.uint64(29)
         numbers = step if shortest > 8 * index else np.where(lengths > 8 * index, step, numbers)
-    numbers *= _MULTIPLIER
+    numbers *= MULTIPLIER
     return numbers
 
 

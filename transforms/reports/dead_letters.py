@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.study import Study
@@ -26,8 +26,8 @@ SHORTEST_KEY = 16
 #: derived key is never the HMAC of a user id.
 _PURPOSE = b"ldpbeam dead letters".ljust(512, b".")
 
-#: A batch has at most this many dead letters.
-LETTERS_AT_ONCE = 5_000
+#: A batch has at most this many dead letters, and no more when their records have this many bytes.
+LETTERS_AT_ONCE, BYTES_AT_ONCE = 5_000, 2**21
 
 #: Why a record becomes a dead letter, by code; the first that applies is given. Code 0 is a valid report.
 REASONS = (
@@ -167,12 +167,23 @@ def disclosure_for(study: Study, records: bool, user_id_key: bytes | None) -> Di
     return Disclosure(records, user_id_key, undecoded=not study.without_users)
 
 
+def at_once(sizes: Sequence[int] | NDArray[np.int64]) -> Iterator[slice]:
+    """The places of the letters of each batch, by the bytes of the record of each letter."""
+    ends, start = np.cumsum(sizes, dtype=np.int64), 0
+    while start < len(ends):
+        most = BYTES_AT_ONCE + (ends[start - 1] if start else 0)
+        stop = max(start + 1, min(start + LETTERS_AT_ONCE, int(np.searchsorted(ends, most, "right"))))
+        yield slice(start, stop)
+        start = stop
+
+
 def in_columns(letters: Iterable[DeadLetter], disclosure: Disclosure = PLAIN) -> Iterator[pa.RecordBatch]:
     """Batches of :data:`LETTERS` from what decoders give."""
-    left = iter(letters)
-    if not disclosure.undecoded:
-        left = (letter._replace(detail="", record=b"", whole=None) for letter in letters)
-    while part := list(itertools.islice(left, LETTERS_AT_ONCE)):
+    every = list(letters)
+    for place in at_once([len(letter.record) for letter in every]):
+        part = every[place]
+        if not disclosure.undecoded:
+            part = [letter._replace(detail="", record=b"", whole=None) for letter in part]
         columns = zip(LETTERS, zip(*part, strict=True), strict=True)
         arrays = [pa.array(values, type=field.type) for field, values in columns]
         yield pa.RecordBatch.from_arrays(arrays, schema=LETTERS)

@@ -1,10 +1,12 @@
 """Records as canonical JSON, the bytes that dead letters hash: of many rows at once, from their columns.
 
 Keys are in order, nulls are left out, bytes are hexadecimal digits, and what JSON does not know is its text.
+In the place of a long value is its hash, so that a few bytes that decode to many are not written out.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 
@@ -15,6 +17,9 @@ import pyarrow.compute as pc
 #: Text in which JSON escapes something: quotation marks, backslashes, and all but printable ASCII.
 _ESCAPED = r'["\\]|[^ -~]'
 
+#: In the place of a value of more bytes, or of a constant of more characters, is its hash.
+LONGEST_VALUE, LONGEST_CONSTANT = 2**16, 2**10
+
 
 def record_bytes(record: Mapping[str, object]) -> bytes:
     """One decoded record."""
@@ -23,15 +28,18 @@ def record_bytes(record: Mapping[str, object]) -> bytes:
 
 
 def record_texts(columns: Mapping[str, pa.Array], constants: Mapping[str, str], rows: int) -> pa.Array:
-    """As :func:`record_bytes` has each row, a binary array of the length ``rows``.
+    """As :func:`record_bytes` has each row without long values, a binary array of the length ``rows``.
 
     Args:
         columns: by name, each with a value or null for each row.
         constants: of all rows, by name; a column of the same name goes before it.
         rows: how many there are.
     """
-    texts: dict[str, pa.Array | pa.Scalar] = {name: _text(_json_of(text)) for name, text in constants.items()}
-    texts |= {name: _json_texts(column) for name, column in columns.items()}
+    texts: dict[str, pa.Array | pa.Scalar] = {
+        name: _text(_json_of(text if len(text) <= LONGEST_CONSTANT else _hash_of(text.encode()).decode()))
+        for name, text in constants.items()
+    }
+    texts |= {name: _json_texts(_without_long(column)) for name, column in columns.items()}
     fields = [_concatenated(f", {_json_of(name)}: ", texts[name]) for name in sorted(texts)]
     # Arrow leaves out rows of which it skips every text, so what is null is replaced and not skipped.
     joined = pc.binary_join_element_wise(
@@ -39,6 +47,33 @@ def record_texts(columns: Mapping[str, pa.Array], constants: Mapping[str, str], 
     )
     without_comma = pc.utf8_slice_codeunits(joined, 2)
     return _concatenated("{", without_comma, "}").cast(pa.large_binary()).cast(pa.binary())
+
+
+def _hash_of(value: bytes | pa.Buffer) -> bytes:
+    return f"sha256:{hashlib.sha256(value).hexdigest()}".encode()
+
+
+def _without_long(column: pa.Array) -> pa.Array:
+    """Text and bytes with the hashes of those that are longer than :data:`LONGEST_VALUE` in their places."""
+    if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width > LONGEST_VALUE:
+        column = column.cast(pa.large_binary())
+    is_long = pc.fill_null(pc.greater(lengths_of(column), LONGEST_VALUE), False)
+    if not pc.any(is_long).as_py():
+        return column
+    hashes = [_hash_of(value.as_buffer()) for value in column.filter(is_long)]
+    return pc.replace_with_mask(column, is_long, pa.array(hashes, pa.binary()).cast(column.type))
+
+
+def lengths_of(column: pa.Array) -> pa.Array:
+    """The bytes of each value, where it is text or bytes, else null."""
+    if pa.types.is_fixed_size_binary(column.type):
+        return pa.repeat(column.type.byte_width, len(column))
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return (
+        pc.binary_length(column)
+        if any(of(column.type) for of in kinds)
+        else pa.nulls(len(column), pa.int64())
+    )
 
 
 def _json_of(value: object) -> str:

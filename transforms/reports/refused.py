@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,9 @@ from ldpbeam.schemas.reports.columns import (
 )
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import OF_STREAMS
-from ldpbeam.transforms.reports.dead_letters import LETTERS, LETTERS_AT_ONCE, REASONS
+from ldpbeam.transforms.reports.dead_letters import LETTERS, REASONS, at_once
 from ldpbeam.transforms.reports.kept_records import kept_records
-from ldpbeam.transforms.reports.record_texts import record_texts
+from ldpbeam.transforms.reports.record_texts import LONGEST_CONSTANT, lengths_of, record_texts
 
 #: The detail of a dead letter, for the reasons that have one.
 DETAILS = dict(event_times.PROBLEMS) | {
@@ -57,8 +57,8 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
     read = [name for name in batch.schema.names if name not in _NOT_READ]
     every, represented = _singly(reasons, int(constants.pop(LETTERS_KEY, batch.num_rows)))
     # Texts of records take many times the bytes that the records have in a batch.
-    for start in range(0, len(every), LETTERS_AT_ONCE):
-        bad = every[start : start + LETTERS_AT_ONCE]
+    for place in at_once(_sizes(batch, constants)[every]):
+        bad = every[place]
         chosen = batch.take(pa.array(bad))
         columns = {
             "file": pa.repeat(file, len(bad)),
@@ -66,7 +66,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
             "row": chosen.column("row"),
             "reason": pa.array(REASONS, pa.string()).take(pa.array(reasons[bad])),
             "detail": _details(study, batch, bad, reasons[bad]),
-            "reports": pa.array(represented[start : start + LETTERS_AT_ONCE]),
+            "reports": pa.array(represented[place]),
             "record": record_texts({name: chosen.column(name) for name in read}, constants, len(bad)),
             "whole": kept_records(chosen.column(RECORD), origin)
             if RECORD in chosen.schema.names
@@ -75,6 +75,17 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
         yield pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in LETTERS], schema=LETTERS
         )
+
+
+def _sizes(batch: pa.RecordBatch, constants: Mapping[str, str]) -> NDArray[np.int64]:
+    """About how many bytes the record of each row has, with the constants and, if it is kept, its schema."""
+    each = sum(min(len(text), LONGEST_CONSTANT) for text in constants.values())
+    if RECORD in batch.schema.names:
+        each += batch.schema.serialize().size + batch.column(RECORD).nbytes // max(1, batch.num_rows)
+    sizes = np.full(batch.num_rows, each, np.int64)
+    for name in batch.schema.names:
+        sizes += pc.fill_null(lengths_of(batch.column(name)), 0).to_numpy()
+    return sizes
 
 
 def _singly(reasons: NDArray[np.int8], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

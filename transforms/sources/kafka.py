@@ -52,6 +52,8 @@ FEEDS = logging.getLogger("ldpbeam.feeds")
 CONTENT_TYPE = "content-type"
 #: A batch takes no more messages when it has this many messages or bytes.
 BATCH_MESSAGES, BATCH_BYTES = 10_000, 16 * 2**20
+#: Suspects are decoded in so many groups; those of a group that ends the process in turn, and then alone.
+GROUPS = 100
 #: The most messages of one call of librdkafka.
 TAKEN_AT_ONCE = 20_000
 #: Seconds between two looks at the ends of partitions and for new ones, and between two looks at what the
@@ -218,7 +220,17 @@ class _Consumed(OpenFeed):
         at_fault = [[*map(int, message.split("/"))] for message in self._record.at_fault]
         begins = [begin for each, begin, *_ in (*suspects, *at_fault) if each == number and begin >= first]
         begin = min(begins, default=None)
-        if begin is not None and begin > first:
+        group = _group(number, first, suspects)
+        if group > 1:
+            # Somebody may have killed the process, and then none of them is at fault.
+            end = min([first + group, *(at for each, at in at_fault if each == number and at > first)])
+            messages = [message for message in messages if message.offset() < end]
+            suspects = [
+                [each, begin + group if (each, begin) == (number, first) else begin, last]
+                for each, begin, last in suspects
+            ]
+            begin = first + group
+        elif begin is not None and begin > first:
             messages = [message for message in messages if message.offset() < begin]
         if begin != first and len(messages) > 1:
             self._record.suspects = suspects
@@ -429,6 +441,12 @@ class _Consumed(OpenFeed):
         for partition in self._partitions.values():
             partition.waiting.clear()
         self._record.clear()
+
+
+def _group(partition: int, first: int, suspects: Sequence[Sequence[int]]) -> int:
+    """How many suspects from an offset on are decoded together: a hundredth of their range, or one."""
+    ranges = [last - begin + 1 for each, begin, last in suspects if (each, begin) == (partition, first)]
+    return max(ranges, default=0) // GROUPS
 
 
 def message_of(delivered: Any) -> Message:

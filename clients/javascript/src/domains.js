@@ -54,8 +54,9 @@ function valuesOf([low, high], step) {
   if (step === undefined) return 0;
   if (!(typeof step === "number" && step > 0)) throw new TypeError(`step must be above 0, found ${shown(step)}`);
   const steps = Math.round((high - low) / step);
-  // Decimals such as 0.18 are not exact, so neither is their quotient.
-  if (!(steps >= 1 && steps < 4096 && Math.abs((high - low) / step - steps) < 1e-9 * steps)) {
+  // Decimals such as 0.18 are not exact, so neither is their quotient; numbers have fifteen digits.
+  const rounding = 1e-9 * steps + (1e-14 * Math.max(Math.abs(low), Math.abs(high))) / step;
+  if (!(steps >= 1 && steps < 4096 && Math.abs((high - low) / step - steps) < rounding)) {
     throw new TypeError(`step must divide the range into 1 to 4095 equal parts, found ${shown(step)}`);
   }
   return steps + 1;

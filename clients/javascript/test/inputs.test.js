@@ -23,6 +23,11 @@ test("numbers are scaled, and clipped to the domain", () => {
   same(RATINGS, { alien: 2, jaws: 5 }, { keys: 2, values: [0, 1] }, { 0: 1, 1: 0.25 }, [0.6, 0.1, 0.4]);
 });
 
+test("a step divides a range whose ends have few digits after the point", () => {
+  const far = { numeric: [1700000000.1, 1700000002.3], step: 0.1 };
+  same({ ...MINUTES, domain: far }, 1700000000.6, { numeric: [0, 22], step: 1 }, 5, [0.3]);
+});
+
 test("a Map is refused, which would be a person without keys", () => {
   assert.throws(() => report(RATINGS, new Map([["jaws", 2]])), /an object with a number for each key, found a Map/);
 });
