@@ -226,7 +226,7 @@ TESTS = {
     "columns that we add: position, row, delivery": _columns,
     "names of counts and reasons": _counts,
     "hidden user ids (`--user-id-key-file`)": _hidden_ids,
-    "keys of statistics, snapshots, the ledger and the journal": _statistics,
+    "keys of statistics, snapshots, the ledger and open windows": _statistics,
 }
 
 

@@ -12,7 +12,7 @@ of a batch goes to one or several runs:
 - :func:`each_longer`: a run for each of the longer windows in which users are joined over several windows.
 - :func:`together`: one run for all windows that hold the reports, if no report is compared with another.
 
-Beam's own windows are not used. With those, Prism drops a window's state at
+Beam's own windows are not used. With those, one engine drops a window's state at
 its end whatever lateness is allowed, and every engine drops late elements without counting them. In Beam's
 global window no engine drops anything.
 """
