@@ -21,6 +21,38 @@ from typing import IO, Any, cast
 from ldpbeam.schemas.files.local_files import refuse_special
 
 
+class Disk:
+    """The steps in which this machine's disk changes; simulations put another in the place of :data:`disk`."""
+
+    def create(self, path: str, mode: int) -> IO[bytes]:
+        """A new file."""
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+
+    def sync(self, file: IO[bytes]) -> None:
+        """Let the disk have the contents of a file."""
+        file.flush()
+        os.fsync(file.fileno())
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, in the place of a file that has it."""
+        Path(source).rename(target)
+
+    def sync_folder(self, path: str) -> None:
+        """Let the disk have the names in a folder."""
+        folder = os.open(path or os.curdir, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def unlink(self, path: str) -> None:
+        """Delete a file, if it exists."""
+        Path(path).unlink(missing_ok=True)
+
+
+disk = Disk()
+
+
 def literal(path: str) -> str:
     """A pattern that matches one path alone, since Beam's match and delete take patterns."""
     return re.sub(r"([*?[])", r"[\1]", path)
@@ -56,7 +88,7 @@ def exists(path: str) -> bool:
 def rename(source: str, target: str) -> None:
     """Give a file another name on the same file system, in the place of a file that has it."""
     if is_local(source):
-        Path(source).rename(target)
+        disk.rename(source, target)
     else:
         beam_filesystems().rename([source], [target])
 
@@ -68,7 +100,7 @@ def delete(paths: Sequence[str]) -> None:
         OSError: if one cannot be deleted.
     """
     for path in filter(is_local, paths):
-        Path(path).unlink(missing_ok=True)
+        disk.unlink(path)
     remote = [path for path in paths if not is_local(path) and exists(path)]
     if remote:
         beam_filesystems().delete([literal(path) for path in remote])
@@ -105,31 +137,21 @@ def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iter
         mode = 0o600 if private else 0o666
         if not private:
             Path(folder).mkdir(parents=True, exist_ok=True)
-        stream: Any = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+        stream: Any = disk.create(temporary, mode)
     else:
         stream = beam_filesystems().create(temporary, compression_type="uncompressed")
     try:
         with stream:
             yield stream
             if local and durable:
-                stream.flush()
-                os.fsync(stream.fileno())
+                disk.sync(stream)
         rename(temporary, path)
         if local and durable:
-            sync_folder(folder)
+            disk.sync_folder(folder)
     except BaseException:
         with contextlib.suppress(Exception):
             delete([temporary])
         raise
-
-
-def sync_folder(path: str) -> None:
-    """Let the disk have the names in a local folder."""
-    folder = os.open(path or os.curdir, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def half_written(name: str) -> bool:
@@ -154,7 +176,7 @@ def make_folder(path: str, *, private: bool = False) -> None:
         new = [each for each in (Path(path), *Path(path).parents) if not each.exists()]
         Path(path).mkdir(mode=0o700 if private else 0o777, parents=True)
         for each in new:
-            sync_folder(str(each.parent))
+            disk.sync_folder(str(each.parent))
     except OSError:
         # Another run may have made it just now.
         if not exists(path):

@@ -37,7 +37,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import span_name, window_in
-from ldpbeam.transforms.storage import delete, exists, make_folder, rename, sync_folder, write_json
+from ldpbeam.transforms.storage import delete, disk, exists, make_folder, rename, write_json
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -167,7 +167,7 @@ def _move_all(job: Scheduled) -> None:
         folders = [target.path(*folder) for target, folder, _ in moved]
         for path in (output.output, job.output, *folders):
             if exists(path):
-                sync_folder(path)
+                disk.sync_folder(path)
     job.end()
 
 

@@ -198,7 +198,7 @@ def test_a_run_that_is_killed_while_it_moves_leaves_whole_files_and_the_next_one
 def test_the_disk_has_every_file_that_was_moved_before_the_one_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moves, sync, write = storage.rename, storage.sync_folder, scheduled.write_json
+    moves, sync, write = storage.rename, storage.disk.sync_folder, scheduled.write_json
     # A power failure may take the names of files from a folder that was not synchronised since.
     in_danger: set[str] = set()
     left: list[set[str]] = []
@@ -217,7 +217,7 @@ def test_the_disk_has_every_file_that_was_moved_before_the_one_that_says_so(
 
     for module in (storage, scheduled):
         monkeypatch.setattr(module, "rename", moved)
-        monkeypatch.setattr(module, "sync_folder", synced)
+    monkeypatch.setattr(storage.disk, "sync_folder", synced)
     monkeypatch.setattr(scheduled, "write_json", said)
     run(job(tmp_path, 0, 2), {0: 0.5, 1: 0.25}, letters=1)
     assert left == [set()]
