@@ -17,7 +17,6 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.joining.kept import in_parts
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.batches import Arrival, out_of_range
 from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
@@ -76,8 +75,8 @@ class Split(beam.DoFn):
         """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
         if self.clock:
             assert self.pieces.windows is not None
-            now = Arrival("", time.time_ns() // 1_000_000)
-            outside, _ = out_of_range(self.pieces.windows, batch.column("event_time").to_numpy(), now)
+            plausible = self.pieces.windows.plausible(time.time_ns() // 1_000_000)
+            outside = plausible.outside(batch.column("event_time").to_numpy())
             if outside.any():
                 yield count(OUT_OF_RANGE, int(outside.sum()))
                 batch = batch.filter(pa.array(~outside))
