@@ -46,7 +46,7 @@ from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.watermarks import Watermarks
 from ldpbeam.transforms.storage import delete, join
-from ldpbeam.windows import FAR, times_of
+from ldpbeam.windows import FAR, Span, times_of
 
 #: Milliseconds between two commits, unless something asks for one before.
 COMMIT_MILLISECONDS = 5_000
@@ -227,12 +227,18 @@ class Run:
             self._collect()
             reached = self.reached = self.marks.at()
             if reached is not None:
-                self._fire(self.windows.due(reached, self.clock.now(), self._solving(), FIRED_AT_ONCE))
+                self._fire(self.windows.due(reached, self._clocks[1], self._solving(), FIRED_AT_ONCE))
                 self.windows.forget(reached)
         if self._wants_commit(now):
             self.commit()
             return True
         return batch is not None
+
+    @property
+    def _clocks(self) -> tuple[int, int]:
+        """The clock of this machine and that of the server, the earlier one first: one of them may be wrong."""
+        here, server = self.clock.now(), self.marks.clock(self.clock.elapsed())
+        return (here, here) if server is None else (min(here, server), max(here, server))
 
     def lose(self, now: int) -> None:
         """Messages are gone that were not read: all windows that begin before now may lack reports."""
@@ -265,14 +271,15 @@ class Run:
 
     def _admit(self, batch: FeedBatch) -> None:
         self.changed = True
-        reached, now = self.marks.at(), self.clock.now()
+        reached = self.marks.at()
         self.marks.take(
             batch.partition, self.clock.elapsed(), event_times(batch), batch.oldest, batch.published
         )
         self.counts[IN] += sum(letter.reports for letter in batch.letters)
         self.counts.update({DAMAGED + path: 1 for path in batch.damaged if not self.counts[DAMAGED + path]})
         self._refuse(in_columns(batch.letters, self.spool.disclosure))
-        plausible = self.windows.bounds.plausible(now)
+        earliest, latest = map(self.windows.bounds.plausible, self._clocks)
+        plausible = Span(earliest.start, latest.stop)
         for decoded in batch.batches:
             self.counts[IN] += decoded.num_rows
             metadata = dict(decoded.schema.metadata or {})
@@ -317,7 +324,7 @@ class Run:
             drained: whether more reports would have come, so that windows which have not ended are
                 incomplete.
         """
-        reached, now = self.marks.at(), self.clock.now()
+        reached, now = self.marks.at(), self._clocks[1]
         for key, timing in self.windows.unfired():
             if key[1][0] > now:
                 panes = self.windows.fire(key, timing, complete=False)

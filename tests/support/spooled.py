@@ -39,7 +39,7 @@ class BatchFeed(OpenFeed):
     next: int = 0
     committed: int = 0
     asked: int = 0
-    wants_commit: bool = False
+
 
     def take(self) -> FeedBatch | None:
         """The next batch; None at the end."""

@@ -1,0 +1,35 @@
+"""``make simulate SEEDS=1000``: seeds, the faults and states that were met, and seeds that failed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections import Counter
+
+from simulation.day import simulate
+
+
+def main() -> int:
+    """Simulate some seeds; the exit code is 1 if one fails."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0)
+    options = parser.parse_args()
+    met: Counter[str] = Counter()
+    failed = 0
+    for seed in range(options.first, options.first + options.seeds):
+        try:
+            simulate(seed, met)
+        except Exception:
+            failed += 1
+            print(f"seed {seed} failed; again with --first {seed} --seeds 1")
+            traceback.print_exc()
+    for what, times in sorted(met.items()):
+        print(f"{times:8,} {what}")
+    print(f"{options.seeds:,} seeds, {failed:,} different")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
