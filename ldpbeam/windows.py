@@ -123,11 +123,6 @@ class Windows:
         """The longest cells of which every window holds whole ones: all reports in a cell share windows."""
         return self.cells(math.gcd(self.size, self.period))
 
-    def settles(self, window: Bounds) -> int:
-        """The event time at which a window has expired, and all that it emitted has been written."""
-        # It expires one millisecond after its end and the allowed lateness; its last pane is one later.
-        return window[1] + self.allowed_lateness + 2
-
     @property
     def remembered(self) -> int:
         """How long after a window's last possible report a stream remembers that the window is closed."""

@@ -181,7 +181,7 @@ def _is_decoded(batch: pa.RecordBatch, wanted: Columns) -> bool:
 
 
 def _unclaimed(batch: pa.RecordBatch, wanted: Columns) -> pa.RecordBatch:
-    """A decoded batch without what only a source of messages gives: deliveries, a watermark, an arrival.
+    """A decoded batch without what only a source of messages gives: deliveries, a watermark.
 
     Anybody who sends Arrow batches can make one that looks decoded.
     """

@@ -78,8 +78,7 @@ class SolveWindow(beam.DoFn):
         _, snapshots = element
         started = time.monotonic()
         estimated, counts = chosen(self.study, snapshots, least or {})
-        for name, number in counts.items():
-            yield count(name, number)
+        yield from (count(name, number) for name, number in counts.items())
         estimates = [record for snapshot in estimated for record in self._solver.solve(snapshot)]
         estimates.sort(key=lambda record: sort_key(self.study, record))
         self._estimates.inc(len(estimates))

@@ -43,7 +43,7 @@ def rides(windows: str, *, intervals: bool = False) -> str:
         "    services: {maps: {mechanism: square_wave, epsilon: 1.0}, "
         "taxi: {mechanism: piecewise, epsilon: 0.5}}\n"
         "    estimates: {together: {estimator: ule}, mean: {estimator: ivw}}\n"
-        f"windows: {{{windows}, max_age: 30000d, most_open: 100000}}\n"
+        f"windows: {{{windows}, max_age: 30000d}}\n"
         f"intervals: {'{strict: true}' if intervals else 'false'}\n"
     )
 

@@ -26,7 +26,7 @@ LINES = (
     "--from 2026-11-20T10:00:00Z --to 2026-11-20T12:00:00Z",
     "estimate --study [study.yaml] --again [dead] [dead2] --output [new/out]",
     "stream --study [study.yaml] --input [in/a.jsonl] [in/*.jsonl] --output [new/out] "
-    "--user-id-key-file [key] --prism-location [prism]",
+    "--user-id-key-file [key]",
     "rollup --study [study.yaml] --statistics [out/statistics/*] [out2/statistics/*] --output [new/out]",
     "ledger [out] [out2]",
     "ledger --study [ledger.yaml] --input [in/a.jsonl] [in/b.jsonl]",
@@ -61,8 +61,6 @@ def here(
     (place / "people.csv").write_text(
         "v,t\n" + "".join(f"0.{digit},{START + digit}\n" for digit in range(10))
     )
-    (place / "prism").write_text("#!/bin/sh\necho '  -job_port int' >&2\necho '  -job_socket string' >&2\n")
-    (place / "prism").chmod(0o755)
     (place / "key").write_bytes(bytes(range(32)))
     (place / "key").chmod(0o600)
     shutil.copy(Path(__file__).parents[2] / "schemas" / "report.avsc", place)

@@ -20,6 +20,7 @@ import ldpbeam.beam
 mkdocs_config = pytest.importorskip("mkdocs.config", reason="the site needs mkdocs-material")
 
 ROOT = Path(__file__).parents[2]
+DECISIONS = ROOT / "docs" / "decisions" / "README.md"
 REFERENCE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 #: Pages of the site beside those of docs/.
 OTHERS = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
@@ -46,9 +47,13 @@ def test_every_page_is_in_the_navigation_once_and_every_entry_is_a_page(navigati
     assert sorted(navigation) == sorted(pages | OTHERS)
 
 
-def test_decisions_are_in_the_order_of_their_numbers_and_none_is_missing(navigation: list[str]) -> None:
-    numbers = [int(n) for page in navigation for n in re.findall(r"^docs/decisions/(\d+)-", page)]
-    assert numbers == list(range(1, len(numbers) + 1))
+def test_decisions_are_in_the_order_of_their_numbers_and_each_is_in_their_list(navigation: list[str]) -> None:
+    pages = [page for page in navigation if re.match(r"docs/decisions/\d+-", page)]
+    numbers = [int(re.findall(r"\d+", page)[0]) for page in pages]
+    assert numbers == sorted(set(numbers))
+    listed = re.findall(r"^- (\d+): \[[^]]+\]\((\S+)\)", DECISIONS.read_text(encoding="utf-8"), re.MULTILINE)
+    found = [(int(number), f"docs/decisions/{page}") for number, page in listed]
+    assert found == list(zip(numbers, pages, strict=True))
 
 
 def test_every_public_name_is_in_the_reference_and_every_name_of_it_exists() -> None:

@@ -22,7 +22,6 @@ from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import estimates_name, snapshot_name
 from ldpbeam.transforms.outputs.panes import estimate_id
-from ldpbeam.transforms.reports.batches import Arrival
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import REASONS, Disclosure
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
@@ -156,7 +155,6 @@ def _files() -> None:
 def _metadata() -> None:
     """What the pipeline writes into a batch's metadata, written by a client into a message."""
     ours = {b"watermark": b"9" * 18, b"file": b"/etc/passwd", b"version": b"7", b"attribute": b"y"}
-    ours[b"arrival"] = Arrival("batch/0/0/9", 0, settled=9**18, counted=True).encoded()
     table = pa.Table.from_pylist([report("u")]).replace_schema_metadata(ours)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -226,7 +224,7 @@ TESTS = {
     "columns that we add: position, row, delivery": _columns,
     "names of counts and reasons": _counts,
     "hidden user ids (`--user-id-key-file`)": _hidden_ids,
-    "keys of statistics, snapshots, the ledger and the journal": _statistics,
+    "keys of statistics, snapshots, the ledger and open windows": _statistics,
 }
 
 

@@ -9,9 +9,8 @@ stable shards of users, never by users.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,65 +20,9 @@ from numpy.typing import NDArray
 from ldpbeam.mechanisms.mechanism import in_cache
 from ldpbeam.schemas.reports.casts import fixed_bytes
 from ldpbeam.schemas.reports.columns import DELIVERY
-from ldpbeam.windows import Span, Windows
 
 #: The key in a schema's metadata under which a stream's source writes its watermark, in epoch milliseconds.
 WATERMARK = b"watermark"
-#: The key under which a source that can be read again writes the :class:`Arrival` of a batch.
-ARRIVAL = b"arrival"
-#: The keys of what only a stream's source writes.
-OF_STREAMS = (WATERMARK, ARRIVAL)
-
-
-class Arrival(NamedTuple):
-    """How a batch of a stream came: what becomes of its reports does not depend on when a worker asks.
-
-    So they become the same when a later process reads them again.
-
-    Attributes:
-        origin: the origin of counts of the batch; empty if no later process reads it again.
-        clock: the time by which its reports are out of range, in epoch milliseconds.
-        near: [start, stop) of the event times that are near those of other reports, in epoch milliseconds;
-            None if any are.
-        settled: the event time at which windows have settled: what an earlier process counted in windows that
-            expired before is final, and no report of the batch goes there; None if there was no such process.
-        counted: whether an earlier process counted what became of the batch outside of windows.
-    """
-
-    origin: str
-    clock: int
-    near: Sequence[Sequence[int]] | None = None
-    settled: int | None = None
-    counted: bool = False
-
-    def encoded(self) -> bytes:
-        """The value of :data:`ARRIVAL` in the metadata of a schema."""
-        return json.dumps(self).encode()
-
-
-def arrival_of(batch: pa.RecordBatch) -> Arrival | None:
-    """The arrival of a batch; None if its source is not one of ours."""
-    encoded = (batch.schema.metadata or {}).get(ARRIVAL)
-    return None if encoded is None else Arrival(*json.loads(encoded))
-
-
-def pairs_of_times(spans: Iterable[Span]) -> list[tuple[int, int]] | None:
-    """Spans as :attr:`Arrival.near` has them; None without any."""
-    return [(span.start, span.stop) for span in spans] or None
-
-
-def out_of_range(
-    windows: Windows, times: NDArray[np.int64], arrival: Arrival
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(which event times a stream does not take, which of these are too far from those of other reports).
-
-    The others are too old, or in the future.
-    """
-    outside = windows.plausible(arrival.clock).outside(times)
-    if arrival.near is None:
-        return outside, np.zeros(len(times), dtype=np.bool_)
-    far = ~outside & np.logical_and.reduce([Span(*span).outside(times) for span in arrival.near])
-    return outside | far, far
 
 
 def tagged(
@@ -91,10 +34,10 @@ def tagged(
         batch: reports of one channel.
         attribute: the attribute.
         version: the channel's index in the attribute's ``versions``.
-        given: the metadata of the decoded batch, of which the entries :data:`OF_STREAMS` are kept.
+        given: the metadata of the decoded batch, of which :data:`WATERMARK` is kept.
     """
     tags: dict[str | bytes, str | bytes] = {"attribute": attribute, "version": str(version)}
-    tags.update({key: value for key, value in (given or {}).items() if key in OF_STREAMS})
+    tags.update({key: value for key, value in (given or {}).items() if key == WATERMARK})
     return batch.replace_schema_metadata(tags)
 
 

@@ -52,33 +52,6 @@ OCCASIONAL = (
     SINGLE_REPORTS,
     WITHOUT_NAMES,
 )
-#: Of a batch that may be read again: reports that go to a window, and those whose dead letters are in a file.
-ENTERED, LETTERS_WRITTEN = "entered", "letters_written"
-#: Stands between the name of a count and its origin, if it has one: the batch or the window that it counts.
-_FROM = "\0"
-
-
-def of_batch(partition: int, first: int, after: int) -> str:
-    """The origin of counts of the messages of a partition from one offset on and before another."""
-    return f"batch/{partition}/{first}/{after}"
-
-
-def of_window(window: tuple[int, int] | None) -> str:
-    """The origin of counts of a window; none without windows."""
-    return "" if window is None else f"window/{window[0]}/{window[1]}"
-
-
-def with_origin(name: str, origin: str) -> str:
-    """The name of a count of an origin; the bare name if the origin is empty."""
-    return f"{name}{_FROM}{origin}" if origin else name
-
-
-def without_origin(name: str) -> tuple[str, str]:
-    """(the bare name of a count, its origin, empty if it has none)."""
-    bare, _, origin = name.partition(_FROM)
-    return bare, origin
-
-
 #: The start of a count's name; the rest is the path of a damaged file, so that each file counts once.
 DAMAGED = "damaged_file/"
 
@@ -87,7 +60,7 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     """Add up the counts of all stages of a run into its accounting, the content of ``accounting.json``."""
     total: Counter[str] = Counter()
     for name, reports in counts:
-        total[without_origin(name)[0]] += reports
+        total[name] += reports
     reasons = {k.removeprefix(REASON): n for k, n in sorted(total.items()) if k.startswith(REASON)}
     sums: dict[str, object] = {name: total[name] for name in (IN, *FATES)}
     sums["damaged_files"] = sum(name.startswith(DAMAGED) for name in total)

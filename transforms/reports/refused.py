@@ -22,7 +22,7 @@ from ldpbeam.schemas.reports.columns import (
     WRITER_KEY,
 )
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import OF_STREAMS
+from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.dead_letters import LETTERS, REASONS, at_once
 from ldpbeam.transforms.reports.kept_records import kept_records
 from ldpbeam.transforms.reports.record_texts import lengths_of, record_texts
@@ -51,7 +51,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
         reasons: the code of the reason of each row, shape (rows,); 0 for a valid report.
     """
     metadata = batch.schema.metadata or {}
-    constants = {key.decode(): text.decode() for key, text in metadata.items() if key not in OF_STREAMS}
+    constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
     file = constants.pop("file", "")
     origin = {key: constants.pop(key) for key in (*ORIGIN_KEYS, WRITER_KEY) if key in constants}
     read = [name for name in batch.schema.names if name not in _NOT_READ]

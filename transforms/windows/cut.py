@@ -12,7 +12,7 @@ of a batch goes to one or several runs:
 - :func:`each_longer`: a run for each of the longer windows in which users are joined over several windows.
 - :func:`together`: one run for all windows that hold the reports, if no report is compared with another.
 
-Beam's own windows are not used. With those, Prism drops a window's state at
+Beam's own windows are not used. With those, one engine drops a window's state at
 its end whatever lateness is allowed, and every engine drops late elements without counting them. In Beam's
 global window no engine drops anything.
 """
@@ -32,9 +32,7 @@ from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.times import UNITS, format_duration
 from ldpbeam.transforms.joining.kept import Alike, can_be_kept
 from ldpbeam.transforms.reports.batches import (
-    ARRIVAL,
     WATERMARK,
-    arrival_of,
     attribute_name,
     shard_of,
     split_by,
@@ -168,26 +166,19 @@ class Pieces:
 
     def gather(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int]]:
         """Gather the pieces of a batch; give the counts of its late reports."""
-        arrival, metadata = arrival_of(batch), dict(batch.schema.metadata)
+        metadata = dict(batch.schema.metadata)
         watermark = int(metadata.pop(WATERMARK, -FAR))
         self.watermark = min(self.watermark, watermark)
-        metadata.pop(ARRIVAL, None)
         batch = batch.replace_schema_metadata(metadata)
         if not batch.num_rows:
             return
         if self.windows is None:
             self._gather(batch, [None])
         else:
-            settled = None if arrival is None else arrival.settled
-            yield from self._by_runs(self.windows, batch, watermark, -FAR if settled is None else settled)
+            yield from self._by_runs(self.windows, batch, watermark)
 
-    def _by_runs(
-        self, windows: Windows, batch: pa.RecordBatch, watermark: int, settled: int
-    ) -> Iterator[tuple[str, int]]:
-        """Gather the reports that go to the same runs; emit counts of late reports.
-
-        Reports in windows that have settled go nowhere, and are not late: an earlier process counted them.
-        """
+    def _by_runs(self, windows: Windows, batch: pa.RecordBatch, watermark: int) -> Iterator[tuple[str, int]]:
+        """Gather the reports that go to the same runs; emit counts of late reports."""
         places: dict[tuple[Run, ...], int] = {}
         late = late_in_windows = 0
         steps, inverse, reports = _distinct(windows.steps, batch.column("event_time").to_numpy())
@@ -197,10 +188,7 @@ class Pieces:
             still = [window for window in held if window[1] + windows.allowed_lateness > watermark]
             late_in_windows += of_step * (len(held) - len(still))
             late += of_step if held and not still else 0
-            # The state of a longer window takes the reports of those inside.
-            outer = [windows.longer(window) for window in still] if self.runs is each_longer else still
-            left = [window for window, of in zip(still, outer, strict=True) if windows.settles(of) > settled]
-            codes[index] = places.setdefault(tuple(self.runs(windows, left)), len(places))
+            codes[index] = places.setdefault(tuple(self.runs(windows, still)), len(places))
         lists = list(places)
         for code, piece in split_by(batch, codes[inverse]):
             self._gather(piece, lists[code])
