@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import shutil
@@ -169,7 +170,9 @@ class Day:
             return True
         except KilledError:
             return False
-        except OSError:
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
             return False
         finally:
             self.disk.full, self.disk.ends_after = False, None
