@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldpbeam.transforms.joining.kept import column_or_nulls
+from ldpbeam.transforms.joining.gathered import column_or_nulls
 from ldpbeam.transforms.joining.same_ids import MOST_BYTES, in_order, numbers_of
 from ldpbeam.transforms.reports.batches import mixed
 
