@@ -81,7 +81,7 @@ def test_a_drained_stream_says_that_its_open_windows_are_early_and_incomplete(tm
 def test_windows_that_have_not_begun_are_counted_and_not_published(tmp_path: Path) -> None:
     stream = stream_of(tmp_path, "{size: 1m}", [0.1, 0.2, 30.0], 3)
     run = stream.begin()
-    run.clock.date = BEGAN + MINUTE  # type: ignore[attr-defined]
+    run.clock.date = run.feed.clock = BEGAN + MINUTE  # type: ignore[attr-defined]
     stream.turns(run)
     stream.end(run)
     assert run.counts["not_begun"] == 1

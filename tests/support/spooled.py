@@ -33,12 +33,13 @@ def in_polls(study: Study, reports: pa.Table, rows: int) -> list[pa.RecordBatch]
 
 @dataclass
 class BatchFeed(OpenFeed):
-    """Gives batches, each published a second after its last event."""
+    """Gives batches, each published a second after its last event, or by the server's clock."""
 
     batches: Sequence[pa.RecordBatch]
     next: int = 0
     committed: int = 0
     asked: int = 0
+    clock: int = 2**62
 
     def take(self) -> FeedBatch | None:
         """The next batch; None at the end."""
@@ -47,7 +48,8 @@ class BatchFeed(OpenFeed):
         batch = self.batches[self.next]
         self.next += 1
         last = int(batch.column("event_time").to_numpy(zero_copy_only=False).max())
-        return FeedBatch([batch], [], last + 1_000, oldest=last)
+        published = min(last + 1_000, self.clock)
+        return FeedBatch([batch], [], published, oldest=min(last, published))
 
     @property
     def state(self) -> FeedState:

@@ -18,10 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 from support.keyed_state import StreamByHand
 from support.pane_scripts import Step
+from support.spooled import Stream, in_polls
 from support.tallied import tallied
 
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.pipelines.graphs import alone, batch
+from ldpbeam.pipelines.graphs import batch
+from ldpbeam.pipelines.spool import open_windows, run
 from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -178,8 +180,10 @@ LIMITS: dict[tuple[Any, str], Any] = {
     (shuffle, "_BUFFER_BYTES"): 256,
     (shuffle, "_REPORT_BYTES"): 40,
     (unbounded, "HELD_REPORTS"): 60,
-    (tally_module, "SHARD_REPORTS"): 400,
-    (alone, "MOST_BYTES"): 0,
+    (tally_module, "HELD_REPORTS"): 130,
+    (open_windows, "HELD"): 90,
+    (run, "REPORT_BYTES"): 5_000,
+    (run, "SEGMENTS"): 3,
     (batch, "SHARD_BYTES"): 8_000,
     (batch, "FEWEST_SHARDS"): 2,
     (files, "RANGE_ROWS"): 100,
@@ -231,6 +235,22 @@ def test_a_run_that_spills_counts_what_a_dictionary_of_users_counts(
     expected, used, duplicates = counted(reports, services, windows, rule)
     assert of(run.snapshots) == expected
     assert (run.accounting["used"], run.accounting["duplicates"]) == (used, duplicates)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("services", [1, 3])
+def test_a_stream_here_counts_what_a_dictionary_of_users_counts(
+    services: int, rule: str, kind: str, tmp_path: Path
+) -> None:
+    text = f"{study_text(services, True, rule)}publish: {{at_least: 1000000}}\n"
+    study, reports = parse_study(text), sent(services)
+    in_order = table(sorted(reports, key=lambda report: report.time), kind)
+    stream = Stream(study, in_polls(study, in_order, 100), tmp_path)
+    run = stream.through(kills=[3, 2])
+    expected, used, duplicates = counted(reports, services, True, rule, ids_by_window=True)
+    assert of(stream.snapshots().values()) == expected
+    assert (run.counts["used"], run.counts["duplicates"]) == (used, duplicates)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells
-from ldpbeam.schemas.reports.casts import is_null
+from ldpbeam.schemas.reports.casts import binary_of_width, is_null
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.draws import bytes_of, contents_of, draws_in, hashes_of, mixed_in
 from ldpbeam.transforms.joining.gathered import Reports, column_or_nulls, gathered
