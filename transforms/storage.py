@@ -22,7 +22,7 @@ from ldpbeam.schemas.files.local_files import refuse_special
 
 
 class Disk:
-    """The steps in which this machine's disk changes; simulations put another in the place of :data:`disk`."""
+    """The steps in which this machine's disk changes; a simulation puts another in its place."""
 
     def create(self, path: str, mode: int) -> IO[bytes]:
         """A new file."""

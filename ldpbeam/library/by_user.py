@@ -26,8 +26,9 @@ from ldpbeam.over_time.joined_windows import difference_of_windows
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
+from ldpbeam.transforms.joining.gathered import gathered
 from ldpbeam.transforms.joining.join import at_most_groups, groups_merged
-from ldpbeam.transforms.joining.kept import codes_of, gathered, kept, pairs_of, per_service
+from ldpbeam.transforms.joining.kept import codes_of, kept, pairs_of, per_service
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.tally import Tally, usable

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam.errors import UserError
-from ldpbeam.transforms.storage import join, replacing
+from ldpbeam.transforms.storage import join, make_folder, replacing
 
 #: The version of the format, which a change that older copies cannot read raises.
 FORMAT = 1
@@ -67,6 +67,7 @@ def write_manifest(folder: str, manifest: Manifest) -> None:
     """
     state = json.dumps({each.name: getattr(manifest, each.name) for each in fields(Manifest)}).encode()
     header = {"format": FORMAT, "study": manifest.study, "sha256": hashlib.sha256(state).hexdigest()}
+    make_folder(folder, private=True)
     with replacing(join(folder, NAME), private=True) as file:
         file.write(json.dumps(header).encode() + b"\n" + state + b"\n")
 

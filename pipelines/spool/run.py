@@ -236,7 +236,7 @@ class Run:
 
     @property
     def _clocks(self) -> tuple[int, int]:
-        """The clock of this machine and that of the server, the earlier one first: one of them may be wrong."""
+        """The clocks of this machine and of the server, the earlier one first: one may be wrong."""
         here, server = self.clock.now(), self.marks.clock(self.clock.elapsed())
         return (here, here) if server is None else (min(here, server), max(here, server))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import shutil
@@ -12,11 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulation.disk import KilledError, UnsafeDisk
-from simulation.feeds import Log, Server, Subscription, Time
-from simulation.model import Place, came_in_time, histograms, kept, windows_of
-from simulation.world import World, world_of
-
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.spool import run as run_module
 from ldpbeam.pipelines.spool.finish import Finished, Finishing, Pane
@@ -26,6 +22,10 @@ from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.transforms import storage
 from ldpbeam.transforms.reports.counts import FATES
+from simulation.disk import KilledError, UnsafeDisk
+from simulation.feeds import Log, Server, Subscription, Time
+from simulation.model import Place, came_in_time, histograms, kept, windows_of
+from simulation.world import world_of
 
 RUN = "20260101T000000Z-aaaaaaaa"
 #: A process makes so many steps on the disk at most before it is killed.
@@ -127,7 +127,8 @@ class Day:
         """A process; whether it came to the end."""
         world, chance = self.world, self.chance
         self.time.began = self.time.now
-        manifest = read_manifest(str(self._spool), world.study.fingerprint) or Manifest(world.study.fingerprint)
+        study = world.study.fingerprint
+        manifest = read_manifest(str(self._spool), study) or Manifest(study)
         if manifest.ended is not None:
             return True
         feed = (
@@ -169,7 +170,9 @@ class Day:
             return True
         except KilledError:
             return False
-        except OSError:
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
             return False
         finally:
             self.disk.full, self.disk.ends_after = False, None
@@ -214,7 +217,9 @@ class Day:
         assert counts["in"] == len(sent)
         assert counts.get("dead_letters", 0) == sum(report.broken for report in sent)
         letters = [
-            letter for path in (self.folder / "letters").glob("*.avro") for letter in read_dead_letters(path.open("rb"))
+            letter
+            for path in (self.folder / "letters").glob("*.avro")
+            for letter in read_dead_letters(path.open("rb"))
         ]
         assert len(letters) == sum(report.broken for report in sent)
         if counts.get("late"):

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simulation.world import Message, World, batch_of
-
 from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.sources.feeds import FeedBatch, FeedState, OpenFeed
+from simulation.world import Message, World, batch_of
 
 
 @dataclass
@@ -39,11 +38,12 @@ class Log(OpenFeed):
         self._messages: dict[int, list[Message]] = {each: [] for each in range(world.partitions)}
         for message in world.messages:
             self._messages[message.partition].append(message)
-        self._next = {each: 0 for each in self._messages} | {int(p): o for p, o in position.get("offsets", ())}
+        self._next = dict.fromkeys(self._messages, 0) | {int(p): o for p, o in position.get("offsets", ())}
 
     def _waiting(self, partition: int) -> int:
         return sum(
-            message.published <= self._time.now for message in self._messages[partition][self._next[partition] :]
+            message.published <= self._time.now
+            for message in self._messages[partition][self._next[partition] :]
         )
 
     def take(self) -> FeedBatch | None:

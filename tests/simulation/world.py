@@ -163,7 +163,9 @@ def batch_of(world: World, message: Message) -> pa.RecordBatch:
     """A message as it is decoded."""
     reports = message.reports
     columns: dict[str, Any] = {
-        "user_id": pa.array([None if one.user is None else one.user.encode() for one in reports], pa.binary()),
+        "user_id": pa.array(
+            [None if one.user is None else one.user.encode() for one in reports], pa.binary()
+        ),
         "attribute": pa.array(["x"] * len(reports)),
         "service": pa.array(["none" if one.broken else one.service for one in reports]),
         "event_time": pa.array([one.time for one in reports], pa.int64()),

@@ -17,11 +17,6 @@ from ldpbeam.transforms.reports.batches import tagged
 Answered = Counter[tuple[tuple[int, float], ...]]
 
 
-def rank(report: Any) -> tuple[Any, ...]:
-    """What decides which of two reports stands, event time and report id (none first); else a draw."""
-    return report.time, report.report_id is not None, report.report_id or b""
-
-
 def in_batches(
     some: Iterable[Any], size: int, attribute: str, payloads: Callable[[list[Any]], pa.Array]
 ) -> list[pa.RecordBatch]:
@@ -47,20 +42,22 @@ def in_batches(
 
 
 def tied_first(some: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
-    """Of the reports that are one, those that no other comes before; one of them stands."""
+    """Of the reports that are one, those with the earliest event time; one of them stands."""
     first: dict[Any, list[Any]] = {}
     for report in some:
         best = first.setdefault(key(report), [])
-        if best and rank(report) < rank(best[0]):
+        if best and report.time < best[0].time:
             best.clear()
-        if not best or rank(report) == rank(best[0]):
+        if not best or report.time == best[0].time:
             best.append(report)
     return first
 
 
 def in_order(some: Iterable[Any]) -> list[Any]:
     """The same list whatever the order of the reports."""
-    return sorted(some, key=lambda r: (rank(r), r.user, r.version, r.payload, r.group or ""))
+    return sorted(
+        some, key=lambda r: (r.time, r.report_id or b"", r.user, r.version, r.payload, r.group or "")
+    )
 
 
 def drawn(attribute: Attribute, tied: list[Any], batches_of: Callable[[list[Any], int], Any]) -> Any:

@@ -40,7 +40,6 @@ class BatchFeed(OpenFeed):
     committed: int = 0
     asked: int = 0
 
-
     def take(self) -> FeedBatch | None:
         """The next batch; None at the end."""
         if self.next == len(self.batches):

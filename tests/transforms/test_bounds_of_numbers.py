@@ -27,6 +27,7 @@ from ldpbeam.schemas.messages.decode import ARROW, BadMessage, Message, decode_m
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_REPORTS
 from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept
+from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.counts import BEYOND_MOST
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
@@ -220,7 +221,8 @@ def test_a_user_has_no_more_reports_that_are_looked_at() -> None:
         "event_time": pa.array(np.zeros(rows, dtype=np.int64)),
         "payload": pa.array(np.arange(rows) % 2),
     }
-    assert can_be_kept(pa.RecordBatch.from_pydict(columns), Alike()).num_rows == MOST_TIED
+    batch = tagged(pa.RecordBatch.from_pydict(columns), "x", 0)
+    assert can_be_kept(batch, Alike()).num_rows == MOST_TIED
 
 
 def test_no_more_reports_of_a_user_count() -> None:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ldpbeam.schemas.messages.binary import Poll
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
-from ldpbeam.transforms.sources import message_batches
+from ldpbeam.transforms.sources import poll_batches
 from ldpbeam.transforms.sources.feeds import UNFOUND
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_checksums import checksum_of
@@ -397,18 +398,40 @@ def test_a_message_counts_as_published_when_it_was_fetched_if_no_broker_has_date
     assert published == [(1_000, 1_000), (1_000, 1_000), (7, 9)]
 
 
+def test_each_message_has_the_format_that_its_own_headers_name(opened: Any) -> None:
+    class Headed(Delivered):
+        """A message of which the offset tells the headers."""
+
+        def headers(self) -> Any:
+            if self.at == 3:
+                raise SystemError  # a name that is not UTF-8
+            return [[("Content-Type", b"text/plain")], [], None, None, [("content-type", None), ("x", b"y")]][
+                self.at
+            ]
+
+    batch = opened(Topic([[Headed(offset) for offset in range(5)]], 5)).take()
+    # Without a format, a message is known by its bytes.
+    assert [(letter.position, letter.reason) for letter in batch.letters] == [(0, "unknown_content_type")]
+    assert sorted(position for each in batch.batches for position in each["position"].to_pylist()) == [
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
 def defeating(monkeypatch: pytest.MonkeyPatch, data: bytes) -> list[int]:
     """Let a message end the process, by an error that nobody foresees; how many are decoded together."""
     decoded: list[int] = []
-    decode = message_batches.decode_messages
+    decode = poll_batches.decode_poll
 
-    def decode_or_die(messages: Sequence[Any], columns: Columns) -> Any:
-        decoded.append(len(messages))
-        if any(each.data == data for each in messages):
+    def decode_or_die(poll: Poll, columns: Columns) -> Any:
+        decoded.append(len(poll.values))
+        if data in poll.values:
             raise KeyError(data)
-        return decode(messages, columns)
+        return decode(poll, columns)
 
-    monkeypatch.setattr(message_batches, "decode_messages", decode_or_die)
+    monkeypatch.setattr(poll_batches, "decode_poll", decode_or_die)
     return decoded
 
 

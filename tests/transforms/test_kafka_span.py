@@ -18,8 +18,8 @@ from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.outputs.publish import ToKafka
 from ldpbeam.transforms.reports.dead_letters import PLAIN
 from ldpbeam.transforms.sources import kafka_span, read_span
-from ldpbeam.transforms.sources.kafka import message_of
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
+from ldpbeam.transforms.sources.kafka_messages import message_of
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")

@@ -250,7 +250,7 @@ def test_repeats_are_left_out_once_before_their_reports_are_in_all_windows(
 
 def test_a_stream_hands_on_no_reports_that_no_fold_keeps() -> None:
     rng = np.random.default_rng(1)
-    batches = [batch(rng, 10_000, users=3, times=STEP, ids=1) for _ in range(4)]
+    batches = [batch(rng, 10_000, users=3, times=STEP, ids=30) for _ in range(4)]
     expected, counts, _ = streamed(batches)
     split = Split(FoldStream(STREAM, 1).cut.pieces)
     split.start_bundle()

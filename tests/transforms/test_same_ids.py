@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.reports.casts import binary_of_width
-from ldpbeam.transforms.joining.kept import column_or_nulls
+from ldpbeam.transforms.joining.gathered import column_or_nulls
 from ldpbeam.transforms.joining.same_ids import MOST_BYTES, _by_sorting, in_order, numbers_of
 from ldpbeam.transforms.reports.batches import mixed, shard_of
 

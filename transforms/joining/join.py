@@ -18,15 +18,12 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells
 from ldpbeam.statistics import Answers
 from ldpbeam.study import MOST_GROUPS
+from ldpbeam.transforms.joining.gathered import Reports, column_or_nulls, gathered, payloads_of
 from ldpbeam.transforms.joining.kept import (
-    Reports,
     codes_of,
-    column_or_nulls,
     first_of,
-    gathered,
     kept,
     pairs_of,
-    payloads_of,
     per_service,
     services_of,
 )

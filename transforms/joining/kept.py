@@ -1,13 +1,13 @@
-"""Which of several duplicates is kept: the first in a fixed order. Pure functions over batches.
+"""Which of several duplicates is kept: one with the earliest event time. Pure functions over batches.
 
-Where several reports of a user count (``repeats: all``), a number of them is compared: also the first in a
-fixed order.
+Where several reports of a user count (``repeats: all``), a number of them is kept: the first in a fixed
+order. Both depend on times, contents and which ids are equal, and on one byte of a hash of each id. So of
+reports with other ids in place of their own (:mod:`ldpbeam.transforms.joining.hidden_ids`) the same are kept.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells
-from ldpbeam.schemas.reports.casts import binary_of_width, is_null
-from ldpbeam.schemas.reports.columns import DELIVERY
-from ldpbeam.schemas.reports.payloads import payloads_in
+from ldpbeam.schemas.reports.casts import is_null
 from ldpbeam.study import Study
+from ldpbeam.transforms.joining.draws import bytes_of, contents_of, draws_in, hashes_of, mixed_in
+from ldpbeam.transforms.joining.gathered import Reports, column_or_nulls, gathered
 from ldpbeam.transforms.joining.same_ids import numbers_of
 from ldpbeam.transforms.reports.batches import mixed, shard_of, version_index
 from ldpbeam.transforms.reports.counts import BEYOND_MOST, DUPLICATES
@@ -56,86 +56,13 @@ def _of_users(study: Study) -> str:
     if study.repeats == "all":
         return (
             "A report id counts once per user and service: the earliest of its reports is kept. Up to "
-            f"{study.most_reports:,} reports of a user count per service and window, those with the smallest "
-            "hashes of their report ids; users are not counted."
+            f"{study.most_reports:,} reports of a user count per service and window, chosen by hashes of "
+            "their report ids; users are not counted."
         )
     return (
         "A user counts once per service and window, and a report id once per user and service: the report "
         "with the earliest event time is kept, and the others are dropped as duplicates."
     )
-
-
-class Reports(NamedTuple):
-    """Batches of several channels as parallel columns, one row per report.
-
-    Attributes:
-        versions: the channel's index, ascending, shape (n,).
-        users: user keys, binary, n values; null where reports have no users.
-        times: event times in epoch milliseconds, shape (n,).
-        report_ids: binary, n values; null without one.
-        deliveries: binary, n values; null with a report id, and where reports do not come in messages.
-        groups: text, n values; null without one.
-        payloads: the payloads of each channel, by its index, ascending.
-    """
-
-    versions: NDArray[np.uint16]
-    users: pa.Array
-    times: NDArray[np.int64]
-    report_ids: pa.Array
-    deliveries: pa.Array
-    groups: pa.Array
-    payloads: dict[int, NDArray[Any]]
-
-    def by_channel(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, slice, NDArray[Any]]]:
-        """(a channel's index, which of some ascending rows are its reports, their payloads) if it has any."""
-        ends = np.cumsum([*map(len, self.payloads.values())])
-        bounds = [0, *np.searchsorted(rows, ends).tolist()]
-        for (version, payloads), end, (first, last) in zip(
-            self.payloads.items(), ends.tolist(), itertools.pairwise(bounds), strict=True
-        ):
-            if first < last:
-                part = slice(first, last)
-                yield version, part, payloads[rows[part] - (end - len(payloads))]
-
-
-def gathered(attribute: Attribute, batches: Sequence[pa.RecordBatch]) -> Reports:
-    """Concatenate batches into columns, ordered by channel."""
-    ordered = sorted(batches, key=version_index)
-    payloads = {
-        version: np.concatenate([payloads_of(attribute, batch) for batch in parts])
-        for version, parts in itertools.groupby(ordered, version_index)
-    }
-    return Reports(
-        versions=np.repeat(np.array([*payloads], np.uint16), [*map(len, payloads.values())]),
-        users=column_or_nulls(ordered, "user", pa.binary()),
-        times=np.concatenate([batch.column("event_time").to_numpy() for batch in ordered]),
-        report_ids=column_or_nulls(ordered, "report_id", pa.binary()),
-        deliveries=column_or_nulls(ordered, DELIVERY, pa.binary()),
-        groups=column_or_nulls(ordered, "group", pa.string()),
-        payloads=payloads,
-    )
-
-
-def payloads_of(attribute: Attribute, batch: pa.RecordBatch) -> NDArray[Any]:
-    """A batch's payloads in its mechanism's type."""
-    dtype = attribute.versions[version_index(batch)].mechanism.payload_dtype
-    return payloads_in(batch.column("payload"), dtype)
-
-
-def column_or_nulls(batches: Sequence[pa.RecordBatch], name: str, kind: pa.DataType) -> pa.Array:
-    """Concatenate a column of batches, with nulls for batches that do not have it.
-
-    It is of the given kind, unless the batches agree on another, or none of them has it.
-    """
-    if not any(name in batch.schema.names for batch in batches):
-        return pa.nulls(sum(batch.num_rows for batch in batches))
-    columns = [
-        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
-        for batch in batches
-    ]
-    if len({column.type for column in columns}) > 1:
-        columns = [pc.cast(column, kind) for column in columns]
-    return pa.concat_arrays(columns)
 
 
 def codes_of(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
@@ -170,15 +97,15 @@ def per_service(attribute: Attribute, reports: Reports, codes: NDArray[np.int64]
 
 
 def kept(reports: Reports, same: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which reports are kept, shape (n,): the first report of each number, as :func:`first_of` has it."""
+    """Which reports are kept, shape (n,): one of each number, as :func:`first_of` has it."""
     repeated = np.flatnonzero(np.bincount(same)[same] > 1)
     return first_of(reports, repeated, same[repeated])
 
 
 def first_of(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """All reports but those in some rows that are not the first of their number, shape (n,).
+    """All reports but those in some rows that are not the one that is kept of their number, shape (n,).
 
-    The order is by event time, then report id (none first), then a tie-break: a hash of the whole report. So
+    That is the one with the earliest event time; of several with that time, one is drawn (:func:`_drawn`). So
     the order of arrival never matters, and the choice reveals nothing about payloads. Keeping the smallest
     payload, say, would bias estimates towards small values.
 
@@ -188,15 +115,69 @@ def first_of(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64])
         same: a number for each of them.
     """
     first = np.ones(len(reports.times), dtype=np.bool_)
-    times = reports.times[rows]
-    order = np.lexsort((times, same))
-    follows = same[order][1:] == same[order][:-1]
-    if (follows & (times[order][1:] == times[order][:-1])).any():
-        # Dense ranks: no report id ranks as the empty text.
-        ranks = pc.rank(_bytes(reports.report_ids, rows), tiebreaker="dense").to_numpy()
-        order = np.lexsort((_tie_breaks(reports, rows), ranks.astype(np.int64), times, same))
-    first[rows[order[1:][follows]]] = False
+    order, earliest = _earliest(same, reports.times[rows])
+    starts = _starts(same[order])
+    first[rows[order]] = starts == np.arange(len(order))
+    if np.count_nonzero(earliest) > np.count_nonzero(first[rows]):
+        tied = np.sort(order[earliest & (np.bincount(starts, earliest)[starts] > 1)])
+        first[rows[tied]] = False
+        first[rows[tied[_drawn(reports, rows[tied], same[tied])]]] = True
     return first
+
+
+def _earliest(
+    same: NDArray[np.int64], times: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(rows in the order of their numbers, which of these have the earliest event time of their number)."""
+    order = np.lexsort((times, same))
+    return order, times[order] == times[order][_starts(same[order])]
+
+
+def _drawn(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of one of each number among some rows, which have the earliest event times of their numbers.
+
+    Of those with one id or delivery, which are copies, the one with the smallest hash has a chance, however
+    often each was sent. Those with a chance stand in an order that is the same for all users, and the draw of
+    the user points at one: at each of k for 256 / k of the draws, rounded up or down.
+    """
+    draws = draws_in(reports, rows)
+    contents = contents_of(reports, rows)
+    chances = _with_a_chance(same, _copies(reports, rows, same), hashes_of(contents, draws))
+    order = chances[np.lexsort((contents[chances], same[chances]))]
+    starts, sizes = _starts(same[order]), np.bincount(same[order])[same[order]]
+    pointed_at = starts + ((draws[order].view(np.int64) & 255) * sizes >> 8)
+    drawn: NDArray[np.int64] = order[np.arange(len(order)) == pointed_at]
+    return drawn
+
+
+def _with_a_chance(
+    same: NDArray[np.int64], copies: NDArray[np.int64] | None, hashes: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """The places of the reports of which one is drawn: of all copies one, and no more than :data:`MOST_TIED`.
+
+    Those with the smallest hashes are left. What is left out of some reports is left out of more.
+
+    Args:
+        same: a number for each of n reports, which have the earliest event time of their number.
+        copies: :func:`_copies` of them.
+        hashes: their hashes, shape (n,).
+    """
+    if copies is None and np.bincount(same).max(initial=0) <= MOST_TIED:
+        return np.arange(len(same))
+    order = np.lexsort((hashes, same))
+    if copies is not None:
+        order = order[_occurrences(copies[order]) == 0]
+    chosen: NDArray[np.int64] = order[np.arange(len(order)) - _starts(same[order]) < MOST_TIED]
+    return chosen
+
+
+def _copies(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """A number for each row, the same for those of one number that have one id, or delivery; None without."""
+    ids, deliveries = (column.take(pa.array(rows)) for column in (reports.report_ids, reports.deliveries))
+    if ids.null_count == deliveries.null_count == len(rows):
+        return None
+    copies = functools.reduce(pairs_of, (same, numbers_of(ids), numbers_of(deliveries)))
+    return np.where(is_null(ids) & is_null(deliveries), len(rows) + np.arange(len(rows)), copies)
 
 
 #: Of the reports of a user that come first together, so many are looked at.
@@ -237,10 +218,9 @@ def users_alike(study: Study) -> Alike:
 def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
     """The reports of a channel without those that :func:`kept` never keeps, whatever other reports there are.
 
-    So a user with millions of reports takes the memory of :data:`MOST_TIED`. Of more reports that come first
-    together, those with the smallest hashes are looked at; no other choice differs from that of :func:`kept`.
-    The result does not depend on how reports are divided into batches. A batch in which few
-    reports are alike is returned as it is, since looking for them takes longer.
+    So a user with millions of reports takes the memory of :data:`MOST_TIED`. What is kept at last does not
+    depend on how reports are divided into batches. A batch in which few reports are alike is returned as it
+    is, since looking for them takes longer.
     """
     rows = batch.num_rows
     if rows < _FEW:
@@ -261,36 +241,12 @@ def can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
 def _can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
     if alike.most is not None:
         return at_most([batch], alike)[0]
-    same = _codes_of_alike([batch], alike)
-    every = np.arange(batch.num_rows)
-    report_ids = column_or_nulls([batch], "report_id", pa.binary())
-    ids = pc.rank(_bytes(report_ids, every), tiebreaker="dense").to_numpy().astype(np.int64)
-    times, numbers, _ = _order_of(batch)
-    order = np.lexsort((numbers, ids, times, same))
-    places = _occurrences(same[order])
-    first = order[every - places]
-    tied = (times[order] == times[first]) & (ids[order] == ids[first]) & (places < MOST_TIED)
-    return batch.take(pa.array(np.sort(order[tied])))
-
-
-def _order_of(batch: pa.RecordBatch) -> tuple[NDArray[Any], ...]:
-    """(times of a channel's reports, hashes of their contents, hashes of their ids, shape (n,) each).
-
-    The hash of an id has the user in it. Without an id it is one of the time and the contents, and not of how
-    a message was delivered.
-    """
-    payload = batch.column("payload")
-    if not pa.types.is_fixed_size_binary(payload.type):
-        values = np.ascontiguousarray(payload.to_numpy()).view(np.uint8)
-        payload = binary_of_width(values.reshape(batch.num_rows, -1))
-    user, group, delivery, ids = (
-        column_or_nulls([batch], name, pa.binary()) for name in ("user", "group", DELIVERY, "report_id")
-    )
-    times = batch.column("event_time").to_numpy().astype(np.int64)
-    contents = _hashes((user, payload, group))
-    dated = _mixed_in(contents, times.view(np.uint64))
-    of_ids = np.where(is_null(ids), dated, _hashes((user, ids)))
-    return times, _mixed_in(contents, mixed(_bytes(delivery, np.arange(batch.num_rows)))), of_ids
+    reports, same = gathered(None, [batch]), _codes_of_alike([batch], alike)
+    order, earliest = _earliest(same, reports.times)
+    rows = np.sort(order[earliest])
+    hashes = hashes_of(contents_of(reports, rows), draws_in(reports, rows))
+    chances = _with_a_chance(same[rows], _copies(reports, rows, same[rows]), hashes)
+    return batch.take(pa.array(np.sort(rows[chances])))
 
 
 def at_most(
@@ -298,14 +254,16 @@ def at_most(
 ) -> list[pa.RecordBatch]:
     """The reports without those that are alike, of one service, and beyond the most.
 
-    The first report of each id comes before the second ones, and so on; among these the order is by a hash of
-    user and id, or without an id of the whole report. So the result depends neither on the order of reports,
-    nor on how they are divided into batches, nor on what was left out of these before.
+    The first report of each id comes before the second ones, and so on. Among these the order is by a hash
+    of the draws of user and id, then by event time, then by a hash of the contents. Without an id it is by
+    that hash alone, and equal reports are copies. So the result depends neither on the order of reports, nor
+    on how they are divided into batches, nor on what was left out of these before.
 
     Args:
         batches: reports of one channel; of several channels, all reports of some users.
         alike: which reports are compared.
-        attribute: the attribute of the channels; None for one channel.
+        attribute: the attribute of the channels; None for some of the reports of one channel, of which one
+            more is left, so that it is seen later whether it is tied with the others.
     """
     if alike.most is None or not batches:
         return list(batches)
@@ -314,17 +272,60 @@ def at_most(
     sizes = [batch.num_rows for batch in batches]
     of_service = np.repeat(np.unique(services, return_inverse=True)[1], sizes)
     same = pairs_of(_codes_of_alike(batches, alike), of_service)
-    beyond = np.bincount(same)[same] > alike.most
+    most = alike.most + (attribute is None)
+    beyond = np.bincount(same)[same] > most
     if not beyond.any():
         return list(batches)
-    keys = map(_order_of, filtered(batches, beyond))
-    times, numbers, ids = map(np.concatenate, zip(*keys, strict=True))
-    rows, same = np.flatnonzero(beyond), same[beyond]
-    order = np.lexsort((numbers, times))
-    copies = _occurrences(pairs_of(same, codes_of(pa.array(ids))[0])[order])
-    order = order[np.lexsort((ids[order], copies, same[order]))]
-    beyond[rows[order]] = _occurrences(same[order]) >= alike.most
+    rows = np.flatnonzero(beyond)
+    order, tied = _order_of(gathered(attribute, filtered(batches, beyond)), same[rows])
+    out = np.arange(len(order)) - _starts(same[rows[order]]) >= most
+    beyond[rows[order]] = out
+    if attribute is not None:
+        # Any of those that are tied are kept, so that no other report may be compared with their ids.
+        unsure = np.zeros(len(beyond), dtype=np.bool_)
+        unsure[rows[order]] = (tied >= 0) & np.isin(tied, tied[out])
+        batches = _without_ids(batches, unsure)
     return filtered(batches, ~beyond)
+
+
+def _order_of(reports: Reports, same: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(rows in the order of :func:`at_most`, those of one number together; a number for those that are tied).
+
+    Tied are the first reports of different ids that are equal in all that the order is by; others have -1.
+    """
+    rows, ids = np.arange(len(same)), numbers_of(reports.report_ids)
+    draws = draws_in(reports, rows)
+    hashes, firsts = hashes_of(contents_of(reports, rows), draws), mixed_in(draws)
+    identified = ~is_null(reports.report_ids)
+    if not identified.all():
+        firsts = np.where(identified, firsts, hashes)
+        ids = np.where(identified, ids, len(rows) + codes_of(pa.array(hashes))[0])
+    equal = same * (2 * len(rows)) + ids
+    within: list[NDArray[Any]] = [hashes, reports.times]
+    if reports.deliveries.null_count < len(rows):
+        again = _occurrences(pairs_of(pairs_of(same, ids), numbers_of(reports.deliveries)))
+        again[is_null(reports.deliveries)] = 0
+        within = [mixed(bytes_of(reports.deliveries)), again, *within]
+    order = np.lexsort((*within, equal))
+    copies = np.empty_like(rows)
+    copies[order] = rows - _starts(equal[order])
+    order = np.lexsort((*within, firsts, copies, same))
+    keys = [key[order] for key in (same, copies, firsts, reports.times, hashes)]
+    differs = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return order, np.where((identified & (copies == 0))[order], np.append(0, np.cumsum(differs)), -1)
+
+
+def _without_ids(batches: Sequence[pa.RecordBatch], rows: NDArray[np.bool_]) -> list[pa.RecordBatch]:
+    """Batches without the report ids of some rows."""
+    parts = np.split(rows, np.cumsum([batch.num_rows for batch in batches])[:-1])
+    changed = []
+    for batch, part in zip(batches, parts, strict=True):
+        if part.any():
+            place = batch.schema.get_field_index("report_id")
+            ids = pc.if_else(pa.array(part), None, batch.column(place))
+            batch = batch.set_column(place, "report_id", ids)
+        changed.append(batch)
+    return changed
 
 
 def filtered(batches: Sequence[pa.RecordBatch], rows: NDArray[np.bool_]) -> list[pa.RecordBatch]:
@@ -391,8 +392,7 @@ def concatenated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _hashes(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
     """A hash of each row of some columns, shape (n,)."""
-    every = np.arange(len(columns[0]))
-    return functools.reduce(_mixed_in, [mixed(_bytes(column, every)) for column in columns])
+    return functools.reduce(mixed_in, [mixed(bytes_of(column)) for column in columns])
 
 
 def _codes_of_alike(batches: Sequence[pa.RecordBatch], alike: Alike) -> NDArray[np.int64]:
@@ -404,41 +404,16 @@ def _codes_of_alike(batches: Sequence[pa.RecordBatch], alike: Alike) -> NDArray[
     return functools.reduce(pairs_of, codes)
 
 
-def _bytes(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
-    return pc.fill_null(pc.cast(column.take(pa.array(rows)), pa.binary()), b"")
-
-
-def _tie_breaks(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A hash of each whole report, which is uniform over 64-bit numbers whatever the payload.
-
-    Reports that are equal in everything get different numbers, so that a payload that was sent twice has two
-    chances to be kept.
-    """
-    numbers = _payload_numbers(reports, rows)
-    for column in (reports.users, reports.groups, reports.report_ids):
-        numbers = _mixed_in(numbers, mixed(_bytes(column, rows)))
-    for values in (reports.versions, reports.times):
-        numbers = _mixed_in(numbers, values[rows].astype(np.int64).view(np.uint64))
-    return _mixed_in(numbers, _occurrences(numbers).view(np.uint64))
-
-
 def _occurrences(numbers: NDArray[Any]) -> NDArray[np.int64]:
     """How many earlier rows have the same number, for each row."""
     order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
     occurrences = np.empty(len(numbers), dtype=np.int64)
-    occurrences[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
+    occurrences[order] = np.arange(len(numbers)) - _starts(numbers[order])
     return occurrences
 
 
-def _mixed_in(numbers: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    pairs = np.column_stack((numbers, more)).view(np.uint8).reshape(-1, 16)
-    return mixed(binary_of_width(pairs)) if len(pairs) else numbers
-
-
-def _payload_numbers(reports: Reports, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A hash of the bytes of each payload, shape (rows,)."""
-    numbers = np.zeros(len(rows), dtype=np.uint64)
-    for _, part, payloads in reports.by_channel(rows):
-        numbers[part] = mixed(binary_of_width(payloads.view(np.uint8).reshape(len(payloads), -1)))
-    return numbers
+def _starts(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    """Where the equal numbers begin, of which each of some sorted numbers is one, shape (n,)."""
+    starts = np.arange(len(numbers))
+    starts[1:][numbers[1:] == numbers[:-1]] = 0
+    return np.maximum.accumulate(starts)

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.study import Study
+from ldpbeam.transforms.joining.gathered import gathered
 from ldpbeam.transforms.joining.kept import (
     Alike,
     at_most,
     concatenated,
     filtered,
-    gathered,
     in_parts,
     kept,
     pairs_of,

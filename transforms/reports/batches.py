@@ -3,8 +3,9 @@
 Its columns are ``event_time`` (int64 epoch milliseconds, 0 if the study does not need one and the report has
 none), ``payload`` (the mechanism's type), and if the input has it ``group`` (string). Where reports are
 compared there are ``user`` (binary, of 16 bytes if each is), and if the input has them ``report_id`` (binary)
-and ``DELIVERY`` (binary). Its schema's metadata names the attribute and the channel. Shuffles are keyed by
-stable shards of users, never by users.
+and ``DELIVERY`` (binary); and where other bytes stand for users and report ids, :data:`DRAW` (uint16). Its
+schema's metadata names the attribute and the channel. Shuffles are keyed by stable shards of users, never by
+users.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from ldpbeam.mechanisms.mechanism import in_cache
 from ldpbeam.schemas.reports.casts import fixed_bytes
 from ldpbeam.schemas.reports.columns import DELIVERY
 
+#: The column with a byte of a hash of the user and one of the report id, where other bytes stand for these.
+DRAW = "ldpbeam.draw"
 #: The key in a schema's metadata under which a stream's source writes its watermark, in epoch milliseconds.
 WATERMARK = b"watermark"
 

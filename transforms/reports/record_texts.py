@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 #: Text in which JSON escapes something: quotation marks, backslashes, and all but printable ASCII.
 _ESCAPED = r'["\\]|[^ -~]'
 
-#: In the place of a value of more bytes, or of a constant of more characters, is its hash.
-LONGEST_VALUE, LONGEST_CONSTANT = 2**16, 2**10
+#: In the place of a value of more bytes is its hash.
+LONGEST_VALUE = 2**16
 
 
 def record_bytes(record: Mapping[str, object]) -> bytes:
@@ -35,10 +35,7 @@ def record_texts(columns: Mapping[str, pa.Array], constants: Mapping[str, str], 
         constants: of all rows, by name; a column of the same name goes before it.
         rows: how many there are.
     """
-    texts: dict[str, pa.Array | pa.Scalar] = {
-        name: _text(_json_of(text if len(text) <= LONGEST_CONSTANT else _hash_of(text.encode()).decode()))
-        for name, text in constants.items()
-    }
+    texts: dict[str, pa.Array | pa.Scalar] = {name: _text(_json_of(text)) for name, text in constants.items()}
     texts |= {name: _json_texts(_without_long(column)) for name, column in columns.items()}
     fields = [_concatenated(f", {_json_of(name)}: ", texts[name]) for name in sorted(texts)]
     # Arrow leaves out rows of which it skips every text, so what is null is replaced and not skipped.
@@ -49,10 +46,6 @@ def record_texts(columns: Mapping[str, pa.Array], constants: Mapping[str, str], 
     return _concatenated("{", without_comma, "}").cast(pa.large_binary()).cast(pa.binary())
 
 
-def _hash_of(value: bytes | pa.Buffer) -> bytes:
-    return f"sha256:{hashlib.sha256(value).hexdigest()}".encode()
-
-
 def _without_long(column: pa.Array) -> pa.Array:
     """Text and bytes with the hashes of those that are longer than :data:`LONGEST_VALUE` in their places."""
     if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width > LONGEST_VALUE:
@@ -60,7 +53,9 @@ def _without_long(column: pa.Array) -> pa.Array:
     is_long = pc.fill_null(pc.greater(lengths_of(column), LONGEST_VALUE), False)
     if not pc.any(is_long).as_py():
         return column
-    hashes = [_hash_of(value.as_buffer()) for value in column.filter(is_long)]
+    hashes = [
+        f"sha256:{hashlib.sha256(value.as_buffer()).hexdigest()}".encode() for value in column.filter(is_long)
+    ]
     return pc.replace_with_mask(column, is_long, pa.array(hashes, pa.binary()).cast(column.type))
 
 

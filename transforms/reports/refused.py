@@ -25,7 +25,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.dead_letters import LETTERS, REASONS, at_once
 from ldpbeam.transforms.reports.kept_records import kept_records
-from ldpbeam.transforms.reports.record_texts import LONGEST_CONSTANT, lengths_of, record_texts
+from ldpbeam.transforms.reports.record_texts import lengths_of, record_texts
 
 #: The detail of a dead letter, for the reasons that have one.
 DETAILS = dict(event_times.PROBLEMS) | {
@@ -79,7 +79,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
 
 def _sizes(batch: pa.RecordBatch, constants: Mapping[str, str]) -> NDArray[np.int64]:
     """About how many bytes the record of each row has, with the constants and, if it is kept, its schema."""
-    each = sum(min(len(text), LONGEST_CONSTANT) for text in constants.values())
+    each = sum(map(len, constants.values()))
     if RECORD in batch.schema.names:
         each += batch.schema.serialize().size + batch.column(RECORD).nbytes // max(1, batch.num_rows)
     sizes = np.full(batch.num_rows, each, np.int64)

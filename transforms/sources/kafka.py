@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.offsets import Checksum, Offsets
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
@@ -41,15 +40,14 @@ from ldpbeam.transforms.sources.kafka_client import (
     identity_of,
     passes,
 )
+from ldpbeam.transforms.sources.kafka_messages import poll_of
 from ldpbeam.transforms.sources.kafka_partition import Partition
 from ldpbeam.transforms.sources.kafka_position import position_of, read_by
 from ldpbeam.transforms.sources.lag import worst
-from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
+from ldpbeam.transforms.sources.poll_batches import first_batch
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
-#: The header of a message that names the format of its value.
-CONTENT_TYPE = "content-type"
 #: A batch takes no more messages when it has this many messages or bytes.
 BATCH_MESSAGES, BATCH_BYTES = 10_000, 16 * 2**20
 #: Suspects are decoded in so many groups; those of a group that ends the process in turn, and then alone.
@@ -247,14 +245,23 @@ class _Consumed(OpenFeed):
     def _decoded(self, partition: Partition, messages: Sequence[Any]) -> tuple[FeedBatch, Sequence[Any]]:
         """A batch of bounded size, and those of some messages that it has: the first ones."""
         name = f"{self.feed.topic.name}/{partition.number}"
-        batch, rest = next_batch(name, self.feed.columns, [*map(self._received, messages)])
-        return batch, messages[: len(messages) - len(rest)]
+        batch, count = first_batch(name, self.feed.columns, poll_of(name, messages))
+        times = self._published(messages)
+        return batch._replace(oldest=min(times), published=max(times[:count])), messages[:count]
+
+    def _published(self, messages: Sequence[Any]) -> list[int]:
+        """When each of some messages was published, as far as anybody but a client says so."""
+        of_broker = self._kafka.TIMESTAMP_LOG_APPEND_TIME
+        stamps = [message.timestamp() for message in messages]
+        return [stamp if kind == of_broker else self._fetched for kind, stamp in stamps]
 
     def _defeated(self, partition: Partition) -> tuple[FeedBatch, Sequence[Any]]:
         """The first message that waits, as a dead letter."""
-        received, name = self._received(partition.waiting[0]), f"{self.feed.topic.name}/{partition.number}"
-        letter = DeadLetter(name, int(received.receipt), None, DEFEATED, PROBLEM, 1, received.message.data)
-        return FeedBatch([], [letter], received.published), [partition.waiting[0]]
+        message, name = partition.waiting[0], f"{self.feed.topic.name}/{partition.number}"
+        data = message.value() or b""
+        letter = DeadLetter(name, message.offset(), None, DEFEATED, PROBLEM, 1, data)
+        (published,) = self._published([message])
+        return FeedBatch([], [letter], published), [message]
 
     def _taken(self, partition: Partition, batch: FeedBatch, messages: Sequence[Any]) -> FeedBatch:
         """The batch of messages, which are taken."""
@@ -301,12 +308,6 @@ class _Consumed(OpenFeed):
                 self._problem = f"partition {number}: {error.str()}"
             else:
                 self._remember_error(error)
-
-    def _received(self, message: Any) -> Received:
-        """Convert a message that librdkafka delivered."""
-        kind, published = message.timestamp()
-        published = published if kind == self._kafka.TIMESTAMP_LOG_APPEND_TIME else self._fetched
-        return Received(str(message.offset()), message_of(message), published)
 
     def _look_on(self) -> None:
         """Ask again and again where partitions end and whether there are new ones."""
@@ -447,18 +448,3 @@ def _group(partition: int, first: int, suspects: Sequence[Sequence[int]]) -> int
     """How many suspects from an offset on are decoded together: a hundredth of their range, or one."""
     ranges = [last - begin + 1 for each, begin, last in suspects if (each, begin) == (partition, first)]
     return max(ranges, default=0) // GROUPS
-
-
-def message_of(delivered: Any) -> Message:
-    """A message that librdkafka delivered, with ``TOPIC/PARTITION/OFFSET`` as its id."""
-    try:
-        headers = delivered.headers() or ()
-    except SystemError:  # confluent-kafka cannot give a header whose name is not UTF-8
-        headers = ()
-    content_type = ""
-    for header, value in headers:
-        if header.lower() == CONTENT_TYPE:
-            content_type = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
-            break
-    number = f"{delivered.topic()}/{delivered.partition()}/{delivered.offset()}"
-    return Message(number, delivered.value() or b"", content_type)

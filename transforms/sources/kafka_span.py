@@ -15,8 +15,9 @@ from ldpbeam.transforms.reports.batches import without_deliveries
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.files import ReportFile
-from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES, message_of
+from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
+from ldpbeam.transforms.sources.kafka_messages import message_of
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
 
 if TYPE_CHECKING:

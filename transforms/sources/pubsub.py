@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ldpbeam.schemas.messages.binary import Message
+from ldpbeam.schemas.messages.binary import Message, Poll
+from ldpbeam.schemas.messages.placed import ids_of
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import (
@@ -28,8 +29,9 @@ from ldpbeam.transforms.sources.feeds import (
     Position,
     elapsed,
 )
-from ldpbeam.transforms.sources.message_batches import Received, next_batch, number_in
+from ldpbeam.transforms.sources.message_batches import Received, number_in
 from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
+from ldpbeam.transforms.sources.poll_batches import first_batch
 from ldpbeam.transforms.sources.pulls import Pulls
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
@@ -304,11 +306,17 @@ class _Pulled(OpenFeed):
             letter = DeadLetter(self.feed.name, number_in(message), None, DEFEATED, PROBLEM, 1, message.data)
             self._take(received)
             return FeedBatch([], [letter], received[0].published)
-        batch, rest = next_batch(self.feed.name, self.feed.columns, received)
+        messages = [one.message for one in received]
+        values, types = [one.data for one in messages], [one.content_type for one in messages]
+        batch, count = first_batch(self.feed.name, self.feed.columns, Poll(values, types, ids_of(ids)))
         with self._lock:
-            self._waiting.extendleft(reversed(rest))
-        self._take(received[: len(received) - len(rest)])
-        return batch
+            self._waiting.extendleft(reversed(received[count:]))
+        self._take(received[:count])
+        settled = all(one.settled for one in received)
+        return batch._replace(
+            oldest=min(one.published for one in received) if settled else None,
+            published=max(one.published for one in received[:count]),
+        )
 
     def _next(self) -> list[Received]:
         """The messages that are taken next, of those that wait; a suspect is taken alone."""

@@ -20,15 +20,14 @@ from ldpbeam.cells import Cells
 from ldpbeam.domains import Vector
 from ldpbeam.lone_reports import tally_each
 from ldpbeam.study import MOST_GROUPS, Study
+from ldpbeam.transforms.joining.gathered import column_or_nulls, payloads_of
 from ldpbeam.transforms.joining.join import join, without_join
 from ldpbeam.transforms.joining.kept import (
     Alike,
     at_most,
     codes_of,
-    column_or_nulls,
     concatenated,
     filtered,
-    payloads_of,
     users_alike,
 )
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, by_report_id, without_duplicate_ids

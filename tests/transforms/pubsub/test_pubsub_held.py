@@ -16,7 +16,7 @@ from google.api_core import exceptions
 from support.pubsub_feed import RECORD, SETTLED, SUBSCRIPTION, Running, commit, take, users
 from support.waiting import PATIENCE, wait_until
 
-from ldpbeam.transforms.sources import message_batches, pubsub
+from ldpbeam.transforms.sources import poll_batches, pubsub
 from ldpbeam.transforms.sources.on_record import DEFEATED
 
 
@@ -30,7 +30,8 @@ def test_acknowledgements_that_fail_are_sent_again_and_their_messages_stay_held(
     running.publish("ann", "bob", "cho", "dee", "eve")
     with running.reading() as opened:
         take(opened, 5)
-        given = set(opened._taken.values())
+        given = set(opened._held)
+        assert len(given) == 5
         running.strike(refuse_acks=True)
         ids = opened.position()["unconfirmed"]
         opened.commit()
@@ -150,16 +151,16 @@ def test_it_wants_a_commit_when_half_of_what_may_be_out_is_taken(
 def test_a_message_that_ends_two_processes_alone_is_a_dead_letter_and_all_others_count(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decode = message_batches.decode_messages
+    decode = poll_batches.decode_poll
     decoded: list[int] = []
 
-    def decode_or_die(messages: Any, columns: Any) -> Any:
-        decoded.append(len(messages))
-        if any(message.data == b"{}" for message in messages):
+    def decode_or_die(poll: Any, columns: Any) -> Any:
+        decoded.append(len(poll.values))
+        if b"{}" in poll.values:
             raise KeyError
-        return decode(messages, columns)
+        return decode(poll, columns)
 
-    monkeypatch.setattr(message_batches, "decode_messages", decode_or_die)
+    monkeypatch.setattr(poll_batches, "decode_poll", decode_or_die)
     everyone = [f"u{number}" for number in range(10)]
     running.publish(*everyone[:5])
     running.publish_data(b"{}")

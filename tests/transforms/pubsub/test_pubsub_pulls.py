@@ -39,7 +39,7 @@ def test_messages_come_as_batches_and_what_does_not_decode_as_dead_letters(runni
         assert feed_batch is not None
         assert sorted(users(feed_batch)) == ["ann", "bob", "cho"]
         assert {batch.schema.metadata[b"file"] for batch in feed_batch.batches} == {SUBSCRIPTION.encode()}
-        assert len(opened._taken) == 3
+        assert opened.position() == {"unconfirmed": ["1", "2", "3"]}
         assert before <= feed_batch.published <= after
         letters = sorted((one.file, one.position, one.row, one.reason) for one in feed_batch.letters)
         assert letters == [
