@@ -34,7 +34,6 @@ class Source:
         options: the options that the source adds.
         shares: the options of other sources that it obeys, too.
         has_offsets: whether a later process can read it again from an offset.
-        detached: whether engines read it that cannot run a source of ours.
     """
 
     module: str
@@ -43,7 +42,6 @@ class Source:
     options: tuple[Option, ...]
     shares: tuple[str, ...] = ()
     has_offsets: bool = False
-    detached: bool = False
 
     def add_options(self, group: argparse._ArgumentGroup) -> None:
         """Add its options."""
@@ -102,7 +100,7 @@ STREAMED = (
             Option("--subscription", "NAME", "projects/P/subscriptions/S, whose messages are reports"),
             Option("--topic", "NAME", "projects/P/topics/T: subscribe to it for this run alone; or, with "
                    "--kafka, a topic of Kafka"),
-        ), detached=True,
+        ),
     ),
     Source(
         "folder", "--input", ("--input",),

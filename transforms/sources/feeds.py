@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -79,13 +79,11 @@ class FeedState:
         silences: by partition, a time by which everything published had been taken, on the clock
             :func:`elapsed`; None if none is known, as while messages wait to be taken. A feed without
             partitions has one, 0. For :data:`UNFOUND`, the time by which all partitions were known.
-        positions: by partition, the offset before which all messages were taken; none without offsets.
         lost: when it last found messages removed that it had not taken, in epoch milliseconds.
         lag: how far it is behind its server; None if only publish times tell.
     """
 
     silences: Mapping[int, int | None]
-    positions: Mapping[int, int] = field(default_factory=dict)
     lost: int | None = None
     lag: Lag | None = None
 

@@ -400,9 +400,8 @@ class _Consumed(OpenFeed):
             # Read before the partitions are, so that none is missing which was found by then.
             silences: dict[int, int | None] = {UNFOUND: self._named}
             silences |= {number: one.ends.passed(one.position) for number, one in each}
-            positions = {number: one.position for number, one in each}
             lag = worst([one.ends.lag(one.position, elapsed()) for _, one in each])
-            return FeedState(silences, positions, self._lost, lag)
+            return FeedState(silences, self._lost, lag)
 
     def position(self) -> Position:
         with self._lock:
