@@ -232,6 +232,18 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
 
 
+def test_the_tests_that_prove_what_a_stream_promises_exist() -> None:
+    page = (ROOT / "docs" / "streaming.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(test_\w+)`", page)
+    there = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(named) > 10
+    assert [name for name in named if name not in there] == []
+
+
 def test_pages_that_code_names_are_there() -> None:
     """In messages, docstrings and comments."""
     folders = (
