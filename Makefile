@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-stream demo-kafka docs test test-versions fast durations fuzz test-busy lint format benchmarks bench-solvers grid flink-up flink-down clean
+.PHONY: help install constraints demo demo-stream demo-kafka docs test test-versions fast durations fuzz simulate test-busy lint format benchmarks bench-solvers grid flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -29,6 +29,7 @@ help:
 	@echo "make fast        the tests that take seconds"
 	@echo "make durations   every test, and a record of those that make fast leaves out"
 	@echo "make fuzz        hostile bytes for every decoder: SECONDS=600 for each, TARGET=avro_file SEED=2"
+	@echo "make simulate    streams that are killed anywhere, against a model: SEEDS=1000 FIRST=0"
 	@echo "make test-busy   every test, ROUNDS=3 times, while BUSY=2 other processes keep the cores busy"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
@@ -91,6 +92,11 @@ SECONDS ?= 60
 SEED    ?= 0
 fuzz: install
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(TARGET),--target $(TARGET))
+
+SEEDS ?= 1000
+FIRST ?= 0
+simulate: install
+	PYTHONPATH=tests $(BIN)/python -m simulation --first $(FIRST) --seeds $(SEEDS)
 
 # Each Python that is found, with the lowest versions that setup.py promises and with the newest. A version of these
 # that has no wheel for a Python is older than that Python, and some no longer build.

@@ -1,0 +1,47 @@
+"""Seeds of the simulation; ``make simulate SEEDS=10000`` runs more."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from simulation.day import simulate
+
+SEEDS, AT_ONCE = 60, 10
+#: What some of the seeds must have met.
+MET = {
+    "a name was lost",
+    "a report was late",
+    "a solver died",
+    "a window had several panes",
+    "a write was torn",
+    "an acknowledgement was lost",
+    "delivered again after it was committed",
+    "full disk",
+    "groups",
+    "joined windows",
+    "killed at a delete",
+    "killed at a rename",
+    "killed at a sync",
+    "killed at a sync of a folder",
+    "killed at a write",
+    "panes were unsolved at a commit",
+    "several segments",
+    "slides",
+    "two services",
+    "users: none",
+}
+_met: Counter[str] = Counter()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+def test_a_stream_says_what_the_judge_says(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        simulate(seed, _met)
+
+
+@pytest.mark.slow
+def test_all_faults_and_states_were_met() -> None:
+    """It runs after the seeds, in their process: a file of tests is one process's."""
+    assert not MET.difference(_met)
