@@ -47,5 +47,6 @@ class _Acknowledged(_Pulled):
         self._puller.join(6.0)
         self._pulling.close()
         self._puller.join(1)
-        list(self._set_deadlines([waiting.receipt for waiting in self._waiting], 0))
+        waiting = [one.receipt for one in self._waiting]
+        all(self._set_deadline(some, 0) for some in _chunks(waiting))
         self._waiting.clear()

@@ -202,15 +202,15 @@ def test_what_is_held_for_long_is_not_sent_again_even_if_the_server_was_away(
     running.publish("ann", "bob", "cho")
     refused, extended = [], []
 
-    def refuse(request: Any) -> None:
+    def refuse(request: Any, **_: Any) -> None:
         refused.append(request)
         raise exceptions.ServiceUnavailable("away")
 
     with running.reading() as opened:
         extend = opened._client.modify_ack_deadline
 
-        def watched(request: Any) -> None:
-            extend(request=request)
+        def watched(request: Any, **given: Any) -> None:
+            extend(request=request, **given)
             extended.append(request)
 
         with monkeypatch.context() as patch:
