@@ -30,7 +30,7 @@ MOST_LINE_BYTES = 8 * 2**20
 #: The names of fields of a longer line are not compared with those of missing fields.
 LONGEST_NAMED_LINE = 2**16
 #: If pyarrow refuses this many lines or fewer as a whole, they are parsed one by one.
-FEW_LINES = 4_096
+FEW_LINES = 1_024
 #: This many lines of a group that do not look like objects are returned one by one, the others as one.
 MOST_SINGLE_LINES = 100
 #: A line with more opening brackets is parsed by Python, which refuses about a thousand in each other.
