@@ -158,6 +158,8 @@ ODD = {
     "no type": (GOOD, ""),
     "byte order mark": (b"\xef\xbb\xbf" + GOOD, JSON),
     "line feed": (GOOD.replace(b", ", b",\n"), JSON),
+    "spaces": (GOOD + b"  ", JSON),
+    "carriage return": (GOOD + b"\r\n", JSON),
     "empty": (b"", JSON),
     "event": (dumped({"data": json.loads(GOOD)}), EVENT),
     "avro": (avro_inputs.object_of(records(1)[0]), AVRO),
@@ -285,3 +287,24 @@ def test_columns_of_a_poll_of_strangers_are_valid() -> None:
     for item in at_once(messages, WANTED, offsets(0, 30)):
         if not isinstance(item, BadMessage):
             item.validate(full=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b'{\0"\0a\0"\0:\0}', "it is text in UTF-16"),
+        (GOOD.decode().encode("utf-16"), "it is text in UTF-16"),
+        (b"[" + GOOD + b"]", "it is a JSON array"),
+        (b" \r\n", "not JSON: it is empty"),
+        (b"\xef\xbb\xbf", "not JSON: it is empty"),
+        (GOOD[:-1] + b"\n", "not JSON: Expecting ',' delimiter"),
+        (GOOD + b"\n" + GOOD, "not JSON: Extra data"),
+        (b"[1]\n", "not a JSON object: list"),
+    ],
+)
+def test_what_is_no_report_among_reports_says_why(data: bytes, problem: str) -> None:
+    messages = [(dumped(record), JSON) for record in records(20)]
+    messages[7] = (data, JSON)
+    (bad,) = (item for item in at_once(messages, WANTED, offsets(0, 20)) if isinstance(item, BadMessage))
+    assert bad.problem.startswith(problem)
+    assert (bad.message.id, bad.message.data, bad.data, bad.row) == (f"{PREFIX}/7", data, data, 0)

@@ -77,14 +77,15 @@ def _kind(batch: pa.RecordBatch) -> pa.DataType:
 def bad_in(items: Iterable[Any]) -> Counter[tuple[Any, ...]]:
     """What does not decode, and how often each is there.
 
-    Beside more than 100 lines that do not look like objects, these are not parsed, which their problem shows.
+    Of more than 100 lines that do not look like objects some stand for others, and which these are depends on
+    the neighbours of a message: then the lines of each message are counted.
     """
     bad = [item for item in items if isinstance(item, BadMessage)]
     are_many = sum(item.reports for item in bad) > 100
-    return Counter(
-        (
-            *(item.message, item.reason, item.row, item.data),
-            *(("many",) if are_many and item.reason == "not_json" else (item.problem, item.reports)),
-        )
-        for item in bad
-    )
+    counts = Counter[tuple[Any, ...]]()
+    for item in bad:
+        if are_many and item.reason == "not_json":
+            counts[item.message, item.reason] += item.reports
+        else:
+            counts[item.message, item.reason, item.row, item.data, item.problem, item.reports] += 1
+    return counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,20 @@ class Running:
     def going_on(self, position: Any) -> AbstractContextManager[Any]:
         """A feed that is opened at a position, for the block."""
         return contextlib.closing(self.feed.open_at(position))
+
+
+def take_until(opened: Any, enough: Callable[[list[FeedBatch]], object]) -> list[FeedBatch]:
+    """The parcels that come until it is enough of them."""
+    feed_batches: list[FeedBatch] = []
+
+    def is_enough() -> object:
+        feed_batch = opened.take()
+        if feed_batch is not None:
+            feed_batches.append(feed_batch)
+        return feed_batch is None and enough(feed_batches)
+
+    wait_until(is_enough)
+    return feed_batches
 
 
 def take(opened: Any, reports: int) -> list[FeedBatch]:

@@ -244,22 +244,42 @@ def test_a_damaged_part_is_a_dead_letter_once_wherever_a_process_ends(
     assert [letter.record for feed_batch in taken for letter in feed_batch.letters] == [b"{", b"}"]
 
 
-def test_a_file_that_is_gone_while_it_is_read_is_a_dead_letter(
-    watching: Watching, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_left", [False, True])
+def test_a_file_that_is_gone_or_empty_while_it_is_read_is_a_dead_letter(
+    is_left: bool, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder, "DECODED_BYTES", 1)
     monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 50)
-    (watching.path / "a.avro").write_bytes(avro(MANY))
+    (watching.path / "a").write_bytes(avro(MANY))
     first = watching.open()
     assert first.take() is not None
-    (watching.path / "a.avro").unlink()
+    (watching.path / "a").unlink()
+    if is_left:
+        (watching.path / "a").touch()
     second = watching.open(first)
     (gone,) = everything(second)
     assert [(letter.reason, letter.detail) for letter in gone.letters] == [
-        ("bad_file", "it is gone, and was being read")
+        ("bad_file", "it is gone or empty, and was being read")
     ]
-    assert gone.damaged == [str(watching.path / "a.avro")]
+    assert gone.damaged == [str(watching.path / "a")]
     assert everything(watching.open(second)) == []
+
+
+@pytest.mark.parametrize("left", [0.5, 1.0], ids=["before what was taken", "in the part"])
+def test_of_a_file_that_is_cut_inside_the_part_that_is_read_nothing_is_read_twice(
+    left: float, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
+    monkeypatch.setattr("ldpbeam.schemas.files.json_lines.CHUNK_BYTES", 500)
+    path = watching.path / "a"
+    path.write_bytes(lines(MANY))
+    first = watching.open()
+    taken = [first.take() for _ in range(2)]
+    count = len(users([each for each in taken if each]))
+    assert first.position()["part"] is not None
+    path.write_bytes(lines(MANY[: int(left * count) + 5]))
+    (cut,) = everything(watching.open(first))
+    assert (users([cut]), [letter.reason for letter in cut.letters]) == ([], ["bad_file"])
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

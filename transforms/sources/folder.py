@@ -119,13 +119,13 @@ class _Watched(OpenFeed):
 
     def _go_on(self, path: str, stop: int, taken: int) -> None:
         """Go on with a part of a file that an earlier process was reading."""
-        (entry,) = matching(literal(path)) or (None,)
-        if entry is None:
-            self._wait_for([_Waiting(BadFile(path, "it is gone, and was being read"), self.feed.clock())])
-            return
-        self._known.add(real(path))
-        first, *others = self._found(entry, stop)
-        self._wait_for([first._replace(taken=taken) if isinstance(first.part, FileRange) else first, *others])
+        found = [waiting for entry in matching(literal(path)) for waiting in self._found(entry, stop)]
+        if not found:
+            gone = BadFile(path, "it is gone or empty, and was being read")
+            found = [_Waiting(gone, self.feed.clock())]
+        elif isinstance(found[0].part, FileRange):
+            found[0] = found[0]._replace(taken=taken)
+        self._wait_for(found)
 
     def take(self) -> FeedBatch | None:
         batch = next(self._batches, None)

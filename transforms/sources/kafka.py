@@ -261,7 +261,7 @@ class _Consumed(OpenFeed):
         data = message.value() or b""
         letter = DeadLetter(name, message.offset(), None, DEFEATED, PROBLEM, 1, data)
         (published,) = self._published([message])
-        return FeedBatch([], [letter], published), [message]
+        return FeedBatch([], [letter], published, oldest=published), [message]
 
     def _taken(self, partition: Partition, batch: FeedBatch, messages: Sequence[Any]) -> FeedBatch:
         """The batch of messages, which are taken."""

@@ -7,7 +7,6 @@ only a tenth as many messages.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -221,23 +220,24 @@ class _Pulled(OpenFeed):
                     if now - held.extended >= EXTENDING_SECONDS
                 ]
                 self._held.update((receipt, self._held[receipt]._replace(extended=now)) for receipt in due)
-            for some in self._set_deadlines(due, DEADLINE_SECONDS):
-                with self._lock:
-                    for receipt in self._held.keys() & some:
-                        self._held[receipt] = self._held[receipt]._replace(lapses=now + DEADLINE_SECONDS)
+            for some in _chunks(due):
+                if self._set_deadline(some, DEADLINE_SECONDS):
+                    with self._lock:
+                        for receipt in self._held.keys() & some:
+                            self._held[receipt] = self._held[receipt]._replace(lapses=now + DEADLINE_SECONDS)
 
-    def _set_deadlines(self, receipts: Sequence[str], seconds: int) -> Iterator[list[str]]:
-        """Set the deadlines of deliveries; those for which the server has done so, some at a time."""
-        for some in _chunks(receipts):
-            request = {
-                "subscription": self.feed.subscription,
-                "ack_ids": some,
-                "ack_deadline_seconds": seconds,
-            }
-            # After a failure the server delivers again.
-            with contextlib.suppress(self._errors.GoogleAPICallError, self._errors.RetryError):
-                self._client.modify_ack_deadline(request=request)
-                yield some
+    def _set_deadline(self, receipts: Sequence[str], seconds: int) -> bool:
+        """Set the deadline of some deliveries; whether the server has. If not, it delivers again."""
+        request = {
+            "subscription": self.feed.subscription,
+            "ack_ids": receipts,
+            "ack_deadline_seconds": seconds,
+        }
+        try:
+            self._client.modify_ack_deadline(request=request, retry=None, timeout=CLOSING_SECONDS)
+        except (self._errors.GoogleAPICallError, self._errors.RetryError):
+            return False
+        return True
 
     def _acknowledge_on(self) -> None:
         """Acknowledge what is committed, until nothing is left after the end, or a while has passed."""
@@ -391,7 +391,7 @@ class _Pulled(OpenFeed):
         with self._lock:
             held = list(self._held)
         # The next process gets at once what this one has not committed, and what it could not acknowledge.
-        list(self._set_deadlines(held, 0))
+        all(self._set_deadline(some, 0) for some in _chunks(held))
         self._waiting.clear()
         self._record.clear()
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 
 from google.api_core import exceptions
-from support.pubsub_feed import RECORD, SETTLED, SUBSCRIPTION, Running, commit, take, users
+from support.pubsub_feed import RECORD, SETTLED, SUBSCRIPTION, Running, commit, take, take_until, users
 from support.waiting import PATIENCE, wait_until
 
 from ldpbeam.transforms.sources import poll_batches, pubsub
@@ -70,8 +70,7 @@ def test_a_message_that_comes_again_is_taken_once_in_this_process_and_in_the_nex
     running.strike(redelivered=1.0, redelivered_after=0.0)
     running.publish("ann", "bob")
     with running.reading() as opened:
-        taken = take(opened, 2)
-        wait_until(lambda: running.counts.delivered == 4 and opened.take() is None and not opened._waiting)
+        taken = take_until(opened, lambda _: running.counts.delivered == 4 and not opened._waiting)
         assert sorted(users(*taken)) == ["ann", "bob"]
         position = opened.position()
         running.strike(refuse_acks=True, redelivered=0.0)
@@ -81,8 +80,7 @@ def test_a_message_that_comes_again_is_taken_once_in_this_process_and_in_the_nex
     running.strike(refuse_acks=False)
     running.publish("cho")
     with running.going_on(json.loads(json.dumps(position))) as opened:
-        assert users(*take(opened, 1)) == ["cho"]
-        wait_until(lambda: opened.take() is None and running.counts.acked == 2)
+        assert users(*take_until(opened, lambda taken: taken and running.counts.acked == 2)) == ["cho"]
         commit(opened)
         assert (running.counts.acked, running.counts.unacked) == (3, 0)
         assert opened.position() == {"unconfirmed": []}
@@ -96,7 +94,7 @@ def test_what_the_server_delivers_after_it_has_confirmed_the_acknowledgement_is_
     with running.reading() as opened:
         taken = take(opened, 1)
         commit(opened)
-        wait_until(lambda: running.counts.delivered == 2 and opened.take() is None and not opened._waiting)
+        taken += take_until(opened, lambda _: running.counts.delivered == 2 and not opened._waiting)
         assert users(*taken) == ["ann"]
 
 
@@ -202,15 +200,15 @@ def test_what_is_held_for_long_is_not_sent_again_even_if_the_server_was_away(
     running.publish("ann", "bob", "cho")
     refused, extended = [], []
 
-    def refuse(request: Any) -> None:
+    def refuse(request: Any, **_: Any) -> None:
         refused.append(request)
         raise exceptions.ServiceUnavailable("away")
 
     with running.reading() as opened:
         extend = opened._client.modify_ack_deadline
 
-        def watched(request: Any) -> None:
-            extend(request=request)
+        def watched(request: Any, **given: Any) -> None:
+            extend(request=request, **given)
             extended.append(request)
 
         with monkeypatch.context() as patch:
