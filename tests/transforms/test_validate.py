@@ -21,7 +21,7 @@ from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
-from ldpbeam.transforms.reports import refused
+from ldpbeam.transforms.reports import dead_letters
 from ldpbeam.transforms.reports.batches import version_index
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure
@@ -318,7 +318,7 @@ def test_a_dead_letter_has_the_hash_of_its_fields_and_the_fields_only_when_asked
 def test_dead_letters_are_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [{**GOOD, "payload": 99.0 + n} if n % 3 else GOOD for n in range(20)]
     whole = validated(records)
-    monkeypatch.setattr(refused, "LETTERS_AT_ONCE", 4)
+    monkeypatch.setattr(dead_letters, "LETTERS_AT_ONCE", 4)
     assert validated(records) == whole
     batch = pa.RecordBatch.from_pylist([{**GOOD, "payload": 99.0, "position": 0, "row": n} for n in range(9)])
     parts = list(ValidateReports(STUDY).function.process(batch))

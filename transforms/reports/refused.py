@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.nearest import did_you_mean
+from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import (
     DELIVERY,
@@ -81,7 +82,9 @@ def _sizes(batch: pa.RecordBatch, constants: Mapping[str, str]) -> NDArray[np.in
     """About how many bytes the record of each row has, with the constants and, if it is kept, its schema."""
     each = sum(map(len, constants.values()))
     if RECORD in batch.schema.names:
-        each += batch.schema.serialize().size + batch.column(RECORD).nbytes // max(1, batch.num_rows)
+        records = batch.column(RECORD)
+        fields = records.flatten() if pa.types.is_struct(records.type) else ()
+        each += batch.schema.serialize().size + sum(map(expanded_bytes, fields)) // max(1, batch.num_rows)
     sizes = np.full(batch.num_rows, each, np.int64)
     for name in batch.schema.names:
         sizes += pc.fill_null(lengths_of(batch.column(name)), 0).to_numpy()
