@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.kept_one_by_one import Sent, draw
+from support.kept_one_by_one import batches_of as batches_of_sent
 from support.keyed_state import Key, StreamByHand, main_and_counts
 from support.pane_reports import NOT_TO_JOIN, Report, batches_of, study_text
 from support.pane_runs import as_batch, in_batch
@@ -21,10 +24,12 @@ from support.tallied import tallied
 import ldpbeam as ldp
 from ldpbeam.cells import Cells
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.study import Study
 from ldpbeam.transforms.joining import kept as kept_module
-from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, concatenated
-from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
+from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, concatenated, users_alike
+from ldpbeam.transforms.joining.report_ids import first_of_ids, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.counts import BEYOND_MOST
 from ldpbeam.transforms.windows import unbounded
@@ -288,3 +293,35 @@ def test_a_late_report_takes_a_place_and_another_leaves_it() -> None:
         == 0
         < np.abs(next(iter(gained.values())).histograms[0]).sum()
     )
+
+
+def kept_of(study: Study, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """What a batch run keeps of reports."""
+    return [batch for first, _ in first_of_ids(study, study.attribute("x"), batches) for batch in first]
+
+
+def test_of_reports_that_differ_in_their_ids_alone_any_count_and_as_many_in_every_order() -> None:
+    study = parse_study(text_of("size: 10s"))
+    by_draw: dict[int, list[bytes]] = defaultdict(list)
+    for number in range(1_000):
+        by_draw[draw(b"r%d" % number)].append(b"r%d" % number)
+    ids = max(by_draw.values(), key=len)[:3]
+    here, next_window = [Sent(b"ann", 0, report_id=own) for own in ids], Sent(b"ann", STEP, report_id=ids[0])
+    for order in itertools.permutations(here):
+        for first in (batches_of_sent(order), [can_be_kept(*batches_of_sent(order), users_alike(study))]):
+            kept = kept_of(study, [*first, *batches_of_sent([next_window])])
+            assert Counter(time for batch in kept for time in batch.column("event_time").to_pylist()) == {
+                0: 2,
+                STEP: 1,
+            }
+
+
+def test_a_message_that_is_delivered_again_takes_the_place_of_no_other() -> None:
+    study = parse_study(text_of("size: 10s"))
+    for number in range(20):
+        once = [Sent(b"ann", 0, delivery=b"%d/%d" % (number, own)) for own in range(2)]
+        for again in itertools.permutations([once[0], once[0], once[1]]):
+            kept = kept_of(study, batches_of_sent(again))
+            assert sorted(own for batch in kept for own in batch.column(DELIVERY).to_pylist()) == [
+                own.delivery for own in once
+            ]
