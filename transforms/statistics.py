@@ -1,7 +1,7 @@
-"""From decoded batches of reports to the statistics of windows: the graph that every run shares.
+"""From decoded batches of reports to the statistics of windows: the graphs that Beam runs.
 
-``ldpbeam estimate`` and :class:`ldpbeam.beam.Estimate` of a bounded collection use :class:`BatchStatistics`;
-``ldpbeam stream`` and ``Estimate`` of an unbounded one use :class:`StreamStatistics`.
+``ldpbeam estimate`` on an engine and :class:`ldpbeam.beam.Estimate` of a bounded collection use
+:class:`BatchStatistics`; ``Estimate`` of an unbounded one uses :class:`StreamStatistics`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
-from ldpbeam.transforms.windows.panes import Earlier, Panes
+from ldpbeam.transforms.windows.panes import Panes
 from ldpbeam.transforms.windows.split import LeaveOutside
-from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -69,7 +68,9 @@ class BatchStatistics(beam.PTransform):
         validated = decoded | "Validate" >> ValidateReports(
             study, span=span, disclosure=self.disclosure, ledger_key=self.ledger.key if self.ledger else None
         )
-        _keep(validated, self.ledger)
+        if self.ledger is not None:
+            # What was received, before anything is dropped.
+            _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(self.ledger))
         counts = [validated[COUNTS]]
         reports: tuple[beam.PCollection[pa.RecordBatch], ...] = (validated.reports,)
         if study.duplicates == "drop":
@@ -97,34 +98,16 @@ class StreamStatistics(beam.PTransform):
         study: the study; it has windows.
         shards: the number of shards of users; results do not depend on it.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
-        stop: the stop that the engine's state does not outlive; None if it does.
-        ledger: where the rows of the ledger over periods go; None for nowhere.
-        earlier: for a feed that another process may read again, the panes that one before has written, as
-            :class:`Panes` has it; counts then have origins. None for other feeds.
     """
 
     study: Study
     shards: int
     disclosure: Disclosure = PLAIN
-    stop: Stop | None = None
-    ledger: Keeping | None = None
-    earlier: Earlier | None = None
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
-        validated = decoded | "Validate" >> ValidateReports(
-            self.study, disclosure=self.disclosure, ledger_key=self.ledger.key if self.ledger else None
-        )
-        _keep(validated, self.ledger)
-        gains, folded = validated.reports | "GroupUsers" >> FoldStream(
-            self.study, self.shards, self.stop, traced=self.earlier is not None
-        )
-        panes = gains | "Panes" >> Panes(self.study, self.stop, self.earlier)
+        validated = decoded | "Validate" >> ValidateReports(self.study, disclosure=self.disclosure)
+        gains, folded = validated.reports | "GroupUsers" >> FoldStream(self.study, self.shards)
+        panes = gains | "Panes" >> Panes(self.study)
         counts = (validated[COUNTS], folded) | "Counts" >> beam.Flatten()
         return Counted(panes, validated[DEAD], counts)
-
-
-def _keep(validated: beam.pvalue.DoOutputsTuple, ledger: Keeping | None) -> None:
-    """Write the rows of the ledger over periods: what was received, before anything is dropped."""
-    if ledger is not None:
-        _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(ledger))

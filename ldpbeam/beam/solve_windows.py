@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -16,31 +15,8 @@ from ldpbeam.answers.solve import Solver, sort_key
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.panes import Solved
-from ldpbeam.transforms.reports.counts import COUNTS, of_window
+from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.emitted import count
-from ldpbeam.transforms.state.journal import asked_at
-
-#: Seconds after a run was asked to stop in which it still solves; later panes have statistics alone.
-STOPPING_SECONDS = 5.0
-#: When a run was asked to stop, on this process's monotonic clock, by output folder and run.
-_asked: dict[tuple[str, str], float] = {}
-
-
-class Solves(NamedTuple):
-    """The panes that were solved: how many, the seconds of all together, and those of the longest."""
-
-    panes: int = 0
-    seconds: float = 0.0
-    longest: float = 0.0
-
-    def and_one(self, seconds: float) -> Solves:
-        """With one more pane."""
-        return Solves(self.panes + 1, self.seconds + seconds, max(self.longest, seconds))
-
-
-#: What workers in this process solved, by output folder and run. Prism reports no distribution until it ends.
-solved_here: dict[tuple[str, str], Solves] = {}
-_solving = threading.Lock()
 
 
 @dataclass(eq=False)
@@ -52,14 +28,9 @@ class Solve(beam.PTransform):
 
     Attributes:
         study: the study.
-        stopped_by: the output folder and the name of a stream's run, which may be asked to stop; None for a
-            run that is not.
-        traced: whether counts have their windows as origins.
     """
 
     study: Study
-    stopped_by: tuple[str, str] | None = None
-    traced: bool = False
 
     def expand(
         self, snapshots: beam.PCollection[tuple[str, list[Snapshot]]]
@@ -75,9 +46,9 @@ class Solve(beam.PTransform):
                 | "SmallestSize" >> beam.FlatMap(_smallest, self.study)
             )
             least = beam.pvalue.AsDict(smallest_of_each)
-        solved = snapshots | "SolveWindows" >> beam.ParDo(
-            SolveWindow(self.study, self.stopped_by, traced=self.traced), least
-        ).with_output_types(Solved).with_outputs(COUNTS, main="solved")
+        solved = snapshots | "SolveWindows" >> beam.ParDo(SolveWindow(self.study), least).with_output_types(
+            Solved
+        ).with_outputs(COUNTS, main="solved")
         return solved.solved, solved[COUNTS]
 
 
@@ -92,12 +63,8 @@ def _smallest(
 class SolveWindow(beam.DoFn):
     """The DoFn of :class:`Solve`."""
 
-    def __init__(
-        self, study: Study, stopped_by: tuple[str, str] | None = None, *, traced: bool = False
-    ) -> None:
+    def __init__(self, study: Study) -> None:
         self.study = study
-        self.stopped_by = stopped_by
-        self.traced = traced
         self._solver: Solver
         self._estimates = Metrics.counter("ldpbeam", "estimates")
         self._milliseconds = Metrics.distribution("ldpbeam", "solve_milliseconds")
@@ -110,28 +77,10 @@ class SolveWindow(beam.DoFn):
         """Compute every estimate of the snapshots that are estimated, and count the others."""
         _, snapshots = element
         started = time.monotonic()
-        estimated, counts = chosen(self.study, snapshots, least or {}, ended=self._has_no_time())
-        origin = of_window(snapshots[0].window) if self.traced else ""
-        for name, number in counts.items():
-            yield count(name, number, origin)
+        estimated, counts = chosen(self.study, snapshots, least or {})
+        yield from (count(name, number) for name, number in counts.items())
         estimates = [record for snapshot in estimated for record in self._solver.solve(snapshot)]
         estimates.sort(key=lambda record: sort_key(self.study, record))
         self._estimates.inc(len(estimates))
-        seconds = time.monotonic() - started
-        self._milliseconds.update(int(1000 * seconds))
-        if self.stopped_by is not None:
-            with _solving:
-                solved_here[self.stopped_by] = solved_here.get(self.stopped_by, Solves()).and_one(seconds)
+        self._milliseconds.update(int(1000 * (time.monotonic() - started)))
         yield Solved(snapshots, estimates)
-
-    def _has_no_time(self) -> bool:
-        """Whether the run was asked to stop :data:`STOPPING_SECONDS` ago or earlier."""
-        if self.stopped_by is None:
-            return False
-        if self.stopped_by not in _asked:
-            requested_at = asked_at(*self.stopped_by)
-            if requested_at is None:
-                return False
-            # The first pane may come long after the request.
-            _asked[self.stopped_by] = time.monotonic() - max(0.0, time.time() - requested_at)
-        return time.monotonic() - _asked[self.stopped_by] >= STOPPING_SECONDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +11,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from support.estimate_records import paid, price
 
-import ldpbeam as ldp
-from ldpbeam.answers.alarms import EXPECTED, FAR, FEWEST, LIMITS, SETTLED, WEEKS, added, in_order
-from ldpbeam.beam.judge_panes import JudgePane, differing_here
+from ldpbeam.answers.alarms import EXPECTED, FAR, FEWEST, LIMITS, WEEKS, added, in_order
 from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
 from ldpbeam.times import window_fields
-from ldpbeam.transforms.outputs.estimates import write_window_estimates
-from ldpbeam.transforms.outputs.panes import Solved
 
 HOUR = 3_600_000
 WEEK, START = 168, 1_795_168_800_000
@@ -138,30 +133,3 @@ def test_shares_have_sums_of_their_own_and_groups_are_series_of_their_own() -> N
     assert groups == {"north"}
     alarm = found[differing(found)[0]].alarm
     assert alarm is not None and len(alarm.sums) == 8 and alarm.number.startswith("share of")
-
-
-STUDY = ldp.Study.from_yaml("""\
-study: s
-attributes:
-  price:
-    domain: {numeric: [0, 100]}
-    services: {app: {mechanism: piecewise, epsilon: 1}}
-    estimates: {shape: {estimator: ivw}}
-windows: {size: 1d}
-""")
-
-
-def test_a_stream_reads_the_windows_before_from_its_folder(tmp_path: Path) -> None:
-    """Each window is judged by a DoFn of its own, as after a process that was killed."""
-    records = means(7 * FEWEST + SETTLED + 8, jump=8.0, at=7 * FEWEST + SETTLED, size=24)
-    whole = in_order(records, slides=False)
-    output, written = str(tmp_path), []
-    for record in records:
-        (pane,) = JudgePane(STUDY, output, "run").process(Solved([], [record]))
-        (judged,) = pane.estimates
-        written.append(judged)
-        write_window_estimates(
-            STUDY, output, "run", "price", record.window, [replace(judged, run="run")], named_by_run=True
-        )
-    assert written == whole and differing(whole)
-    assert differing_here[output, "run"] == len(differing(whole))

@@ -26,12 +26,10 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Split
-from ldpbeam.transforms.windows.timers import Stop
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from support.pane_runs import Streamed
 from support.pane_scripts import Step
@@ -159,20 +157,6 @@ def main_and_counts(given: Iterable[Any]) -> tuple[list[Any], Counter[str]]:
     return main, counts
 
 
-class SeenStop(Stop):
-    """A stop at a watermark, epoch milliseconds, that timers see sooner or later; at once by default."""
-
-    def __init__(self, watermark: int, order: random.Random | None = None) -> None:
-        super().__init__("out", "run")
-        self.watermark, self.order = timestamp(watermark), order
-        self.seen = order is None
-
-    def is_before(self, timer: Timestamp) -> bool:
-        """Whether it was seen, and the timer lies after it."""
-        self.seen = self.seen or (self.order is not None and self.order.random() < 0.2)
-        return self.seen and timer > self.watermark
-
-
 class StreamByHand:
     """The stream's stages of time, as ``stream`` of the scenarios wires them, in this thread.
 
@@ -180,13 +164,12 @@ class StreamByHand:
         study: the study.
         shards: of users.
         order: in which keys and stages take turns, where an engine may choose.
-        stop: the stop at its end; None if the stream ends by itself.
     """
 
-    def __init__(self, study: Study, shards: int, order: random.Random, stop: Stop | None = None) -> None:
+    def __init__(self, study: Study, shards: int, order: random.Random) -> None:
         assert study.windows is not None
         self.order = order
-        stages = FoldStream(study, shards, stop)
+        stages = FoldStream(study, shards)
         self.fold = stages.fold
         self.branches = [
             (Split(stages.cut.pieces, clock=True), stages.function),
@@ -194,7 +177,7 @@ class StreamByHand:
         ]
         if stages.longer is not None:
             self.branches.append((Split(stages.cut_longer.pieces, clock=True), stages.longer))
-        self.pane = _Window(study, stop)
+        self.pane = _Window(study)
         self.joins: dict[tuple[int, PieceKey], Key] = {}
         self.windows: dict[WindowKey, Key] = {}
         self.streamed = Streamed([], Counter())

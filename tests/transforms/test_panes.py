@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import random
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.keyed_state import END, Key, SeenStop, StreamByHand
+from support.keyed_state import END, Key, StreamByHand
 from support.pane_reports import (
     STUDIES,
     Report,
@@ -26,10 +25,9 @@ from support.pane_scripts import Step, in_time, reports_in
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
-from ldpbeam.transforms.state.records import Incomplete, OpenWindow
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
-from ldpbeam.transforms.windows.panes import Earlier, _Window
+from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import WindowKey
 from ldpbeam.windows import REMEMBERED_WINDOWS
 
@@ -46,14 +44,9 @@ def statistics(study: Study, *reports: Report) -> GroupStatistics:
 class Driven:
     """A window, driven by hand; the last part of :class:`StreamByHand`."""
 
-    def __init__(
-        self,
-        windows: str = "size: 10s, allowed_lateness: 20s",
-        stop: SeenStop | None = None,
-        earlier: Earlier | None = None,
-    ) -> None:
+    def __init__(self, windows: str = "size: 10s, allowed_lateness: 20s") -> None:
         self.study = parse_study(study_text(windows=windows))
-        self.key = Key(_Window(self.study, stop, earlier), WindowKey("x", WINDOW))
+        self.key = Key(_Window(self.study), WindowKey("x", WINDOW))
 
     def gain(self, *reports: Report) -> list[list[Snapshot]]:
         """The panes that fire when these reports' statistics come."""
@@ -120,41 +113,6 @@ def test_a_window_without_reports_has_no_pane() -> None:
     assert window.advance(END) == []
 
 
-def written_before(panes: list[list[Snapshot]], complete: bool, *incomplete: OpenWindow) -> Earlier:
-    """An earlier process whose last pane was complete or not, and the windows that are incomplete now."""
-    written = [replace(snapshot, complete=complete) for snapshot in panes[-1]]
-    return Earlier(lambda *_: written, Incomplete(frozenset(incomplete)))
-
-
-@pytest.mark.parametrize("complete", [True, False])
-def test_a_pane_that_an_earlier_process_wrote_is_emitted_again(complete: bool) -> None:
-    first = Driven()
-    first.gain(ANN, BOB)
-    first.advance(10_001)
-    first.gain(CHO)
-    panes = first.advance(10_001)
-    assert told(panes) == [(1, "late", 3)]
-    incomplete = () if complete else (OpenWindow("x", *WINDOW),)
-    second = Driven(earlier=written_before(panes, complete, *incomplete))
-    second.gain(ANN, BOB, CHO)
-    assert told(second.advance(10_001)) == [(1, "late", 3)]
-    # And what comes for the first time is another pane.
-    second.gain(DEE)
-    assert told(second.advance(10_001)) == [(2, "late", 4)]
-
-
-@pytest.mark.parametrize("complete", [True, False])
-def test_a_pane_that_was_complete_is_not_the_same_as_one_that_is_not(complete: bool) -> None:
-    first = Driven()
-    first.gain(ANN)
-    panes = first.advance(10_001)
-    incomplete = (OpenWindow("x", *WINDOW),) if complete else ()
-    second = Driven(earlier=written_before(panes, complete, *incomplete))
-    second.gain(ANN)
-    # Under the index of the first its estimates would have the same ids and other bytes.
-    assert told(second.advance(10_001)) == [(1, "late", 1)]
-
-
 def test_a_window_is_kept_until_no_report_can_be_on_its_way() -> None:
     window = Driven()
     window.gain(ANN)
@@ -165,15 +123,6 @@ def test_a_window_is_kept_until_no_report_can_be_on_its_way() -> None:
     assert told(window.gain(BOB) + window.advance(last)) == [(1, "late", 2)]
     window.advance(last + 1)
     assert not window.key.kept
-
-
-def test_a_stop_fires_no_pane_of_a_closed_window_that_did_not_change() -> None:
-    window = Driven(stop=SeenStop(10_001))
-    window.gain(ANN)
-    assert told(window.advance(10_001)) == [(0, "on_time", 1)]
-    assert window.gain(BOB) == []
-    assert told(window.advance(10_001)) == [(1, "late", 2)], "the source had passed the window's end"
-    assert window.advance(END) == []
 
 
 ROWS = 48
@@ -223,7 +172,6 @@ def check_last_panes(found: Streamed, expected: dict[tuple[str, object], list[Sn
     st.sampled_from(["0s", "7s", "20s"]),
     st.sampled_from(["", ", early_reports: 3"]),
     st.integers(1, 3),
-    st.booleans(),
     st.randoms(use_true_random=False),
 )
 def test_any_schedule_ends_with_what_came_in_time(
@@ -232,14 +180,12 @@ def test_any_schedule_ends_with_what_came_in_time(
     lateness: str,
     early: str,
     shards: int,
-    stops: bool,
     order: random.Random,
 ) -> None:
     text = STUDIES[name].replace("allowed_lateness: 20s", f"allowed_lateness: {lateness}{early}")
     study = parse_study(text)
     script = script_of(reports_of_few(name), schedule)
-    stop = SeenStop(script[-1].watermark, order) if stops else None
-    stream = StreamByHand(study, shards, order, stop)
+    stream = StreamByHand(study, shards, order)
     found = stream.run(script)
     check_last_panes(found, in_windows(study, script))
     check_order(found)
@@ -256,9 +202,7 @@ def test_any_schedule_ends_with_what_came_in_time(
             for time in times_of(batch)
             for _, end in study.windows.windows_of(time)
         )
-    kept = {name for key in (*stream.joins.values(), *stream.windows.values()) for name in key.kept}
-    assert "due" not in kept
-    assert stops or not kept
+    assert not any(key.kept for key in (*stream.joins.values(), *stream.windows.values()))
 
 
 @settings(max_examples=40, derandomize=True, deadline=None)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 from support.keyed_state import END, Key
 
 from ldpbeam.answers.solve import solve
@@ -16,9 +15,8 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms.outputs.panes import Solved
 from ldpbeam.transforms.reports.counts import WITHOUT_NAMES
-from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.groups import GroupStatistics
-from ldpbeam.transforms.windows.panes import Earlier, _Window
+from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 
 WINDOW = (0, 10_000)
@@ -37,10 +35,10 @@ windows: {size: 10s, allowed_lateness: 20s}
 class Driven:
     """A window of candidates, driven by hand, with its table."""
 
-    def __init__(self, folder: Path, earlier: Earlier | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.study = parse_study(STUDY, str(folder / "study.yaml"))
         self.path = folder / "names.csv"
-        self.key = Key(_Window(self.study, None, earlier), WindowKey("saw", WINDOW))
+        self.key = Key(_Window(self.study), WindowKey("saw", WINDOW))
 
     def table(self, *names: str) -> None:
         rows = "".join(f"{place},{name}\n" for place, name in enumerate(names))
@@ -128,26 +126,6 @@ def test_a_window_without_reports_in_time_or_names_has_its_last_pane_once(tmp_pa
     window.table()
     window.gain(40)
     assert told(window.advance(END)) == [(0, "on_time", 40, ())]
-
-
-@pytest.mark.parametrize("names", [("tea",), ("rum",)])
-def test_after_a_kill_the_same_table_gives_the_same_pane_and_another_one_another(
-    names: tuple[str, ...], tmp_path: Path
-) -> None:
-    first = Driven(tmp_path)
-    first.table()
-    first.gain(40)
-    first.advance(CLOSED)
-    first.table("tea")
-    (written,) = first.advance(EXPIRED)
-    assert told([written]) == [(1, "late", 40, TEA)]
-    as_read = [replace(snapshot, candidates=None) for snapshot in written]
-    second = Driven(tmp_path, Earlier(lambda *_: as_read, Incomplete()))
-    second.table(*names)
-    second.gain(40)
-    index = 1 if names == ("tea",) else 2
-    assert told(second.advance(CLOSED)) == [(index, "late", 40, (*names, "others"))]
-    assert second.advance(END) == []
 
 
 def test_a_pane_without_names_is_counted_and_not_estimated(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept, in_parts
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.reports.counts import of_window, with_origin
 from ldpbeam.transforms.windows import cut, unbounded
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.piece_keys import PieceKey
@@ -233,12 +232,11 @@ def test_repeats_are_left_out_once_before_their_reports_are_in_all_windows(
     assert sum(looked) == 40_000
 
 
-@pytest.mark.parametrize("traced", [False, True])
-def test_a_stream_hands_on_no_reports_that_no_fold_keeps(traced: bool) -> None:
+def test_a_stream_hands_on_no_reports_that_no_fold_keeps() -> None:
     rng = np.random.default_rng(1)
     batches = [batch(rng, 10_000, users=3, times=STEP, ids=1) for _ in range(4)]
     expected, counts, _ = streamed(batches)
-    split = Split(FoldStream(STREAM, 1).cut.pieces, traced=traced)
+    split = Split(FoldStream(STREAM, 1).cut.pieces)
     split.start_bundle()
     assert not [one for each in batches for one in split.process(each)]
     pieces, left_out = [], {}
@@ -249,6 +247,5 @@ def test_a_stream_hands_on_no_reports_that_no_fold_keeps(traced: bool) -> None:
             pieces.append(one.value[1])
     assert sum(piece.num_rows for piece in pieces) < 3 * MOST_TIED
     gains, of_pieces, _ = streamed(pieces)
-    origin = of_window((0, STEP)) if traced else ""
     assert gains == expected
-    assert left_out == {with_origin("duplicates", origin): counts["duplicates"] - of_pieces["duplicates"]}
+    assert left_out == {"duplicates": counts["duplicates"] - of_pieces["duplicates"]}

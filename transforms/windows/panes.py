@@ -8,7 +8,7 @@ a window equals a batch run over the same reports, bit for bit.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,31 +27,13 @@ from ldpbeam.schemas.outputs.snapshots import EARLY, LATE, ON_TIME, Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import names_of, with_names
 from ldpbeam.transforms.engine_times import timestamp
-from ldpbeam.transforms.state.records import Incomplete
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.combine import CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.piece_keys import WindowKey
-from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
-from ldpbeam.windows import Bounds
 
 #: The gains in the state of a window are merged once for this many new gains, on average.
 SIDE_BY_SIDE = 4
-#: Tells the timer of a window's panes from those of its shards.
-PANE = "pane"
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """What an earlier process of the run has written.
-
-    Attributes:
-        panes: gives the snapshots of the last pane of an attribute's window that it has written.
-        incomplete: the windows that may lack reports now.
-    """
-
-    panes: Callable[[str, Bounds], list[Snapshot]]
-    incomplete: Incomplete
 
 
 @dataclass(eq=False)
@@ -60,22 +42,17 @@ class Panes(beam.PTransform):
 
     Attributes:
         study: the study; it has windows.
-        stop: the stop that the engine's state does not outlive; None if it does.
-        earlier: what an earlier process of the run has written; None if there was none. A pane that was
-            written is emitted again, with its index, or another one follows it.
     """
 
     study: Study
-    stop: Stop | None = None
-    earlier: Earlier | None = None
 
     def expand(
         self, gains: beam.PCollection[tuple[WindowKey, GroupStatistics]]
     ) -> beam.PCollection[tuple[str, list[Snapshot]]]:
         """Keep the statistics of each window in state, and fire its panes."""
-        return gains | "FirePanes" >> beam.ParDo(
-            _Window(self.study, self.stop, self.earlier)
-        ).with_input_types(tuple[WindowKey, GroupStatistics]).with_output_types(tuple[str, list[Snapshot]])
+        return gains | "FirePanes" >> beam.ParDo(_Window(self.study)).with_input_types(
+            tuple[WindowKey, GroupStatistics]
+        ).with_output_types(tuple[str, list[Snapshot]])
 
 
 class _Fired(NamedTuple):
@@ -104,8 +81,7 @@ class _Window(beam.DoFn):
     names of candidates that come as late as reports may, and the deletion of the state: if several timers are
     due, as when the watermark leaps, engines may fire the later ones first.
 
-    A state is read and written by requests to the engine, one after the other, and a stop fires the timers of
-    all open windows. So a timer that only the stop fires writes no state. Gains are kept side by side,
+    A state is read and written by requests to the engine, one after the other. Gains are kept side by side,
     because Beam's combining state writes at each read, and reads and writes at every other gain.
     """
 
@@ -113,11 +89,9 @@ class _Window(beam.DoFn):
     FIRED = ReadModifyWriteStateSpec("fired", KeyCoder(_Fired))
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
-    def __init__(self, study: Study, stop: Stop | None = None, earlier: Earlier | None = None) -> None:
+    def __init__(self, study: Study) -> None:
         assert study.windows is not None
         self.study = study
-        self.stop = stop
-        self.earlier = earlier
         self.combine = CombineGroups()
         self.early = study.windows.early_reports
         self.lateness = study.windows.allowed_lateness + 1
@@ -134,10 +108,7 @@ class _Window(beam.DoFn):
         key, gained = element
         statistics.add(gained)
         due.set(_after(key, 1))
-        timer_is_set(self.stop, key.attribute, key.window, PANE)
-        if self._is_stopped(_after(key, 1)):
-            return
-        before = self._before(key, fired)
+        before = fired.read() or _Fired()
         if before.closed and not before.changed:
             fired.write(before._replace(changed=1))
         if self.early is not None and not before.closed and not _is_longer(key, self.study):
@@ -157,39 +128,18 @@ class _Window(beam.DoFn):
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[tuple[str, list[Snapshot]]]:
         """Fire the pane on time, or a late pane after a change; at last delete the state."""
-        timer_fired(self.stop, key.attribute, key.window, PANE)
-        if self._is_stopped(time):
-            first = self.early is None and self.earlier is None and time == _after(key, 1)
-            before = _Fired() if first else self._before(key, fired)
-            if before.changed or not before.closed or self._has_other_names(key, before):
-                yield from self._pane(key, self._together(statistics), ON_TIME, before)
-            return
         forgotten = _after(key, self.remembered)
         if time >= forgotten:
             statistics.clear()
             fired.clear()
             return
-        before = self._before(key, fired)
+        before = fired.read() or _Fired()
         # A timer that is set again while it fires may fire twice.
         if before.changed or not before.closed or self._has_other_names(key, before):
             timing = LATE if before.closed else ON_TIME
             yield from self._pane(key, self._merged(statistics), timing, before, fired)
         expired = _after(key, self.lateness)
         due.set(expired if time < expired and self._has_names(key) else forgotten)
-
-    def _before(self, key: WindowKey, fired: Any) -> _Fired:
-        """What has fired; of a window that is new to this process, what an earlier one has written."""
-        known: _Fired | None = fired.read()
-        if known is not None:
-            return known
-        assert key.window is not None
-        written = self.earlier.panes(key.attribute, key.window) if self.earlier is not None else []
-        if not written:
-            return _Fired()
-        last = written[0]
-        reports = sum(snapshot.statistic.reports for snapshot in written)
-        closed = int(last.pane_timing != EARLY)
-        return _Fired(last.pane_index + 1, closed, reports, changed=1, names=_number(last.table))
 
     def _has_names(self, key: WindowKey) -> bool:
         return self.study.described(key.attribute).candidates is not None
@@ -201,60 +151,32 @@ class _Window(beam.DoFn):
         candidates = names_of(self.study, key.attribute, key.window)
         return candidates is not None and _number(candidates.fingerprint) != before.names
 
-    def _is_stopped(self, timer: Timestamp) -> bool:
-        return self.stop is not None and self.stop.is_before(timer)
-
-    def _together(self, statistics: Any) -> GroupStatistics:
-        gained = ([encoded] for encoded in statistics.read())
-        return self.combine.extract_output(self.combine.merge_accumulators(gained))
-
     def _merged(self, statistics: Any) -> GroupStatistics:
-        now = self._together(statistics)
+        gained = ([encoded] for encoded in statistics.read())
+        now: GroupStatistics = self.combine.extract_output(self.combine.merge_accumulators(gained))
         statistics.clear()
         statistics.add(now)
         return now
 
     def _pane(
-        self, key: WindowKey, statistics: GroupStatistics, timing: str, before: _Fired, fired: Any = None
+        self, key: WindowKey, statistics: GroupStatistics, timing: str, before: _Fired, fired: Any
     ) -> Iterator[tuple[str, list[Snapshot]]]:
         left = GroupStatistics(
             {group: statistic for group, statistic in statistics.items() if statistic.reports}
         )
         if not left:
             return
-        index = before.panes
         present = [with_names(self.study, snapshot) for snapshot in snapshots(self.study, key, left)]
-        again = self._written_before(key, present, timing)
-        if again is not None:
-            index, timing = again.pane_index, again.pane_timing
-        if fired is not None:
-            reports = sum(statistic.reports for statistic in left.values())
-            closed, names = int(timing != EARLY), _number(present[0].table)
-            fired.write(_Fired(index + 1, closed, reports, names=names))
-        pane = [replace(snapshot, pane_index=index, pane_timing=timing) for snapshot in present]
+        reports = sum(statistic.reports for statistic in left.values())
+        closed, names = int(timing != EARLY), _number(present[0].table)
+        fired.write(_Fired(before.panes + 1, closed, reports, names=names))
+        pane = [replace(snapshot, pane_index=before.panes, pane_timing=timing) for snapshot in present]
         yield key.attribute, pane
-
-    def _written_before(self, key: WindowKey, present: list[Snapshot], timing: str) -> Snapshot | None:
-        """A snapshot of the same pane, if an earlier process wrote it: it may not have been published."""
-        if self.earlier is None or timing == EARLY:
-            return None
-        assert key.window is not None
-        written = self.earlier.panes(key.attribute, key.window)
-        if not written or written[0].pane_timing == EARLY:
-            return None
-        complete = not self.earlier.incomplete.holds(key.attribute, key.window)
-        same = [replace(one, pane_index=0, pane_timing="") for one in written]
-        here = [replace(one, pane_index=0, pane_timing="", complete=complete) for one in present]
-        return written[0] if sorted(same, key=_group) == sorted(here, key=_group) else None
 
 
 def _number(table: str) -> int:
     """A number of 60 bits for a hash of names; 0 for none."""
     return int(table[:15] or "0", 16)
-
-
-def _group(snapshot: Snapshot) -> tuple[str, int]:
-    return snapshot.group or "", snapshot.other_groups
 
 
 def _is_longer(key: WindowKey, study: Study) -> bool:

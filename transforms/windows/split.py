@@ -17,18 +17,11 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.joining.kept import in_parts
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.batches import Arrival, arrival_of, out_of_range
-from ldpbeam.transforms.reports.counts import (
-    COUNTS,
-    ENTERED,
-    LATE,
-    OUT_OF_RANGE,
-    TOO_FAR,
-    of_window,
-)
+from ldpbeam.transforms.reports.batches import Arrival, out_of_range
+from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
-from ldpbeam.transforms.windows.cut import Pieces, windows_in
+from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, Folded
 from ldpbeam.transforms.windows.groups import by_window
 from ldpbeam.transforms.windows.piece_keys import PieceKey
@@ -45,18 +38,17 @@ class Cut(beam.PTransform):
 
     Attributes:
         pieces: how batches are cut.
-        clock, traced: as :class:`Split` takes them.
+        clock: as :class:`Split` takes it.
     """
 
     pieces: Pieces
     clock: bool = False
-    traced: bool = False
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
     ) -> tuple[beam.PCollection[tuple[PieceKey, pa.RecordBatch]], beam.PCollection[tuple[str, int]]]:
         """Cut the batches of each bundle; give the pieces, and counts."""
-        function = beam.ParDo(Split(self.pieces, self.clock, self.traced))
+        function = beam.ParDo(Split(self.pieces, self.clock))
         split = reports | "Split" >> function.with_output_types(tuple[PieceKey, pa.RecordBatch]).with_outputs(
             COUNTS, main="pieces"
         )
@@ -69,14 +61,12 @@ class Split(beam.DoFn):
 
     Attributes:
         pieces: how batches are cut.
-        clock: whether reports dated a day or more ahead of the clock, longer before it than the study's
-            ``max_age``, or too far from other reports, are out of range; then the study has windows.
-        traced: whether counts of reports that no fold keeps have their windows as origins.
+        clock: whether reports dated a day or more ahead of the clock, or longer before it than the study's
+            ``max_age``, are out of range; then the study has windows.
     """
 
     pieces: Pieces
     clock: bool = False
-    traced: bool = False
 
     def start_bundle(self) -> None:
         """Forget what a bundle that failed has gathered."""
@@ -84,25 +74,14 @@ class Split(beam.DoFn):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
         """Gather the pieces of a batch; emit all when there are :data:`GATHERED_REPORTS` reports."""
-        arrival = arrival_of(batch)
-        origin, counted = ("", False) if arrival is None else (arrival.origin, arrival.counted)
         if self.clock:
             assert self.pieces.windows is not None
-            came = Arrival("", time.time_ns() // 1_000_000) if arrival is None else arrival
-            outside, far = out_of_range(self.pieces.windows, batch.column("event_time").to_numpy(), came)
+            now = Arrival("", time.time_ns() // 1_000_000)
+            outside, _ = out_of_range(self.pieces.windows, batch.column("event_time").to_numpy(), now)
             if outside.any():
-                if not counted:
-                    yield count(OUT_OF_RANGE, int(outside.sum()), origin)
-                if far.any() and not counted:
-                    yield count(TOO_FAR, int(far.sum()), origin)
+                yield count(OUT_OF_RANGE, int(outside.sum()))
                 batch = batch.filter(pa.array(~outside))
-        entered = batch.num_rows
-        for name, reports in self.pieces.gather(batch):
-            entered -= reports if name == LATE else 0
-            if not counted:
-                yield count(name, reports, origin)
-        if origin and not counted:
-            yield count(ENTERED, entered, origin)
+        yield from (count(name, reports) for name, reports in self.pieces.gather(batch))
         if self.pieces.reports >= GATHERED_REPORTS:
             yield from self._left_out()
             for at, piece in self._taken():
@@ -119,10 +98,8 @@ class Split(beam.DoFn):
 
     def _left_out(self) -> Iterator[beam.pvalue.TaggedOutput]:
         """Leave out the reports that no fold keeps, and count them."""
-        windows = self.pieces.windows
-        for alike, run, left_out in self.pieces.leave_out_repeats():
-            origin = of_window(windows_in(windows, run)[0]) if self.traced and windows and run else ""
-            yield from (count(name, reports, origin) for name, reports in alike.counts(left_out))
+        for alike, _, left_out in self.pieces.leave_out_repeats():
+            yield from (count(name, reports) for name, reports in alike.counts(left_out))
 
     def _taken(self) -> Iterator[tuple[Timestamp, tuple[PieceKey, pa.RecordBatch]]]:
         """(timestamp, (key, piece)) of all that is gathered."""
@@ -173,9 +150,8 @@ class FoldPieces(beam.DoFn):
     one piece.
     """
 
-    def __init__(self, fold: Fold, *, traced: bool = False) -> None:
+    def __init__(self, fold: Fold) -> None:
         self.fold = fold
-        self.traced = traced
         self._milliseconds = beam.metrics.Metrics.distribution("ldpbeam", "join_milliseconds")
 
     def process(self, element: tuple[PieceKey, pa.RecordBatch | Iterable[pa.RecordBatch]]) -> Iterable[Any]:
@@ -188,7 +164,7 @@ class FoldPieces(beam.DoFn):
             parts = in_parts(pieces, alike)
         for batches, left_out in parts:
             for bounds, folded in self.fold.fold(key, batches):
-                yield from outputs(self.fold.study, bounds, folded, traced=self.traced)
+                yield from outputs(self.fold.study, bounds, folded)
             yield from (count(*left) for left in alike.counts(left_out))
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))
 
@@ -221,11 +197,7 @@ def _apart(batch: pa.RecordBatch, fold: Fold) -> Iterable[Any]:
         yield alone
 
 
-def outputs(study: Study, window: Bounds | None, folded: Folded, *, traced: bool = False) -> Iterator[Any]:
-    """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts.
-
-    If they are traced, counts have the window as their origin.
-    """
+def outputs(study: Study, window: Bounds | None, folded: Folded) -> Iterator[Any]:
+    """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts."""
     yield from by_window(folded.statistics, window)
-    for name, reports in folded.counts(study):
-        yield count(name, reports, of_window(window) if traced else "")
+    yield from (count(name, reports) for name, reports in folded.counts(study))

@@ -26,7 +26,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.joining.kept import can_be_kept, concatenated
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
-from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS, of_window
+from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
@@ -34,7 +34,6 @@ from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, outputs, parted
-from ldpbeam.transforms.windows.timers import Stop, timer_fired, timer_is_set
 from ldpbeam.windows import Bounds
 
 #: The state of a shard and window is looked through when it has this many reports, and twice as many.
@@ -46,23 +45,22 @@ class FoldStream(beam.PTransform):
 
     Reports that are compared with none have no state, and the statistics of every batch of them are a gain.
 
-    Gives (:class:`WindowKey`, gains of its groups), and counts, which have their windows as origins if they
-    are traced.
+    Gives (:class:`WindowKey`, gains of its groups), and counts.
     """
 
-    def __init__(self, study: Study, shards: int, stop: Stop | None = None, *, traced: bool = False) -> None:
+    def __init__(self, study: Study, shards: int) -> None:
         super().__init__()
         windows = study.windows
         self.fold = Fold(study, report_ids=study.duplicates == "drop")
-        self.cut = Cut(Pieces(windows, shards, each_window, alike=self.fold.alike), clock=True, traced=traced)
-        self.function = FoldWindow(self.fold, shards, stop, traced=traced)
+        self.cut = Cut(Pieces(windows, shards, each_window, alike=self.fold.alike), clock=True)
+        self.function = FoldWindow(self.fold, shards)
         self.cut_alone = Cut(Pieces(windows, 1, together), clock=True)
-        self.alone = FoldPieces(Fold(study), traced=traced)
+        self.alone = FoldPieces(Fold(study))
         self.longer = None
         if study.windows_joined > 1:
             longer = Pieces(windows, shards, each_longer, alike=self.fold.alike)
             self.cut_longer = Cut(longer, clock=True)
-            self.longer = FoldWindow(JoinedFold(study), shards, stop, early=False)
+            self.longer = FoldWindow(JoinedFold(study), shards, early=False)
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
@@ -117,9 +115,6 @@ class FoldWindow(beam.DoFn):
     folded bundle by bundle. After the allowed lateness the reports are deleted. There is only one timer, set
     again each time: if several timers are due, as when the watermark leaps, engines may fire the later ones
     first.
-
-    A timer that only the stop of the run fires folds and emits the reports that wait, and writes no state:
-    the state ends with the run, and the requests to the engine would take most of the time that a stop has.
     """
 
     REPORTS = BagStateSpec("reports", BatchCoder())
@@ -127,19 +122,9 @@ class FoldWindow(beam.DoFn):
     PROGRESS = ReadModifyWriteStateSpec("progress", KeyCoder(_Progress))
     DUE = TimerSpec("due", TimeDomain.WATERMARK)
 
-    def __init__(
-        self,
-        fold: Fold,
-        shards: int,
-        stop: Stop | None = None,
-        *,
-        early: bool = True,
-        traced: bool = False,
-    ) -> None:
+    def __init__(self, fold: Fold, shards: int, *, early: bool = True) -> None:
         assert fold.study.windows is not None
         self.fold = fold
-        self.stop = stop
-        self.traced = traced
         self.windows = fold.study.windows
         often = self.windows.early_reports if early else None
         self.early = None if often is None else -(-often // shards)
@@ -165,7 +150,6 @@ class FoldWindow(beam.DoFn):
             return
         reports.add(batch)
         due.set(timestamp(window[1]))
-        timer_is_set(self.stop, key.attribute, window, key.shard)
         now = before._replace(waiting=before.waiting + batch.num_rows)
         size, looked = self.held.get(key, (0, 0))
         self.held[key] = size + batch.num_rows, looked
@@ -187,15 +171,7 @@ class FoldWindow(beam.DoFn):
         due: RuntimeTimer = beam.DoFn.TimerParam(DUE),
     ) -> Iterable[Any]:
         """Emit at the window's end and later; at its expiry delete the reports, later the ``closed`` mark."""
-        window = self._window(key)
-        end = window[1]
-        timer_fired(self.stop, key.attribute, window, key.shard)
-        if self.stop is not None and self.stop.is_before(time):
-            nothing = self.early is None and time == timestamp(end)
-            before = self.first if nothing else self._before(progress)
-            yield from self._emit(key, before, reports, emitted)
-            return
-        last = end + self.windows.allowed_lateness
+        last = self._window(key)[1] + self.windows.allowed_lateness
         expired, forgotten = timestamp(last + 1), timestamp(last + self.windows.remembered)
         if time >= forgotten:
             progress.clear()
@@ -219,22 +195,18 @@ class FoldWindow(beam.DoFn):
         return self.fold.window_at(key.run[0])
 
     def _emit(
-        self, key: PieceKey, before: _Progress, reports: Any, emitted: Any, progress: Any = None
+        self, key: PieceKey, before: _Progress, reports: Any, emitted: Any, progress: Any
     ) -> Iterator[Any]:
-        """Fold the reports, and emit the gains and counts since the last time; nothing if no report came.
-
-        Without ``progress`` no state is written.
-        """
+        """Fold the reports, and emit the gains and counts since the last time; nothing if no report came."""
         if not before.waiting:
             return
         statistics = (before.in_window and emitted.read()) or GroupStatistics()
         for window, folded in self.fold.fold(key, list(reports.read())):
             gained = gains(self.fold.study, folded.statistics, statistics)
             apart = (now - then for now, then in zip(folded[1:], before[2:], strict=True))
-            yield from outputs(self.fold.study, window, Folded(gained, *apart), traced=self.traced)
-            if progress is not None:
-                emitted.write(folded.statistics)
-                progress.write(_Progress(0, 0, *folded[1:]))
+            yield from outputs(self.fold.study, window, Folded(gained, *apart))
+            emitted.write(folded.statistics)
+            progress.write(_Progress(0, 0, *folded[1:]))
 
     def _without_repeats(self, key: PieceKey, reports: Any) -> Iterator[Any]:
         """Make the state smaller, if many of its reports can never be kept, and count these."""
@@ -249,13 +221,11 @@ class FoldWindow(beam.DoFn):
             reports.add(batch)
         window = self._window(key)
         left_out = counted(self.windows, held, window) - counted(self.windows, few, window)
-        origin = of_window(window) if self.traced else ""
-        yield from (count(name, reports, origin) for name, reports in alike.counts(left_out))
+        yield from (count(name, reports) for name, reports in alike.counts(left_out))
 
     def _late(self, batch: pa.RecordBatch, window: Bounds) -> Iterator[Any]:
-        origin = of_window(window) if self.traced else ""
         if self.windows.slides:
-            yield count(LATE_IN_WINDOWS, batch.num_rows, origin)
+            yield count(LATE_IN_WINDOWS, batch.num_rows)
         here = counted(self.windows, [batch], window)
         if here:
-            yield count(LATE, here, origin)
+            yield count(LATE, here)
