@@ -10,8 +10,7 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.batches import ARRIVAL, Arrival
-from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN, with_origin
+from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN
 from ldpbeam.transforms.reports.dead_letters import (
     DEAD,
     DeadLetter,
@@ -37,13 +36,13 @@ def parted(function: beam.DoFn, main: str, *others: str) -> beam.PTransform:
     return beam.ParDo(function).with_output_types(pa.RecordBatch, **types).with_outputs(*types, main=main)
 
 
-def count(name: str, reports: int, origin: str = "") -> beam.pvalue.TaggedOutput:
-    """A count for a DoFn to emit, with its origin; it also adds to Beam's counter of that name."""
+def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
+    """A count for a DoFn to emit; it also adds to Beam's counter of that name."""
     global read_here
     Metrics.counter("ldpbeam", name.rpartition("/")[2] or name).inc(reports)
     if name == IN:
         read_here += reports
-    return beam.pvalue.TaggedOutput(COUNTS, (with_origin(name, origin), reports))
+    return beam.pvalue.TaggedOutput(COUNTS, (name, reports))
 
 
 def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
@@ -52,22 +51,12 @@ def damaged_file(path: str) -> beam.pvalue.TaggedOutput:
     return beam.pvalue.TaggedOutput(COUNTS, (DAMAGED + path, 1))
 
 
-def emit(
-    letters: Iterable[pa.RecordBatch], disclosure: Disclosure, arrival: Arrival | None = None
-) -> Iterator[beam.pvalue.TaggedOutput]:
-    """The outputs of a DoFn for batches of dead letters: what is disclosed, and counts by reason.
-
-    A batch that an earlier process counted has no outputs, because that process wrote them.
-    """
-    if arrival is not None and arrival.counted:
-        return
+def emit(letters: Iterable[pa.RecordBatch], disclosure: Disclosure) -> Iterator[beam.pvalue.TaggedOutput]:
+    """The outputs of a DoFn for batches of dead letters: what is disclosed, and counts by reason."""
     for of_schema in letters:
-        batch = disclosed(of_schema, disclosure)
-        if arrival is not None:
-            batch = batch.replace_schema_metadata({ARRIVAL: arrival.encoded()})
-        yield beam.pvalue.TaggedOutput(DEAD, batch)
+        yield beam.pvalue.TaggedOutput(DEAD, disclosed(of_schema, disclosure))
         for name, reports in counts_of(of_schema).items():
-            yield count(name, reports, arrival.origin if arrival is not None else "")
+            yield count(name, reports)
 
 
 def emit_decoded(parts: Iterable[pa.RecordBatch | DeadLetter], disclosure: Disclosure) -> Iterator[Any]:

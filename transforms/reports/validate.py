@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.batches import arrival_of
 from ldpbeam.transforms.reports.counts import OUT_OF_RANGE
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
 from ldpbeam.transforms.reports.emitted import count, emit, parted
@@ -52,11 +51,10 @@ class _Validate(beam.DoFn):
         self.disclosure = disclosure
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
-        arrival = arrival_of(batch)
         validated = self.validation.validate(batch)
         yield from validated.reports
         for rows in validated.received:
             yield beam.pvalue.TaggedOutput(RECEIVED, as_batch(rows))
         if validated.out_of_range:
             yield count(OUT_OF_RANGE, validated.out_of_range)
-        yield from emit(validated.letters, self.disclosure, arrival)
+        yield from emit(validated.letters, self.disclosure)

@@ -14,10 +14,11 @@ from apache_beam.utils.timestamp import Timestamp
 from benchmarks.scale.measuring.meter import line, outputs, spent
 from benchmarks.scale.measuring.reports import sent
 from benchmarks.scale.setting import HOUR, MESSAGE_REPORTS, filled, study_of
+from ldpbeam.beam.elements import _Decode
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.dead_letters import PLAIN
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources import native_pubsub
 from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES
 from ldpbeam.transforms.windows.cut import Pieces, each_window
@@ -46,20 +47,19 @@ def measure(folder: Path) -> dict[str, Any]:
         # Ids of messages have so many digits.
         return [Message(str(10**16 + n), one.data, one.content_type) for n, one in enumerate(found)]
 
-    def validated(batches: Iterable[Any]) -> list[pa.RecordBatch]:
-        decoded = (part for batch in batches for part in batch.batches)
+    def checked(decoded: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
         return [one for part in decoded for one in validate.process(part) if isinstance(one, pa.RecordBatch)]
 
     def take(messages: Sequence[Message]) -> list[pa.RecordBatch]:
         starts = range(0, len(messages), BATCH_MESSAGES)
-        return validated(
-            batch_of("projects/p/subscriptions/s", columns, messages[at : at + BATCH_MESSAGES])
-            for at in starts
+        parts = (messages[at : at + BATCH_MESSAGES] for at in starts)
+        return checked(
+            batch for part in parts for batch in batch_of("projects/p/subscriptions/s", columns, part).batches
         )
 
     def take_native() -> list[pa.RecordBatch]:
-        found = outputs(native_pubsub._Decode("projects/p/subscriptions/s", columns), pulled, Timestamp(0))
-        return validated(taken.batch for taken in found)
+        found = outputs(_Decode(columns, stamped=False, disclosure=PLAIN), pulled, Timestamp(0))
+        return checked(one for one in found if isinstance(one, pa.RecordBatch))
 
     def cut(shards: int) -> tuple[float, float]:
         assert study.windows is not None
