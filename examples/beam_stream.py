@@ -87,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--expansion-service", help="HOST:PORT; without it Beam starts its own, with Java")
     parser.add_argument("--output", required=True, help="a folder that every worker can write to")
     given, engine = parser.parse_known_args(arguments)
+    if (given.kafka is None) != (given.topic is None):
+        parser.error("--kafka and --topic go together")
     options = PipelineOptions(engine, streaming=True)
     pipeline = beam.Pipeline(options=options)
     build(pipeline, given)

@@ -10,8 +10,8 @@
         results = reports | ldp.beam.Estimate("study.yaml")
         results.estimates | beam.io.WriteToParquet("estimates")
 
-``ldpbeam estimate`` and ``ldpbeam stream`` are built from the same transforms, so the estimates are the same,
-bit for bit. docs/beam.md says what goes in and what comes out.
+``ldpbeam estimate`` on an engine is built from the same transforms, and ``ldpbeam stream`` from the functions
+below them, so the estimates are the same, bit for bit. docs/beam.md says what goes in and what comes out.
 """
 
 from ldpbeam.beam.bigquery import bigquery_schema

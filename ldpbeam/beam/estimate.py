@@ -93,7 +93,7 @@ def _renamed(columns: Mapping[str, str] | None, event_time: str | None) -> Mappi
 
 
 class _OfReports(beam.PTransform):
-    """From reports to the statistics of windows, by the transforms of ``ldpbeam estimate`` and ``stream``."""
+    """From reports to the statistics of windows."""
 
     def __init__(
         self,
@@ -187,10 +187,10 @@ class Estimate(_OfReports):
     """Every estimate that a study asks for, from a collection of reports.
 
     The elements are dicts, Beam Rows, Arrow RecordBatches, messages (``PubsubMessage``, what
-    ``ReadFromKafka`` gives, or bytes), or what :class:`ReadReports` gives. A bounded
-    collection is estimated as by ``ldpbeam estimate``. An unbounded one is estimated as by ``ldpbeam
-    stream``: every pane of a window gives rows, and the watermark of the collection says when a window ends.
-    The windows are the study's, whatever windows the elements have. Gives :class:`Estimated`.
+    ``ReadFromKafka`` gives, or bytes), or what :class:`ReadReports` gives. A bounded collection is estimated
+    as by ``ldpbeam estimate``. An unbounded one is estimated as by ``ldpbeam stream``: every pane of a window
+    gives rows, and the watermark of the collection says when a window ends. The windows are the study's,
+    whatever windows the elements have. Gives :class:`Estimated`.
 
     Args:
         study: a :class:`ldpbeam.Study`, the path or the text of a study file, or a mapping with its keys.

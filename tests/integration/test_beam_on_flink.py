@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 #: Beam's reader of Kafka takes the clock for the watermark once it has read everything: then reports of last
 #: week are late, and change panes that have fired.
-STUDY = rides("size: 10m, allowed_lateness: 30d", intervals=True)
+STUDY = rides("size: 10m, allowed_lateness: 30d")
 PARTITIONS = 2
 KEY = ("attribute", "window_start", "group", "estimate")
 

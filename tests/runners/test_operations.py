@@ -173,6 +173,8 @@ def test_the_template_starts_the_example_with_its_parameters(monkeypatch: pytest
     for name, value in theirs.items():
         (regex,) = PARAMETERS[name]["regexes"]
         assert re.fullmatch(regex, value) and not re.search(regex, f"{value},more"), name
+    with pytest.raises(SystemExit):
+        example["main"](["--study=s", "--output=o", "--subscription=s", "--topic=t"])
     example["main"]([*(f"--{name}={value}" for name, value in theirs.items()), *own])
     ((pipeline, given),) = built
     assert (given.study, given.subscription) == (theirs["study"], theirs["subscription"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+
 from simulation.day import simulate
 
 SEEDS, AT_ONCE = 60, 10

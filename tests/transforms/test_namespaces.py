@@ -23,7 +23,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import estimates_name, snapshot_name
 from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.reports.dead_letters import REASONS, Disclosure
+from ldpbeam.transforms.reports.dead_letters import PLAIN, REASONS, Disclosure
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.transforms.windows import coders
@@ -167,7 +167,7 @@ def _metadata() -> None:
         columns_of([report("u")], COLUMNS.fields), COLUMNS, {}, pa.array([1]), pa.array([2])
     ).append_column(DELIVERY, pa.array([b"1/0"]))
     looks = looks.replace_schema_metadata({**looks.schema.metadata, **ours})
-    decode = _Decode(COLUMNS, "event_time")
+    decode = _Decode(COLUMNS, False, PLAIN)
     decode.start_bundle()
     passed = [one for one in decode.process(looks) if isinstance(one, pa.RecordBatch)]
     assert [DELIVERY in one.schema.names for one in passed] == [False]

@@ -42,15 +42,14 @@ def measure(folder: Path) -> dict[str, Any]:
         # Ids of messages have so many digits.
         return [Message(str(10**16 + n), one.data, one.content_type) for n, one in enumerate(found)]
 
-    def validated(batches: Iterable[Any]) -> list[pa.RecordBatch]:
-        decoded = (part for batch in batches for part in batch.batches)
+    def checked(decoded: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
         return [one for part in decoded for one in validate.process(part) if isinstance(one, pa.RecordBatch)]
 
     def take(messages: Sequence[Message]) -> list[pa.RecordBatch]:
         starts = range(0, len(messages), BATCH_MESSAGES)
-        return validated(
-            batch_of("projects/p/subscriptions/s", columns, messages[at : at + BATCH_MESSAGES])
-            for at in starts
+        parts = (messages[at : at + BATCH_MESSAGES] for at in starts)
+        return checked(
+            batch for part in parts for batch in batch_of("projects/p/subscriptions/s", columns, part).batches
         )
 
     def cut(shards: int) -> tuple[float, float]:
