@@ -29,6 +29,7 @@ from ldpbeam.pipelines.runs.again_runs import AgainRun, run_of
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, STREAMS, is_of_streams, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
+from ldpbeam.runners.names import LOCAL
 from ldpbeam.runners.request import EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
@@ -121,6 +122,10 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
     if options.processes is not None and options.estimate_on == "worker":
         raise UserError(
             "--processes: it is for --estimate-on driver; workers compute as the engine runs them"
+        )
+    if options.estimate_on == "worker" and options.runner == LOCAL:
+        raise UserError(
+            "--estimate-on worker: it is for an engine with workers: name one, as in --runner direct"
         )
     try:
         if study.group_users:

@@ -259,7 +259,11 @@ class OpenWindows:
 
     def unfired(self) -> list[tuple[Key, str]]:
         """(window, timing) of all that have not fired, or have changed since, as if all had ended."""
-        keys = (key for key, window in self.windows.items() if window.changed or not window.closed)
+        keys = (
+            key
+            for key, window in self.windows.items()
+            if window.changed or not window.closed or self._has_other_names(key, window)
+        )
         in_order = sorted(keys, key=lambda key: (key[1][1], key))
         return [(key, LATE if self.windows[key].closed else ON_TIME) for key in in_order]
 
@@ -356,6 +360,12 @@ class OpenWindows:
         for entry in waits:
             heapq.heappush(self._settles, entry)
         self.gave_way = {key for key in self.gave_way if key[1][1] + self.bounds.allowed_lateness > reached}
+
+    def forget_all(self) -> None:
+        """Forget every window and every report: the run ends, and the last panes have fired."""
+        for key in list(self.windows):
+            self._close(key)
+        self.gave_way = set()
 
     def _has_other_names(self, key: Key, window: Window) -> bool:
         """Whether the places of candidates have names, and not those that they had in the last pane."""

@@ -133,7 +133,9 @@ def placed(output: StreamOutput, now: datetime) -> Placed:
     # The order of names is that of runs, though the clock was set back.
     after = max([now, *(_time_of(name) + timedelta(seconds=1) for name in names)])
     return Placed(
-        replace(output, run=run_name(after), earlier_runs=tuple(names)), Manifest(fingerprint), earlier
+        replace(output, run=run_name(after), earlier_runs=tuple(names)),
+        Manifest(fingerprint, incomplete_before=manifest.incomplete_before),
+        earlier,
     )
 
 

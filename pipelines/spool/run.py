@@ -181,6 +181,9 @@ class Run:
         ]
         self._missing = list(manifest.missing)
         self._incomplete_before = manifest.incomplete_before
+        #: When the feed last found messages removed; and until when the windows last that this run has ended.
+        self._lost_at: int | None = None
+        self._ended_until = -FAR
         self._letters: list[pa.RecordBatch] = []
         self._letter_files, self._letter_size = manifest.letter_files, 0
         self._received: list[Received] = []
@@ -220,7 +223,8 @@ class Run:
             self._looked_at = now
             state = self.feed.state
             self.marks.look(now, state.silences)
-            if state.lost is not None and state.lost > (self._incomplete_before or 0):
+            if state.lost not in (None, self._lost_at):
+                self._lost_at = state.lost
                 self.lose(state.lost)
         if now - self._fired_at >= FIRE_MILLISECONDS:
             self._fired_at = now
@@ -242,7 +246,8 @@ class Run:
 
     def lose(self, now: int) -> None:
         """Messages are gone that were not read: all windows that begin before now may lack reports."""
-        self._incomplete_before, self.lost, self.changed = now, True, True
+        self._incomplete_before = max(now, self._incomplete_before or now)
+        self.lost = self.changed = True
 
     def _wants_commit(self, now: int) -> bool:
         if not self.changed:
@@ -332,7 +337,7 @@ class Run:
             else:
                 is_open = drained and (reached is None or key[1][1] > reached)
                 self._fire([(key, EARLY if is_open else timing)])
-        self.windows.forget(FAR)
+                self._ended_until = max(self._ended_until, key[1][1])
         self.changed = True
 
     def _collect(self) -> None:
@@ -367,11 +372,16 @@ class Run:
         """Make everything durable, and acknowledge it.
 
         Args:
-            ended: the clock, if the run ends with this commit.
+            ended: the clock, if the run ends with this commit. Its windows are forgotten then; what the next
+                run has of them is incomplete.
 
         Raises:
             OSError: if the disk does not take it; nothing is acknowledged then.
         """
+        if ended is not None:
+            self.windows.forget_all()
+            until = max(self._ended_until, self.marks.at() or -FAR, self._incomplete_before or -FAR)
+            self._incomplete_before = None if until == -FAR else until
         number, now = self.manifest.number + 1, self.clock.elapsed()
         self._write_letters()
         if self.spool.keeping is not None and self._received:

@@ -70,7 +70,7 @@ def test_a_run_estimates_the_day_beside_its_hours_and_keeps_it_to_its_owner(
 
     # Workers estimate the same, and a roll-up of the day's statistics is the day.
     worker, rolled = tmp_path / "worker", tmp_path / "rolled"
-    command("estimate", *given, "--output", str(worker), "--estimate-on", "worker")
+    command("estimate", *given, "--output", str(worker), "--runner", "direct", "--estimate-on", "worker")
     found = [json.loads(line) for line in (worker / "estimates.jsonl").read_text().splitlines()]
     assert [{**record, "run": ""} for record in found] == [{**record, "run": ""} for record in records]
     statistics = ["--statistics", f"{out}/statistics/*.avro", "--window", "1d", "--output", str(rolled)]

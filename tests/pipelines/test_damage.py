@@ -54,7 +54,7 @@ def test_a_file_that_many_workers_read_is_one_damaged_file(
         data[markers[block] + 3] ^= 16
     seven[0].write_bytes(data)
     # Workers compute their estimates before the damage is known.
-    workers = ("--estimate-on", "worker")
+    workers = ("--runner", "direct", "--estimate-on", "worker")
     stopped = run_estimate(tmp_path, small_text, [*seven], *workers)
     assert stopped.code == 2
     (sentence,) = [line for line in stopped.err.splitlines() if str(seven[0]) in line]

@@ -125,7 +125,9 @@ def test_formats_orders_shards_sizes_and_workers_do_not_matter(
     monkeypatch.setattr(files, "RANGE_BYTES", 2_100)
     monkeypatch.setattr(windows, "GATHERED_REPORTS", 15)
     inputs = [write(tmp_path / "in", records, [*WRITERS], seed=4)]
-    again = run_estimate(tmp_path, study, inputs, "--shards", 7, "--estimate-on", "worker")
+    again = run_estimate(
+        tmp_path, study, inputs, "--runner", "direct", "--shards", 7, "--estimate-on", "worker"
+    )
     assert again.code == 0, again.err
     assert again.accounting == plain.accounting
     assert again.snapshots == plain.snapshots

@@ -98,7 +98,7 @@ def test_a_disk_that_takes_no_more_is_one_line_and_no_half_output(
         study.write_text(text + "duplicates: keep\n")
 
     # Only an engine spills.
-    engine = ["--estimate-on", "worker"] if spilled else []
+    engine = ["--runner", "direct", "--estimate-on", "worker"] if spilled else []
 
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))

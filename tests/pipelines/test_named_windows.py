@@ -241,7 +241,7 @@ def test_workers_and_beam_have_the_names_that_the_driver_has(run_estimate: Any, 
     (tmp_path / "names.csv").write_text(table([0, 1]))
     path = lines(tmp_path / "in.jsonl", reports())
     here = run_estimate(tmp_path / "here", STUDY.replace("names", str(tmp_path / "names")), [path])
-    options = ("--estimate-on", "worker")
+    options = ("--runner", "direct", "--estimate-on", "worker")
     there = run_estimate(
         tmp_path / "there", STUDY.replace("names", str(tmp_path / "names")), [path], *options
     )

@@ -115,7 +115,7 @@ def test_a_run_in_other_words_is_the_same_bytes(
     assert any("dead_letters" in name for name in at_once)
     # Ends that hold the same windows are the same run, wherever it starts and however it computes.
     monkeypatch.chdir(reports.parent)
-    other = ("--shards", 3, "--estimate-on", "worker", "--overwrite")
+    other = ("--runner", "direct", "--shards", 3, "--estimate-on", "worker", "--overwrite")
     assert run("once", *span(0.5, 3.5), *other, inputs="*.jsonl") == at_once
 
 

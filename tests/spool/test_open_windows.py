@@ -125,3 +125,26 @@ def test_ids_leave_the_disk_when_their_windows_have_settled(tmp_path: Path) -> N
     assert len(list(spool.glob("*.arrow"))) <= run_module.SEGMENTS
     stream.end(run)
     assert not list(spool.glob("*.arrow"))
+
+
+def test_a_run_that_has_ended_keeps_no_report_and_the_next_one_lacks_them(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path, "{size: 1m}", [*np.linspace(0, 3.5, 30)], 1)
+    run = stream.begin()
+    stream.turns(run)
+    run.end_windows(drained=True)
+    run.commit()
+    run.settle()
+    run.commit(ended=run.clock.now())
+    assert run.manifest.windows["windows"] == run.manifest.windows["waiting"] == run.manifest.segments == []
+    assert sorted(path.name for path in (stream.folder / "spool").iterdir()) == ["manifest.json"]
+    # Minute 3 was open, so whoever reads the rest of it does not have all.
+    assert run.manifest.incomplete_before == BEGAN + 4 * MINUTE
+
+
+def test_a_message_that_is_lost_is_noticed_where_earlier_windows_already_lack_some(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path, "{size: 1m}", [0.5], 1)
+    run = stream.begin()
+    run.lose(BEGAN + 9 * MINUTE)
+    run.lose(BEGAN)
+    run.commit()
+    assert run.lost and run.manifest.incomplete_before == BEGAN + 9 * MINUTE
