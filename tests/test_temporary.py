@@ -167,7 +167,6 @@ def test_without_a_variable_it_is_the_systems_folder(unset: pytest.MonkeyPatch) 
 
 COMMANDS = {
     "estimate": "--input reports.jsonl --output out",
-    "stream": "--input reports.jsonl --output out --user-id-key-file key",
     "ledger": "--input reports.jsonl",
 }
 
@@ -178,15 +177,13 @@ def test_a_command_says_so_before_it_reads_or_spills(
 ) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     (tmp_path / "reports.jsonl").write_text("")
-    (tmp_path / "key").write_bytes(bytes(range(32)))
-    (tmp_path / "key").chmod(0o600)
     unset.chdir(tmp_path)
     unset.setenv("TMPDIR", "/nowhere")
     ran = command(name, "--study", "study.yaml", *COMMANDS[name].split())
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("ldpbeam: TMPDIR=/nowhere: no temporary file can be made there")
     assert len(ran.err.splitlines()) == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"study.yaml", "reports.jsonl", "key"}
+    assert {path.name for path in tmp_path.iterdir()} == {"study.yaml", "reports.jsonl"}
 
 
 STUDY = """\

@@ -167,6 +167,8 @@ def test_the_template_starts_the_example_with_its_parameters(monkeypatch: pytest
     monkeypatch.setitem(example["main"].__globals__, "build", lambda *given: built.append(given))
     # It does not wait for what this gives.
     monkeypatch.setattr(beam.Pipeline, "run", lambda pipeline: None)
+    # Beam would ask the bucket.
+    monkeypatch.setattr(GoogleCloudOptions, "_warn_if_soft_delete_policy_enabled", lambda *_: None)
     own = [f"--{name}={value}" for name, value in OWN.items()] + ["--enable_streaming_engine"]
     theirs = {name: examples(parameter)[0] for name, parameter in PARAMETERS.items()}
     # The service checks a parameter by its regular expression; a comma would begin the next parameter.
