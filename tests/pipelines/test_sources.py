@@ -55,7 +55,7 @@ def test_every_source_and_destination_has_a_module() -> None:
     wanted = [(source.module, "opening") for source in STREAMED]
     wanted += [(module, "publishing") for module, _ in PUBLISHED.values()]
     for module, function in wanted:
-        assert callable(getattr(import_module(f"ldpbeam.pipelines.sources.on_engines.{module}"), function))
+        assert callable(getattr(import_module(f"ldpbeam.pipelines.sources.{module}"), function))
 
 
 @pytest.mark.parametrize("sources", [STREAMED, BOUNDED])

@@ -24,6 +24,7 @@ from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.messages.decode import ARROW, LINES, decode_messages
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.reports.dead_letters import PLAIN
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.read import read_range
 
@@ -57,7 +58,7 @@ def _message(data: bytes, kind: str) -> list[Any]:
 
 
 def _elements(elements: Iterable[Any]) -> list[Any]:
-    decode = _Decode(COLUMNS, stamped=False)
+    decode = _Decode(COLUMNS, False, PLAIN)
     decode.start_bundle()
     outputs = [
         output
