@@ -69,4 +69,4 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     operating.add_argument(LOG_JSON, action="store_true", help="each line on stderr is a JSON object")
     # It is refused, with what to do instead.
-    parser.add_argument("--runner", help=argparse.SUPPRESS)
+    parser.add_argument("--runner", metavar="ENGINE", help=argparse.SUPPRESS)

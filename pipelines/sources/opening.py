@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.outputs.names import RUNS
 from ldpbeam.transforms.sources.feeds import Feed, Position
-from ldpbeam.transforms.state.files import run_folder
+from ldpbeam.transforms.storage import join
 
 
 def _nothing() -> None:
@@ -58,7 +59,7 @@ class Run:
     @property
     def folder(self) -> str:
         """The folder of the run."""
-        return run_folder(self.output, self.name)
+        return join(self.output, RUNS, self.name)
 
 
 #: It raises UserError if the source cannot be reached, and an OSError or ValueError for the output folder.

@@ -344,7 +344,7 @@ def test_a_command_line_that_cannot_be_is_refused_with_a_sentence(line: str, sen
         ("estimate --study wrong.yaml --input in.jsonl --output out",
          r"ldpbeam: wrong\.yaml:5: buckets of attribute x: .*\n"),
         ("stream --study hours.yaml --input in/* --output out --max-disorder some",
-         r"ldpbeam: --max-disorder some: .*\nSee ldpbeam stream --help\n"),
+         r"ldpbeam: --max-disorder some: write a whole number and a unit, .*\nSee ldpbeam stream --help\n"),
         (f"estimate --study small.yaml --input in.jsonl --output {'x' * 300}",
          r"ldpbeam: File name too long: 'x*.*'\n"),
         ("explain --json --study wrong.yaml", r"ldpbeam: wrong\.yaml:5: buckets of attribute x: .*\n"),

@@ -58,7 +58,7 @@ def _message(data: bytes, kind: str) -> list[Any]:
 
 
 def _elements(elements: Iterable[Any]) -> list[Any]:
-    decode = _Decode(COLUMNS, False, PLAIN)
+    decode = _Decode(COLUMNS, stamped=False, disclosure=PLAIN)
     decode.start_bundle()
     outputs = [
         output
