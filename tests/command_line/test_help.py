@@ -52,8 +52,6 @@ def test_every_option_has_a_text_and_a_group(command: Command) -> None:
     parser = command.parser()
     for action in parser._actions:
         assert action.help, action.dest
-        if action.help is argparse.SUPPRESS:
-            continue
         own = action.option_strings and action.nargs != 0 and action.choices is None
         assert not own or action.metavar, f"{action.dest} has argparse's metavar"
     titles = [group.title for group in parser._action_groups if group._group_actions]
