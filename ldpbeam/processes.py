@@ -6,6 +6,7 @@ imports this module and those of its work, so these import neither Beam nor file
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -13,8 +14,9 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from ldpbeam.errors import UserError
@@ -72,14 +74,9 @@ def results_of(
         executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(shared, os.getpid()))
         try:
             while True:
-                # Processes inherit the signal mask. SIGINT is blocked while they start, so that Ctrl-C
-                # reaches this process alone.
-                mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-                try:
+                with deaf_to_ctrl_c():
                     for number, task in itertools.islice(given, AHEAD * processes - len(running)):
                         running[executor.submit(_worked, work, task)] = number
-                finally:
-                    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 if not running:
                     return
                 ready, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -98,6 +95,19 @@ def results_of(
             ) from None
         finally:
             executor.shutdown(kill_workers=True)
+
+
+@contextlib.contextmanager
+def deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes that start inside do not hear Ctrl-C, so that it reaches this process alone."""
+    # It starts with the first process otherwise, and unblocks SIGINT for it.
+    resource_tracker.ensure_running()
+    # Processes inherit the signal mask.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _begin(shared: object, parent: int) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 
 from ldpbeam.pipelines.spool.finish import Finished, Finishing, Pane, finish_all
-from ldpbeam.processes import end_with
+from ldpbeam.processes import deaf_to_ctrl_c, end_with
 
 LOG = logging.getLogger("ldpbeam.panes")
 #: A pane that ended so many processes alone is not tried again.
@@ -110,12 +110,9 @@ class Solving:
         if self._executor is not None:
             self._executor.shutdown(wait=False, kill_workers=True)
         self._executor = self._pool(1, initializer=_begin, initargs=(self._how, os.getpid()))
-        # The process takes a second to start. It inherits the mask, so that Ctrl-C reaches the loop alone.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        # The process takes a second to start.
+        with deaf_to_ctrl_c():
             self._executor.submit(_nothing)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def close(self) -> None:
         """End the process, whatever it does."""

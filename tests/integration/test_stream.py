@@ -39,7 +39,7 @@ BATCH = 200
 REPEATED = 0.05
 CROWD = 2_000  # people: several batches
 EACH_TICK = 1.5  # seconds; the accounting is written once a second at most
-IDLE = "5s"  # more than ticks are apart
+IDLE = "15s"  # more than ticks and commits are apart
 
 
 class Backlog:

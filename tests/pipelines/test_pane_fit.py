@@ -83,11 +83,11 @@ def test_a_run_begins_when_its_name_says_and_knows_the_runs_before(tmp_path: Pat
     now = datetime(2026, 11, 20, 10, 0, 7, tzinfo=UTC)
     names = [run_name(now + timedelta(hours=hour)) for hour in (0, 1)]
     assert begun_at(names[0]) == round(1000 * now.timestamp())
-    first, _, is_new = placed(StreamOutput(HASHED, str(tmp_path / "empty"), ""), now)
-    assert (first.earlier_runs, is_new) == ((), True)
-    next_one, _, is_new = placed(runs_before(tmp_path, *names), now + timedelta(hours=2))
-    assert (next_one.earlier_runs, is_new) == (tuple(names), True)
-    assert next_one.spending.since == begun_at(names[0])
+    first = placed(StreamOutput(HASHED, str(tmp_path / "empty"), ""), now)
+    assert (first.output.earlier_runs, first.manifest.number) == ((), 0)
+    next_one = placed(runs_before(tmp_path, *names), now + timedelta(hours=2))
+    assert (next_one.output.earlier_runs, next_one.manifest.number) == (tuple(names), 0)
+    assert next_one.output.spending.since == begun_at(names[0])
 
 
 def test_a_run_comes_after_all_others_though_the_clock_was_set_back(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_run_comes_after_all_others_though_the_clock_was_set_back(tmp_path: Pa
     output = runs_before(tmp_path, *ahead)
     (tmp_path / "runs" / "backup").mkdir()
     (tmp_path / "runs" / "backup" / "run.json").write_text("{}")
-    run, _, _ = placed(output, now)
+    run = placed(output, now).output
     assert run.earlier_runs == tuple(ahead)
     assert begun_at(run.run) == begun_at(ahead[1]) + 1000
-    later, _, _ = placed(output, now + timedelta(hours=3))
+    later = placed(output, now + timedelta(hours=3)).output
     assert begun_at(later.run) == begun_at(ahead[0]) + 3 * HOUR

@@ -183,6 +183,19 @@ def test_processes_end_when_their_parent_is_killed(
     wait_until(lambda: not any(map(is_alive, children)))
 
 
+def test_processes_do_not_hear_ctrl_c() -> None:
+    # In a process of its own, as what multiprocessing starts once has not started there.
+    program = """
+import contextlib, signal
+from ldpbeam.processes import results_of
+with contextlib.closing(results_of(signal.pthread_sigmask, signal.SIG_BLOCK, [()], 1)) as results:
+    print([mask for _, mask in results] == [{signal.SIGINT}])
+print(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["True", "set()"]
+
+
 def asleep(folder: Path) -> list[int]:
     return [int(path.name.partition("-")[2]) for path in folder.glob("asleep-*")]
 

@@ -79,7 +79,7 @@ def letters_of(path: Path, whole: bool) -> Decoded:
         bad = []
     else:
         message = Message("t/0/1", path.read_bytes(), ARROW)
-        taken, _ = next_batch("t/0", wanted, [Received("1", message, 0)], None)
+        taken, _ = next_batch("t/0", wanted, [Received("1", message, 0)])
         batches, bad = taken.batches, taken.letters
     rows = 0
     refused = (part for batch in batches for part in Validation(STUDY).validate(batch).letters)
@@ -122,7 +122,7 @@ def test_batches_of_letters_are_bounded_in_number_and_in_bytes() -> None:
 def test_a_long_value_counts_by_its_hash_and_others_as_they_are() -> None:
     def hashes(*payloads: str, **metadata: str) -> list[str]:
         message = Message("t/0/1", stream_of(pa.table({"payload": payloads}), **metadata), ARROW)
-        taken, _ = next_batch("t/0", wanted_columns(STUDY, None, None), [Received("1", message, 0)], None)
+        taken, _ = next_batch("t/0", wanted_columns(STUDY, None, None), [Received("1", message, 0)])
         (letters,) = Validation(STUDY).validate(*taken.batches).letters
         return list(disclosed(letters, Disclosure()).column("sha256").to_pylist())
 
