@@ -105,6 +105,26 @@ def test_reports_that_come_first_together_are_all_looked_at_up_to_a_number() -> 
     assert sorted(apart.column("payload").to_pylist()) == sorted(few.column("payload").to_pylist())
 
 
+@pytest.mark.parametrize("ids", [0, 3_000])
+def test_of_more_tied_reports_than_are_looked_at_the_same_one_is_kept_whether_some_were_left_out(
+    ids: int,
+) -> None:
+    rng = np.random.default_rng(1)
+    whole = batch(rng, 40_000, users=8, times=1, values=100_000, ids=ids)
+    parts = [whole.slice(start, 10_000) for start in range(0, 40_000, 10_000)]
+    few = [can_be_kept(part, ALIKE) for part in parts]
+    assert sum(part.num_rows for part in few) < 40_000
+    for others in (few, [whole.slice(0, 20_000), *few[2:]], [can_be_kept(pa.concat_batches(few), ALIKE)]):
+        assert join_of(others) == join_of([whole])
+
+
+def join_of(batches: list[pa.RecordBatch]) -> list[float]:
+    """The payloads that a join keeps."""
+    ((users,), used) = join(X, batches)
+    assert used == users.users
+    return sorted(users.answers[0].payloads.tolist())
+
+
 def test_many_users_with_many_reports_each_are_found_to_repeat() -> None:
     rng = np.random.default_rng(1)
     repeated = batch(rng, 200_000, users=1_000, times=STEP)
