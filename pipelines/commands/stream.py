@@ -201,7 +201,7 @@ def _loop(run: Run, request: Request, output: StreamOutput, stopping: list[bool]
             run.settle()
         if run.changed or ends:
             run.commit(ended=time.time_ns() // 1_000_000 if ends and not run.unsolved else None)
-            _write_accounting(output, run)
+        _write_accounting(output, run)
     return ends
 
 

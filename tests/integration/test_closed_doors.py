@@ -30,7 +30,7 @@ attributes:
 """
 #: A function in the midst of a run.
 AMID = {
-    "local": "ldpbeam.pipelines.commands.estimate:write_tally",
+    "local": "ldpbeam.pipelines.commands.estimate:tally_here",
     "direct": "ldpbeam.transforms.windows.combine:CombineGroups.extract_output",
 }
 

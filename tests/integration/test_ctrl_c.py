@@ -25,7 +25,7 @@ attributes:
     estimates: {alone: {estimator: ems, services: [a]}}
 """
 COMBINED = "ldpbeam.transforms.windows.combine:CombineGroups.extract_output"
-ALONE = "ldpbeam.pipelines.commands.estimate:write_tally"
+ALONE = "ldpbeam.pipelines.commands.estimate:tally_here"
 ESTIMATED = "ldpbeam.pipelines.commands.estimate:estimate_all"
 
 

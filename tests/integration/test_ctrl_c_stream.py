@@ -59,7 +59,7 @@ def test_one_ctrl_c_stops_the_stream_which_keeps_what_is_open(
 ) -> None:
     command, counts = arguments
     with terminal(ldpbeam(*command), {MARK: mark}) as run:
-        run.wait_until(lambda: counts().unacked == 0)
+        run.wait_until(lambda: counts().unacked == 0 and " on time: " in run.said)
         # As `timeout -s INT`, which signals the process and then its group.
         run.press(CTRL_C)
         run.press(CTRL_C)

@@ -1,4 +1,4 @@
-"""A run over small files has no engine, and writes what an engine would, to the last byte."""
+"""A run on this machine has no engine, and writes what an engine would, to the last byte."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from benchmarks.frozen import STUDY, reports
 from ldpbeam.folders.output import LEDGER_PARTS
 from ldpbeam.inputs.files import find_input
 from ldpbeam.pipelines.commands import estimate as estimate_command
-from ldpbeam.pipelines.graphs import alone
-from ldpbeam.pipelines.graphs.alone import tally_alone, write_tally
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
 from ldpbeam.pipelines.runs.locks import locked
+from ldpbeam.pipelines.spool.batch import tally_here
 from ldpbeam.runners.engines import Engine
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.dead_letters import Disclosure
@@ -95,9 +94,8 @@ def _received(job: BatchJob) -> list[tuple[object, ...]]:
 def test_a_run_without_an_engine_writes_what_an_engine_writes(name: str, span: Span, tmp_path: Path) -> None:
     job = _job(tmp_path, SETTINGS[name], span)
     by_itself = _into(job, tmp_path / "alone")
-    tally = tally_alone(by_itself)
-    assert tally is not None
-    write_tally(by_itself, tally)
+    (waits := tmp_path / "waits").mkdir()
+    tally_here(by_itself, waits, lambda _: None)
     (spill := tmp_path / "spill").mkdir()
     by_engine = _into(job, tmp_path / "engine")
     engine = Engine(FnApiRunner(), (), here=True, spill=str(spill))
@@ -113,23 +111,13 @@ def test_a_run_without_an_engine_writes_what_an_engine_writes(name: str, span: S
     assert files == of_engine
 
 
-@pytest.mark.parametrize("bound", ["MOST_BYTES", "MOST_DECODED", "MOST_REPORTS"])
-def test_more_than_memory_is_to_hold_needs_an_engine(
-    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = _job(tmp_path)
-    assert tally_alone(job) is not None
-    monkeypatch.setattr(alone, bound, 1_000)
-    assert tally_alone(job) is None
-
-
 def test_a_folder_where_another_run_writes_is_refused_before_anything_is_read(
     command: Any, write_lines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "study.yaml").write_text(SMALL)
     reports = write_lines(tmp_path / "in.jsonl", [{"user_id": "u", "attribute": "x", "service": "a"}])
     read: list[object] = []
-    monkeypatch.setattr(estimate_command, "tally_alone", read.append)
+    monkeypatch.setattr(estimate_command, "tally_here", lambda *given: read.append(given))
     with locked(str(tmp_path / "out"), alone=True):
         given = ("--study", tmp_path / "study.yaml", "--input", reports, "--output", tmp_path / "out")
         ran = command("estimate", *given)
