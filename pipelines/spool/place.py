@@ -125,18 +125,15 @@ def placed(output: StreamOutput, now: datetime) -> Placed:
     last = replace(output, run=names[-1], earlier_runs=tuple(names[:-1]))
     with named_in_errors(output.output):
         _check_kept(last)
-        manifest = read_manifest(last.spool, fingerprint) or Manifest(fingerprint)
-        before = [read_manifest(replace(output, run=name).spool, fingerprint) for name in names[:-1]]
-    earlier = tuple(each.position for each in (*before, manifest) if each is not None and each.ended)
-    if manifest.ended is None:
-        return Placed(last, manifest, earlier)
+        manifests = [read_manifest(replace(output, run=name).spool, fingerprint) for name in names]
+    ended = [each for each in manifests if each is not None and each.ended]
+    earlier = tuple(each.position for each in ended)
+    new = Manifest(fingerprint, incomplete_before=ended[-1].incomplete_before if ended else None)
+    if not (ended and manifests[-1] is ended[-1]):
+        return Placed(last, manifests[-1] or new, earlier)
     # The order of names is that of runs, though the clock was set back.
     after = max([now, *(_time_of(name) + timedelta(seconds=1) for name in names)])
-    return Placed(
-        replace(output, run=run_name(after), earlier_runs=tuple(names)),
-        Manifest(fingerprint, incomplete_before=manifest.incomplete_before),
-        earlier,
-    )
+    return Placed(replace(output, run=run_name(after), earlier_runs=tuple(names)), new, earlier)
 
 
 def _check_kept(run: StreamOutput) -> None:
