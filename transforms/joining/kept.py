@@ -115,22 +115,18 @@ def first_of(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64])
         same: a number for each of them.
     """
     first = np.ones(len(reports.times), dtype=np.bool_)
-    order, earliest = _earliest(same, reports.times[rows])
-    starts = _starts(same[order])
-    first[rows[order]] = starts == np.arange(len(order))
-    if np.count_nonzero(earliest) > np.count_nonzero(first[rows]):
+    times = reports.times[rows]
+    order = np.lexsort((times, same))
+    numbers, times = same[order], times[order]
+    follows = numbers[1:] == numbers[:-1]
+    first[rows[order[1:][follows]]] = False
+    if (follows & (times[1:] == times[:-1])).any():
+        starts = _starts(numbers)
+        earliest = times == times[starts]
         tied = np.sort(order[earliest & (np.bincount(starts, earliest)[starts] > 1)])
         first[rows[tied]] = False
         first[rows[tied[_drawn(reports, rows[tied], same[tied])]]] = True
     return first
-
-
-def _earliest(
-    same: NDArray[np.int64], times: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(rows in the order of their numbers, which of these have the earliest event time of their number)."""
-    order = np.lexsort((times, same))
-    return order, times[order] == times[order][_starts(same[order])]
 
 
 def _drawn(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -242,8 +238,9 @@ def _can_be_kept(batch: pa.RecordBatch, alike: Alike) -> pa.RecordBatch:
     if alike.most is not None:
         return at_most([batch], alike)[0]
     reports, same = gathered(None, [batch]), _codes_of_alike([batch], alike)
-    order, earliest = _earliest(same, reports.times)
-    rows = np.sort(order[earliest])
+    order = np.lexsort((reports.times, same))
+    times = reports.times[order]
+    rows = np.sort(order[times == times[_starts(same[order])]])
     hashes = hashes_of(contents_of(reports, rows), draws_in(reports, rows))
     chances = _with_a_chance(same[rows], _copies(reports, rows, same[rows]), hashes)
     return batch.take(pa.array(np.sort(rows[chances])))
@@ -277,22 +274,21 @@ def at_most(
     if not beyond.any():
         return list(batches)
     rows = np.flatnonzero(beyond)
-    order, tied = _order_of(gathered(attribute, filtered(batches, beyond)), same[rows])
+    order, keys = _order_of(gathered(attribute, filtered(batches, beyond)), same[rows])
     out = np.arange(len(order)) - _starts(same[rows[order]]) >= most
     beyond[rows[order]] = out
-    if attribute is not None:
-        # Any of those that are tied are kept, so that no other report may be compared with their ids.
+    if attribute is not None and alike.steps is not None:
+        # Of first reports that differ in their ids alone any count: no other may be compared with their ids.
+        differ = np.logical_or.reduce([key[1:] != key[:-1] for key in (key[order] for key in keys)])
+        tied = np.append(0, np.cumsum(differ))
         unsure = np.zeros(len(beyond), dtype=np.bool_)
-        unsure[rows[order]] = (tied >= 0) & np.isin(tied, tied[out])
+        unsure[rows[order]] = (keys[1] == 0)[order] & np.isin(tied, tied[out])
         batches = _without_ids(batches, unsure)
     return filtered(batches, ~beyond)
 
 
-def _order_of(reports: Reports, same: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(rows in the order of :func:`at_most`, those of one number together; a number for those that are tied).
-
-    Tied are the first reports of different ids that are equal in all that the order is by; others have -1.
-    """
+def _order_of(reports: Reports, same: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
+    """(rows in the order of :func:`at_most`, those of one number together; what the order is by, by row)."""
     rows, ids = np.arange(len(same)), numbers_of(reports.report_ids)
     draws = draws_in(reports, rows)
     hashes, firsts = hashes_of(contents_of(reports, rows), draws), mixed_in(draws)
@@ -309,18 +305,15 @@ def _order_of(reports: Reports, same: NDArray[np.int64]) -> tuple[NDArray[np.int
     order = np.lexsort((*within, equal))
     copies = np.empty_like(rows)
     copies[order] = rows - _starts(equal[order])
-    order = np.lexsort((*within, firsts, copies, same))
-    keys = [key[order] for key in (same, copies, firsts, reports.times, hashes)]
-    differs = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
-    return order, np.where((identified & (copies == 0))[order], np.append(0, np.cumsum(differs)), -1)
+    return np.lexsort((*within, firsts, copies, same)), [same, copies, firsts, *within]
 
 
 def _without_ids(batches: Sequence[pa.RecordBatch], rows: NDArray[np.bool_]) -> list[pa.RecordBatch]:
-    """Batches without the report ids of some rows."""
+    """Batches without the report ids of some rows, if they have any."""
     parts = np.split(rows, np.cumsum([batch.num_rows for batch in batches])[:-1])
     changed = []
     for batch, part in zip(batches, parts, strict=True):
-        if part.any():
+        if part.any() and "report_id" in batch.schema.names:
             place = batch.schema.get_field_index("report_id")
             ids = pc.if_else(pa.array(part), None, batch.column(place))
             batch = batch.set_column(place, "report_id", ids)
