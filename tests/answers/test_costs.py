@@ -107,7 +107,7 @@ def test_it_is_said_before_the_pipeline_starts_and_by_explain(
     def start(*_: object) -> None:
         raise Started
 
-    monkeypatch.setattr(estimate_command, "tally_alone", start)
+    monkeypatch.setattr(estimate_command, "tally_here", start)
     said: list[str] = []
     monkeypatch.setattr("builtins.print", lambda *texts, **_: said.extend(texts))
     study = ("--study", tmp_path / "study.yaml")

@@ -57,6 +57,7 @@ def test_windows_that_may_lack_what_retention_removed_unread_are_incomplete(
     options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "2h"]
     produce(kafka.address, topic, by_time(one_by_one(read)))
     with streaming(tmp_path, STUDY, *options) as stream:
+        stream.wait_until_said("^run .* reading ")
         stream.wait_until(lambda: stream.left.accounting.get("in") == 400)
         assert stream.end(signal.SIGTERM) == 0, stream.said
     produce(kafka.address, topic, by_time(one_by_one(lost)))
