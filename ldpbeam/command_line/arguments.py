@@ -93,8 +93,9 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def options(self) -> list[str]:
-        """The names of all options, as ``--study``."""
-        return list(self._option_string_actions)
+        """The names of all options, as ``--study``; not of those that are always refused."""
+        actions = self._option_string_actions.items()
+        return [name for name, action in actions if action.help != argparse.SUPPRESS]
 
     def dashed(self, arguments: Sequence[str]) -> list[str]:
         """The arguments, with underscores in the names of our own options replaced by dashes."""
@@ -132,6 +133,9 @@ class Parser(argparse.ArgumentParser):
         """
         options, rest = self._parsed(arguments)
         if rest and options.runner == LOCAL:
+            name = rest[0].partition("=")[0]
+            if name in _beam_parser().options:
+                raise UserError(f"{name}: it is an option of Beam: name an engine, as in --runner direct")
             refuse(rest, self.options)
         if rest:
             known = _beam_parser()
@@ -157,7 +161,7 @@ class _Tolerant:
         self._parser = parser
 
     def add_argument(self, *names: str, **settings: object) -> None:
-        if not any(name in self._parser.options for name in names):
+        if not any(name in self._parser._option_string_actions for name in names):
             settings.pop("required", None)
             self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
 

@@ -91,6 +91,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("diff out --groups north north --windows a b", "not allowed with argument"),
     ],
     "estimate": [
+        ("--job_name x", "--job_name: it is an option of Beam: name an engine, as in --runner direct"),
         ("--runner direct --job_nme x", "unknown option --job_nme; did you mean --job_name?"),
         ("--max-bad-fracton=0.1", "unknown option --max-bad-fracton; did you mean --max-bad-fraction?"),
         # No abbreviation is taken.
