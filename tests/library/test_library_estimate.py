@@ -163,7 +163,7 @@ def test_the_result_is_that_of_the_command(
 def test_the_order_and_the_cutting_of_tables_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     study, tables = reported(SLIDING)
     first = ldp.estimate(study, tables)
-    monkeypatch.setattr("ldpbeam.transforms.tally.SHARD_REPORTS", 70)
+    monkeypatch.setattr("ldpbeam.transforms.joining.kept.PART_REPORTS", 70)
     monkeypatch.setattr("ldpbeam.transforms.windows.groups.SIDE_BY_SIDE", 2)
     monkeypatch.setattr("ldpbeam.library.tables.BATCH_REPORTS", 50)
     again = ldp.estimate(study, pa.concat_tables(tables[::-1]))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-import pytest
 from support.keyed_state import Key
-from support.pane_reports import Report, batches_of, reports_of, sent_by_people, study_text
+from support.pane_reports import Report, batches_of, study_text
 
 from ldpbeam.pipelines.spool.open_windows import OpenWindows
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.fold import JoinedFold
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import WindowKey
@@ -42,22 +39,3 @@ def test_a_longer_window_has_no_early_panes() -> None:
         *("on_time", True),
         *(3, 1),
     )
-
-
-@pytest.mark.parametrize("mechanism", ["grr", "oue", "olh"])
-def test_a_report_of_an_open_day_takes_as_many_bytes_as_the_guide_says(mechanism: str) -> None:
-    """An engine keeps reports as they are encoded."""
-    services = f"{{maps: {{mechanism: {mechanism}, epsilon: 1.0}}}}"
-    study = parse_study(
-        study_text(services, "{all: {}}", domain="{categories: 40}", windows="size: 10s, joined: 30s")
-    )
-    (reports,) = reports_of(study, sent_by_people(study, visits=2_000, users=2_000))
-    together, apart = reports, reports.slice(0, 8)
-    guide = (Path(__file__).parents[2] / "docs" / "over_time.md").read_text()
-    said = re.search(
-        r"takes (\d+) to (\d+) bytes there .* and\s+(\d+) to (\d+) where eight do", guide, re.DOTALL
-    )
-    assert said is not None
-    least, most, least_apart, most_apart = map(int, said.groups())
-    assert least <= len(BatchCoder().encode(together)) / len(together) <= most
-    assert least_apart <= len(BatchCoder().encode(apart)) / len(apart) <= most_apart

@@ -120,11 +120,12 @@ def outcome(line: str, form: str, place: Path, command: Callable[..., Any], stan
 def test_a_path_is_the_same_however_it_is_written(
     line: str, here: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pretend(pipeline: Any, job: Any, *others: Any) -> None:
-        names = [os.path.realpath(path) for path, _ in match(job.feed.patterns)]
-        Path(job.output, "read").write_text("\n".join(names))
+    def pretend(run: Any, request: Any, output: Any, stopping: Any) -> bool:
+        names = [os.path.realpath(path) for path, _ in match(run.feed.feed.patterns)]
+        Path(output.output, "read").write_text("\n".join(names))
+        return True
 
-    monkeypatch.setattr(stream, "run_until_stopped", pretend)
+    monkeypatch.setattr(stream, "_loop", pretend)
     expected = outcome(line, "absolute", here, command, monkeypatch.chdir)
     assert expected[0] in (0, 1), expected
     folders = _FOLDERS.intersection(_PATH.findall(line))
