@@ -235,3 +235,15 @@ def _has_credentials() -> bool:
     """Whether boto3 finds credentials; Beam would try for minutes without them."""
     session = importlib.import_module("boto3").Session()
     return session.get_credentials() is not None
+
+
+@contextlib.contextmanager
+def spilling_in(folder: str) -> Iterator[None]:
+    """Make an error of the disk name the folder in which a run spills, and say how to choose another."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"{error.strerror}: '{folder}'; reports that are compared or refused are spilled there, and "
+            "TMPDIR names another folder"
+        ) from error

@@ -20,7 +20,7 @@ from ldpbeam.transforms.reports.counts import IN, OUT_OF_RANGE, accounting
 from ldpbeam.transforms.reports.dead_letters import PLAIN, SCHEMA, Disclosure, counts_of, disclosed
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.segments import Part, read_reports, write_reports
-from ldpbeam.transforms.storage import join
+from ldpbeam.transforms.storage import join, spilling_in
 from ldpbeam.transforms.windows.cut import Pieces, check_overlap
 from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold
 from ldpbeam.transforms.windows.groups import Accumulator, added_up, by_window, snapshots, with_added
@@ -225,7 +225,8 @@ class _Shards:
             self.counts.update(dict(alike.counts(left_out)))
         pieces = [(key, batch) for key, parts in self._pieces.taken() for batch in parts]
         self._segments, self._bytes = self._segments + 1, 0
-        parts = write_reports(folder, self._segments, [batch for _, batch in pieces], durable=False)
+        with spilling_in(folder):
+            parts = write_reports(folder, self._segments, [batch for _, batch in pieces], durable=False)
         for (key, _), part in zip(pieces, parts, strict=True):
             self._parts.setdefault(key, []).append(part)
 

@@ -21,7 +21,7 @@ from ldpbeam.transforms.reports.counts import DAMAGED, IN
 from ldpbeam.transforms.reports.dead_letters import in_columns
 from ldpbeam.transforms.segments import Part, read_reports, write_reports
 from ldpbeam.transforms.sources.read import DAMAGE, FileInput
-from ldpbeam.transforms.storage import write_json
+from ldpbeam.transforms.storage import spilling_in, write_json
 from ldpbeam.transforms.tally import Spill, Tally, tally_of
 
 #: Dead letters are on disk when so many bytes of them wait, and rows of the ledger in files when so many do.
@@ -90,7 +90,8 @@ class _Letters:
         """Take letters, if they are many."""
         if sum(batch.nbytes for batch in letters) >= LETTER_BYTES:
             self._files += 1
-            self._parts += write_reports(self._folder, self._files, letters, durable=False)
+            with spilling_in(self._folder):
+                self._parts += write_reports(self._folder, self._files, letters, durable=False)
             letters.clear()
 
     def kept(self) -> list[pa.RecordBatch]:

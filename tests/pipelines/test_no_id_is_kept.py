@@ -53,6 +53,16 @@ def write(folder: Path, count: int) -> Path:
     return folder
 
 
+#: ``ldpbeam``, whose runs on this machine hold few reports in memory.
+PROGRAM = """
+import sys
+from ldpbeam.transforms import tally
+tally.HELD_REPORTS = 2_000
+from ldpbeam.command_line.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 class Run:
     """``ldpbeam estimate`` in a process and with a temporary folder of its own."""
 
@@ -61,7 +71,7 @@ class Run:
         self.temporary, self.output = folder / "tmp", folder / "out"
         self.temporary.mkdir()
         (folder / "study.yaml").write_text(STUDY)
-        command = [sys.executable, "-m", "ldpbeam", "estimate", "--study", folder / "study.yaml"]
+        command = [sys.executable, "-c", PROGRAM, "estimate", "--study", folder / "study.yaml"]
         command += ["--input", inputs / "*", "--output", self.output, "--on-bad-file", "skip", *options]
         limit = None if files is None else (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (files, files)))
         self.process = subprocess.Popen(
@@ -108,9 +118,10 @@ def test_no_file_of_a_batch_run_ever_has_an_id(options: tuple[str, ...], tmp_pat
     assert counts["dead_letters"] == len(BAD) + 3 + 1
 
 
-def test_a_run_that_is_killed_or_fails_leaves_no_id(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runner", ["local", "direct"])
+def test_a_run_that_is_killed_or_fails_leaves_no_id(runner: str, tmp_path: Path) -> None:
     inputs = write(tmp_path / "in", 60_000)
-    run = Run(tmp_path / "killed", inputs)
+    run = Run(tmp_path / "killed", inputs, "--runner", runner)
     wait_until(lambda: any(path.is_file() for path in run.temporary.rglob("*")), lambda: "nothing is spilled")
     run.process.send_signal(signal.SIGKILL)
     code, said = run.end()
@@ -118,7 +129,7 @@ def test_a_run_that_is_killed_or_fails_leaves_no_id(tmp_path: Path) -> None:
     assert any(run.temporary.iterdir())
     assert not seen_in(said) and shown_by(run.temporary, run.output) == set()
     # Its disk has no room for what is spilled.
-    run = Run(tmp_path / "failed", inputs, files=100_000)
+    run = Run(tmp_path / "failed", inputs, "--runner", runner, files=100_000)
     with Watched(run.temporary, run.output) as watched:
         code, said = run.end()
     assert code == 2 and b"reports that are compared" in said, said.decode()

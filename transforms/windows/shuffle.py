@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -23,6 +22,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.storage import spilling_in
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.piece_keys import PieceKey
@@ -107,7 +107,7 @@ class Spill(beam.DoFn):
     def process(self, element: tuple[PieceKey, pa.RecordBatch]) -> Iterable[tuple[PieceKey, Place]]:
         """Write one piece."""
         key, piece = element
-        with _naming(self.folder):
+        with spilling_in(self.folder):
             if self.file is None:
                 self.number, self.offset = secrets.randbits(62), 0
                 self.file = _path(self.folder, self.number).open("xb", buffering=_BUFFER_BYTES)
@@ -119,7 +119,7 @@ class Spill(beam.DoFn):
     def finish_bundle(self) -> None:
         """Write what is left in the buffer."""
         if self.file is not None:
-            with _naming(self.folder):
+            with spilling_in(self.folder):
                 self.file.close()
 
 
@@ -152,7 +152,7 @@ def read_pieces(folder: str, places: Iterable[Place]) -> Iterator[pa.RecordBatch
     """The pieces at some places, file by file from its start to its end."""
     coder = BatchCoder()
     for number, in_file in itertools.groupby(sorted(places), key=lambda place: place.file):
-        with _naming(folder), pa.memory_map(str(_path(folder, number))) as file:
+        with spilling_in(folder), pa.memory_map(str(_path(folder, number))) as file:
             for place in in_file:
                 file.seek(place.offset)
                 yield coder.decode(file.read_buffer(place.length))
@@ -160,15 +160,3 @@ def read_pieces(folder: str, places: Iterable[Place]) -> Iterator[pa.RecordBatch
 
 def _path(folder: str, number: int) -> Path:
     return Path(folder, f"{number:x}")
-
-
-@contextmanager
-def _naming(folder: str) -> Iterator[None]:
-    """Make an error of the disk name the folder, and say how to choose another."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(
-            f"{error.strerror}: '{folder}'; reports that are compared or refused are spilled there, and "
-            "TMPDIR names another folder"
-        ) from error
