@@ -15,9 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.registries import fresh
 
 from ldpbeam.command_line.catalogue import COMMANDS
 from ldpbeam.command_line.main import main
+from ldpbeam.estimators import registry as of_estimators
+from ldpbeam.mechanisms import registry as of_mechanisms
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -197,12 +200,17 @@ def test_everything_that_is_not_run_is_in_a_document() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", names([page for page in PAGES if blocks(page, "```python")]))
-def test_the_python_of_a_page_runs(page: str, here: Callable[..., None]) -> None:
+def test_the_python_of_a_page_runs(
+    page: str, here: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     if page in PYTHON_NOT_RUN:
         for block in blocks(ROOT / page, "```python"):
             compile(block, page, "exec")
         return
     here()
+    # What a page adds is not known to the tests that come after it.
+    for registry in (of_mechanisms, of_estimators):
+        monkeypatch.setattr(registry, "_REGISTRY", fresh(registry._REGISTRY))
     known: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(ROOT / page, "```python"):
         exec(block, known)
