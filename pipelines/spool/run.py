@@ -54,8 +54,9 @@ COMMIT_MILLISECONDS = 5_000
 REPORT_BYTES, LETTERS, LETTER_BYTES = 2**26, 10_000, 2**23
 #: Milliseconds between two looks at the watermark, and between two looks for windows that fire.
 LOOK_MILLISECONDS, FIRE_MILLISECONDS = 50, 100
-#: So many windows fire at once at most, so that the others' reports are read meanwhile.
-FIRED_AT_ONCE = 256
+#: So many panes wait to be finished at most; windows fire again when half of them are. Those with the most
+#: reports fire first, so that none waits behind very many that somebody has invented.
+FIRED_AT_ONCE = 64
 #: Segments beyond which the smaller half is written anew.
 SEGMENTS = 64
 #: Reports of windows that are over leave the disk within so many milliseconds, or when they are half a
@@ -231,7 +232,9 @@ class Run:
             self._collect()
             reached = self.reached = self.marks.at()
             if reached is not None:
-                self._fire(self.windows.due(reached, self._clocks[1], self._solving(), FIRED_AT_ONCE))
+                room = FIRED_AT_ONCE - self.unsolved
+                most = room if room >= FIRED_AT_ONCE // 2 else 0
+                self._fire(self.windows.due(reached, self._clocks[1], self._solving(), most))
                 self.windows.forget(reached)
         if self._wants_commit(now):
             self.commit()
