@@ -203,9 +203,9 @@ class Stream(RuleBasedStateMachine):
         assert self.said is None or before is None or self.said == before + DAY
 
 
-def examples(machine: type[RuleBasedStateMachine], *phases: Phase) -> None:
+def examples(machine: type[RuleBasedStateMachine], *phases: Phase, most: int = 150) -> None:
     few = settings(
-        max_examples=150,
+        max_examples=most,
         stateful_step_count=40,
         derandomize=True,
         deadline=None,
@@ -258,4 +258,5 @@ def test_the_state_machine_finds_what_is_broken(
 ) -> None:
     broken(monkeypatch)
     with pytest.raises(AssertionError):
-        examples(Stream, Phase.generate)
+        # Which examples come first depends on the modules that are loaded; it ends with the first that fails.
+        examples(Stream, Phase.generate, most=2_000)
