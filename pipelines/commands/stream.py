@@ -38,7 +38,7 @@ from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.panes import PANES
 from ldpbeam.transforms.reports.counts import IN, IN_OPEN_WINDOWS, NEED_CARE, NOT_BEGUN, accounting
-from ldpbeam.transforms.sources.feeds import elapsed
+from ldpbeam.transforms.sources.feeds import elapsed, now
 from ldpbeam.transforms.storage import write_json
 from ldpbeam.untrusted import cut_short, shown
 from ldpbeam.words import counted, first_ones
@@ -70,7 +70,7 @@ class SystemClock:
 
     def now(self) -> int:
         """The time in epoch milliseconds."""
-        return time.time_ns() // 1_000_000
+        return now()
 
 
 def stream_command(options: argparse.Namespace) -> int:
@@ -150,7 +150,7 @@ def _run(request: Request, watch: Watch | None) -> int:
         )
         run = Run(spool, manifest, feed, solving, SystemClock(), _pane_line)
         if opened.removed:
-            run.lose(time.time_ns() // 1_000_000)
+            run.lose(now())
         if watch is not None:
             watch(output, run)
         with (
@@ -200,14 +200,19 @@ def _loop(run: Run, request: Request, output: StreamOutput, stopping: list[bool]
             time.sleep(SLEEP_SECONDS)
             run.settle()
         if run.changed or ends:
-            run.commit(ended=time.time_ns() // 1_000_000 if ends and not run.unsolved else None)
+            run.commit(ended=now() if ends and not run.unsolved else None)
         _write_accounting(output, run)
     return ends
 
 
 def _write_accounting(output: StreamOutput, run: Run) -> None:
+    write_json(output.of_run(ACCOUNTING), _accounting(run))
+
+
+def _accounting(run: Run) -> dict[str, Any]:
+    """What the last commit says became of the reports."""
     counts = {**run.manifest.counts, IN_OPEN_WINDOWS: run.manifest.in_open_windows}
-    write_json(output.of_run(ACCOUNTING), accounting(counts.items()))
+    return accounting(counts.items())
 
 
 class _Rate:
@@ -299,9 +304,7 @@ def _finished(output: StreamOutput, run: Run, opened: Opened, ends: bool) -> int
     sweep([output.path(*folder) for folder in windows], output.run)
     sweep([output.of_run(), output.letters])
     periods = add_up_at_end(output)
-    counts: dict[str, Any] = accounting(
-        {**run.manifest.counts, IN_OPEN_WINDOWS: run.manifest.in_open_windows}.items()
-    )
+    counts = _accounting(run)
     seen, missing = run.seen, run.manifest.missing
     ended = {"event": "ended", "run": output.run, "output": output.output, "accounting": counts}
     document(

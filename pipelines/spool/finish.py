@@ -64,7 +64,6 @@ class Finished(NamedTuple):
         differing: how many estimates differ from those of the windows before.
         tests: how many tests of fit there were.
         seconds: how long it took.
-        nameless: whether its places of candidates have no names.
     """
 
     line: str
@@ -74,7 +73,6 @@ class Finished(NamedTuple):
     differing: int
     tests: int
     seconds: float
-    nameless: bool
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,6 @@ class Finishing:
             differing=sum(record.alarm is not None and record.alarm.differs for record in records),
             tests=len(tests),
             seconds=time.monotonic() - began,
-            nameless=nameless,
         )
 
     def _written(self, pane: Pane) -> list[EstimateRecord] | None:

@@ -245,9 +245,9 @@ class OpenWindows:
             _, key = heapq.heappop(self._ends)
             if key in self.windows and not self.windows[key].closed:
                 self._due.add(key)
-        ready = [key for key in self._due if key not in solving]
-        largest = max((self._rows(key) for key in ready), default=0) * SMALL
-        ready.sort(key=lambda key: (self._rows(key) < largest, key[1][1], key))
+        rows = {key: self._rows(key) for key in self._due if key not in solving}
+        small = max(rows.values(), default=0) * SMALL
+        ready = sorted(rows, key=lambda key: (rows[key] < small, key[1][1], key))
         timed = [(key, LATE if self.windows[key].closed else ON_TIME) for key in ready[:most]]
         early = [
             key for key in self._early if key not in solving and key[1][0] <= now and key not in self._due

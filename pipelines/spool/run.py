@@ -83,10 +83,6 @@ class Finisher(Protocol):
     def finished(self) -> Iterator[tuple[Pane, Finished | None]]:
         """The panes that are finished since the last call, in their order; None for one that is left out."""
 
-    @property
-    def panes(self) -> int:
-        """How many panes are not finished."""
-
 
 @dataclass(frozen=True)
 class Spool:
@@ -192,7 +188,7 @@ class Run:
         self._fresh_bytes = 0
         #: Whether anything has changed since the last commit.
         self.changed = False
-        self._first, self._has_committed = True, False
+        self._first = True
         self._committed_at = self._looked_at = self._fired_at = now
         self.turned_at = now
         #: The watermark; None before there is one.
@@ -229,12 +225,12 @@ class Run:
                 self.lose(state.lost)
         if now - self._fired_at >= FIRE_MILLISECONDS:
             self._fired_at = now
-            self._collect()
+            self.settle()
             reached = self.reached = self.marks.at()
             if reached is not None:
                 room = FIRED_AT_ONCE - self.unsolved
-                most = room if room >= FIRED_AT_ONCE // 2 else 0
-                self._fire(self.windows.due(reached, self._clocks[1], self._solving(), most))
+                if room >= FIRED_AT_ONCE // 2:
+                    self._fire(self.windows.due(reached, self._clocks[1], self._solving(), room))
                 self.windows.forget(reached)
         if self._wants_commit(now):
             self.commit()
@@ -343,7 +339,7 @@ class Run:
                 self._ended_until = max(self._ended_until, key[1][1])
         self.changed = True
 
-    def _collect(self) -> None:
+    def settle(self) -> None:
         """Take the panes that are finished off the list of the next manifest."""
         for pane, finished in self._finisher.finished():
             self._unsolved.remove(pane)
@@ -364,10 +360,6 @@ class Run:
     def unsolved(self) -> int:
         """How many panes have fired and are not finished."""
         return len(self._unsolved)
-
-    def settle(self) -> None:
-        """Collect the panes that are finished by now."""
-        self._collect()
 
     # ------------------------------------------------------------------------------------------------- commit
 
@@ -431,12 +423,11 @@ class Run:
 
     def _write_letters(self) -> None:
         """Write the dead letters; those that a killed process wrote and did not commit are deleted first."""
-        if not self._has_committed:
+        if self._first:
             names = names_in(self.spool.letters, "part-*.avro")
             delete(
                 [join(self.spool.letters, name) for name in names if number_of(name) >= self._letter_files]
             )
-            self._has_committed = True
         if self._letters:
             write_letters(self.spool.letters, self._letter_files, sorted(self._letters, key=order_of))
             self._letter_files += 1

@@ -40,7 +40,7 @@ class Odd:
             raise OSError("the topic is away")
         if pane.attribute == "wrong":
             raise ZeroDivisionError("a mistake of ours")
-        return Finished(str(pane.start), {}, {}, [], 0, 0, 0.0, False)
+        return Finished(str(pane.start), {}, {}, [], 0, 0, 0.0)
 
 
 def pane(start: int, attribute: str = "x") -> Pane:
