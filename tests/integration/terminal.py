@@ -76,6 +76,16 @@ class Terminal:
 
         wait_until(look, lambda: self.said)
 
+    def press_until_it_ends(self, keys: bytes) -> None:
+        """Type something again and again."""
+
+        def ended() -> bool:
+            if self.process.poll() is None:
+                self.press(keys)
+            return self.process.poll() is not None
+
+        wait_until(ended, lambda: self.said, every=0.5)
+
     def wait(self) -> int:
         """Its exit code, once it has ended."""
         code = self.process.wait(PATIENCE)
