@@ -134,7 +134,6 @@ flink-down: install
 
 benchmarks: install
 	$(BIN)/python -m benchmarks.scale --write docs/speed.md
-	$(BIN)/python -m benchmarks.flink --write docs/speed.md
 	$(BIN)/python -m benchmarks.throughput --large --write docs/speed.md
 
 bench-solvers: install

@@ -56,7 +56,7 @@ What falls short stands first. "Before" is commit `{before}`.
 | --- | --- | --- | --- | --- |
 {rows}
 
-Rows of many windows, Flink and streams are from sections below, those of solves from [a page](benchmarks.md).
+Rows of many windows and streams are from sections below, those of solves from [a page](benchmarks.md).
 
 ## A whole run, beside peers
 Medians of {rounds} rounds, with DuckDB {duckdb}. Seconds are those of all reports less those of a \
@@ -245,13 +245,6 @@ def many_windows(measured: Measured) -> Row:
     return Row(what, "one window", "14.7 times", "2 times", reached, hours <= 2 * one)
 
 
-def flink(parallelism: int, before: str) -> Row:
-    """A row of the section on Flink."""
-    times = cells_of(SPEED, "beside local", f"Flink, parallelism {parallelism}")[0]
-    what = f"Flink, parallelism {parallelism}, two cores"
-    return Row(what, "rate of a local run", before, "0.8 times", f"{times} times", float(times) >= 0.8)
-
-
 def stream(measured: Measured) -> Row:
     """A row of the section on Kafka: the most that a stream takes up, beside the decoder alone."""
     rate = rate_of("stream, Arrow")
@@ -302,8 +295,6 @@ def page(users: int, only: str, rounds: int, folder: Path) -> Iterator[str]:
     measured = measured_in(SPEED.read_text(encoding="utf-8"))
     rows = [
         many_windows(measured),
-        flink(1, "0.51 times"),
-        flink(2, "0.47 times"),
         stream(measured),
         *one_by_one(),
         solves(),
