@@ -127,10 +127,10 @@ constraints: install
 	@mv build/constraints.txt constraints.txt
 
 flink-up: install
-	$(BIN)/python -m ldpbeam.runners.flink.cluster up
+	PYTHONPATH=tests $(BIN)/python -m support.flink_cluster up
 
 flink-down: install
-	$(BIN)/python -m ldpbeam.runners.flink.cluster down
+	PYTHONPATH=tests $(BIN)/python -m support.flink_cluster down
 
 benchmarks: install
 	$(BIN)/python -m benchmarks.scale --write docs/speed.md

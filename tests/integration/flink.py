@@ -17,10 +17,10 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from support.flink_cluster import Cluster
 from support.waiting import PATIENCE, wait_until
 
 from ldpbeam.runners import flink as engine
-from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.parts import FlinkError, fetch
 
 #: Tests and their workers import its files.

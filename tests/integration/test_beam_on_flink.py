@@ -20,10 +20,10 @@ from kafka_io import expansion_service
 from kafka_messages import new_topic, produce, remove_before
 from stream_messages import MINUTE, WEEK_AGO, by_time, evenly, one_by_one, reports_of, rides
 from support.beam_reports import rows_of
+from support.flink_cluster import Cluster
 
 import ldpbeam as ldp
 from ldpbeam.runners import flink as flink_runner
-from ldpbeam.runners.flink.cluster import Cluster
 from ldpbeam.runners.flink.parts import FlinkError
 
 pytestmark = pytest.mark.slow

@@ -16,9 +16,9 @@ import flink as jobs
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from listeners import NOBODY, Listener, listeners, tried_as
+from support.flink_cluster import Cluster
 
 from ldpbeam.runners import flink as engine
-from ldpbeam.runners.flink.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,9 @@ import apache_beam as beam
 import flink as jobs
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from support.flink_cluster import Cluster, main
 
 from ldpbeam.runners import flink as engine
-from ldpbeam.runners.flink.cluster import Cluster, main
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Rest
 

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import flink as jobs
 import pytest
 from stream_messages import HOUR, WEEK_AGO, evenly, reports_of, rides
+from support.flink_cluster import Cluster
 from support.output_folders import contents
-
-from ldpbeam.runners.flink.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 

@@ -20,6 +20,7 @@ from apache_beam.options.pipeline_options import (
     PipelineOptions,
     PortableOptions,
 )
+from support import flink_cluster as cluster
 from support.waiting import wait_until
 
 from ldpbeam.command_line.arguments import Parser
@@ -27,8 +28,8 @@ from ldpbeam.errors import UserError
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import flink
 from ldpbeam.runners.engines import engine_of
-from ldpbeam.runners.flink import cluster, parts, processes, settings
 from ldpbeam.runners.flink import cluster_keys as keys
+from ldpbeam.runners.flink import parts, processes, settings
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Records, Rest
 from ldpbeam.runners.names import FLINK

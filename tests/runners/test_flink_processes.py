@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import flink_cluster as cluster
 from support.waiting import PATIENCE, wait_until
 
-from ldpbeam.runners.flink import cluster, parts, processes
+from ldpbeam.runners.flink import parts, processes
 from ldpbeam.runners.flink.parts import FlinkError
 
 pytestmark = pytest.mark.usefixtures("own_cache")

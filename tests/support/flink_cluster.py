@@ -1,6 +1,6 @@
 """A Flink cluster on this machine: a job manager and some task managers, as separate processes.
 
-``python -m ldpbeam.runners.flink.cluster up`` starts a cluster, and ``down`` ends that cluster only. Such a
+``python -m support.flink_cluster up`` starts a cluster, and ``down`` ends that cluster only. Such a
 cluster is for experiments and for tests, which may also kill its task managers: :class:`Cluster`.
 
 The cluster serves this account only. Flink's ports are on loopback and require the cluster's key
@@ -256,7 +256,7 @@ def _complaint(log: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command ``up`` or ``down``, and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m ldpbeam.runners.flink.cluster", description="A Flink cluster on this machine."
+        prog="python -m support.flink_cluster", description="A Flink cluster on this machine."
     )
     parser.add_argument("what", choices=("up", "down"))
     parser.add_argument("--task-managers", type=int, default=TASK_MANAGERS)
