@@ -423,7 +423,7 @@ WHAT_FALLS_SHORT = """
 ## What falls short
 The kinds of number that fall short somewhere are: {kinds}. Their intervals are too narrow where the noise
 hides round numbers, spikes, or the ends of gaps, and [nothing can say
-so](decisions/51-spikes.md#what-reports-cannot-show). The columns, here and in the CSV file:
+so](choosing.md#what-reports-cannot-show). The columns, here and in the CSV file:
 
 - `reports` are the mechanisms. `ULE` is the joint histogram of SW, PM and SR. `people` is the population,
   `n` their number, `epsilon` that of each service, and `names` the estimator that the study names.

@@ -394,7 +394,7 @@ reports have none. All attacks and estimators are in [{measured}]({measured}).
 {bounds}
 
 {further} The log-likelihood of a Gaussian report grows up to four deviations, where `ivw` counts all
-reports beyond 1.2 deviations alike: take `ivw` for such means ([decision 37](decisions/37-fake-users.md)).
+reports beyond 1.2 deviations alike: take `ivw` for such means ([decision 37](decisions/README.md)).
 
 With PrivKV a report is of one key, drawn at random, so that fake users who all name one key are a large
 part of its reports. A test of fit finds keys that are named too often; the attack *unseen* names none more

@@ -73,7 +73,7 @@ The equal query, with the folder `reports`:
 
 ## What a report costs from bytes to a histogram
 Processor time beside that of a bare loop over the same {reports:,} reports in the same process, as \
-`python -m benchmarks.columns` measures it. [The decision](decisions/65-columns.md) says why some fall short.
+`python -m benchmarks.columns` measures it. [The decision](decisions/README.md) says why some fall short.
 
 {columns}
 """

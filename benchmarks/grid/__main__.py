@@ -51,7 +51,7 @@ over seeds. With one seed, the best of many methods is partly luck, which no met
 (`benchmarks/grid/populations.py`). "Beyond noise" counts the cells that are above 1.20 by more than two
 standard errors. `threshold` returns shares that need not add up to one: where reports say nearly nothing
 it returns zeros, and on a long tail no distribution has so small a mean absolute error ([decision
-34](decisions/34-auto-shares.md)).
+34](decisions/README.md)).
 """
 
 Task = tuple[Cell, int, tuple[Method, ...]]

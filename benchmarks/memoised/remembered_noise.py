@@ -233,7 +233,7 @@ stopped and started again. Windows are [joined](over_time.md#joined-windows). Ep
 window and {LIFETIME:g} for life. Values have {CATEGORIES} categories, with shares in proportion to 1/k.
 Every user has a report in each window. The benchmark draws counts by user from the constants of the two
 steps; `tests/over_time/test_remembered_noise.py` takes reports of clients through the pipeline. [Decision
-52](decisions/52-memory.md) says how the tests work.
+52](decisions/README.md) says how the tests work.
 
 ### False alarms
 A run is the tests of one day. In clean runs, clients do what the study says. They have 2 to 24 windows

@@ -42,7 +42,7 @@ def decisions() -> list[Path]:
 
 
 def on_config(config: Any) -> Any:
-    """Add every decision to the navigation."""
+    """Add the pages of decisions to the navigation."""
     for section in config.nav:
         for entry in section.get("Development", []):
             if "Decisions" in entry:

@@ -4,7 +4,7 @@ Intervals of estimates are for the people who reported, and so are those of diff
 these people, the noise of two reports is independent, whoever sent them: variances add. Where clients
 remember their noise, and where windows overlap, two sums over reports have noise in common whose covariance
 is not negative, so that adding variances is too wide at most; for other numbers nothing is known, and
-standard errors add (``docs/decisions/50-differences.md``).
+standard errors add (decision 50).
 """
 
 from __future__ import annotations

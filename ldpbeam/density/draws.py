@@ -23,7 +23,7 @@ from ldpbeam.domains import Floats, Integers
 #: The number of draws, and of steps that each takes.
 DRAWS, STEPS = 240, 4
 #: Draws are spread over priors by this power of their weights. No prior is right for a real population, and
-#: the second best ones may be nearer to it than the evidence says (docs/decisions/45-one-density.md).
+#: the second best ones may be nearer to it than the evidence says (decision 45).
 TEMPER = 0.25
 #: The most cuts of an ellipse; after them the draw stays where it is.
 MOST_CUTS = 12

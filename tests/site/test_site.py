@@ -47,13 +47,14 @@ def test_every_page_is_in_the_navigation_once_and_every_entry_is_a_page(navigati
     assert sorted(navigation) == sorted(pages | OTHERS)
 
 
-def test_decisions_are_in_the_order_of_their_numbers_and_each_is_in_their_list(navigation: list[str]) -> None:
-    pages = [page for page in navigation if re.match(r"docs/decisions/\d+-", page)]
-    numbers = [int(re.findall(r"\d+", page)[0]) for page in pages]
+def test_decisions_are_in_the_order_of_their_numbers_and_each_page_is_in_their_list(
+    navigation: list[str],
+) -> None:
+    lines = re.findall(r"^\| (\d+) \| (.+?) \|", DECISIONS.read_text(encoding="utf-8"), re.MULTILINE)
+    numbers = [int(number) for number, _ in lines]
     assert numbers == sorted(set(numbers))
-    listed = re.findall(r"^- (\d+): \[[^]]+\]\((\S+)\)", DECISIONS.read_text(encoding="utf-8"), re.MULTILINE)
-    found = [(int(number), f"docs/decisions/{page}") for number, page in listed]
-    assert found == list(zip(numbers, pages, strict=True))
+    listed = [f"docs/decisions/{page}" for _, text in lines for page in re.findall(r"\]\((\d+-\S+)\)", text)]
+    assert listed == [page for page in navigation if re.match(r"docs/decisions/\d+-", page)]
 
 
 def test_every_public_name_is_in_the_reference_and_every_name_of_it_exists() -> None:
@@ -98,7 +99,7 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing_from_elsewhere(
     for name in (*ldpbeam.__all__, *(f"beam.{name}" for name in transforms)):
         assert f'id="ldpbeam.{name}"' in reference, name
     pages = list(tmp_path.rglob("*.html"))
-    assert len(pages) > 60
+    assert len(pages) > 30
     for page in pages:
         parser = _Fetched()
         parser.feed(page.read_text(encoding="utf-8"))

@@ -29,10 +29,10 @@ passed, and the statistics last emitted; a mark for {REMEMBERED_WINDOWS} windows
 the same; more with groups |
 
 No key, window or accumulator belongs to a single user. Users are hashed to shards ([decision \
-5](decisions/5-partitions.md)). A shard is joined over columns and yields a statistic whose size the \
+5](decisions/README.md)). A shard is joined over columns and yields a statistic whose size the \
 study determines. Statistics add up, so after the join nothing depends on the number of users. Report ids \
 are stored as long as reports: in a stream, until the window has expired. In a stream, sliding windows store \
 a report as many times as they overlap; in batch, once. A field with very many groups makes one \
 statistic for each of at most 5,000 groups of a shard, or twice the cap if that is more ([decision \
-38](decisions/38-very-many-groups.md)).
+38](decisions/README.md)).
 """

@@ -2,7 +2,7 @@
 
 A report is a function of a place on a grid, and depends on the value only through this place. Values are
 rounded to a grid first. Draws are uniform integers below 2^53, and a sampler determines how many of them lead
-to each place (docs/decisions/26-grid-of-reports.md).
+to each place (decision 26).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A draw is a uniform integer from 0 to U - 1, as in :mod:`ldpbeam.mechanisms.numbers.grid`. Of the draws of a
 step, an *excess* leads to what the step was given, and all others to an answer that does not depend on it. So
 the excess of both steps is the product of theirs, and the rest of the channel of a window does not depend on
-the value (docs/decisions/53-steps-in-whole-numbers.md).
+the value (decision 53).
 """
 
 from __future__ import annotations
