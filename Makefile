@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-stream demo-kafka docs test test-versions fast durations fuzz simulate test-busy lint format benchmarks bench-solvers grid flink-up flink-down clean
+.PHONY: help install constraints demo demo-stream demo-kafka docs test test-versions fast durations fuzz simulate test-busy lint format benchmarks grid flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -34,8 +34,7 @@ help:
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
 	@echo "make constraints renew constraints.txt, the versions that make install takes"
-	@echo "make benchmarks  the page on speed, but for streams: half an hour, on a machine that does nothing else"
-	@echo "make bench-solvers  evaluations, time and memory of solves: ONLY=products for one section"
+	@echo "make benchmarks  the tables on speed, but for streams: half an hour, on a machine that does nothing else"
 	@echo "make grid        auto beside every fixed method, about three hours; goes on where it stopped"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
@@ -133,15 +132,14 @@ flink-down: install
 	PYTHONPATH=tests $(BIN)/python -m support.flink_cluster down
 
 benchmarks: install
-	$(BIN)/python -m benchmarks.scale --write docs/speed.md
-	$(BIN)/python -m benchmarks.throughput --large --write docs/speed.md
-
-bench-solvers: install
-	$(BIN)/python -m benchmarks.solvers --write docs/benchmarks.md $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m benchmarks.scale --write docs/measured
+	$(BIN)/python -m benchmarks.throughput --write docs/measured
+	$(BIN)/python -m benchmarks.measured
 
 # Results are kept in build/grid.jsonl; ARGUMENTS="--half tuning --n 1000" for a part.
 grid: install
-	$(BIN)/python -m benchmarks.grid --write docs/grid.md $(ARGUMENTS)
+	$(BIN)/python -m benchmarks.grid --write docs/measured $(ARGUMENTS)
+	$(BIN)/python -m benchmarks.measured
 
 clean:
 	rm -rf build $(VENV) demo

@@ -127,8 +127,6 @@ setup(
             "mypy>=1.11",
             "nbclient>=0.10",
             "nbformat>=5.10",
-            # A peer of the benchmarks.
-            "orjson>=3.10",
             # Tables of reports, and of estimates.
             "pandas>=2.2",
             # Pages in a browser.

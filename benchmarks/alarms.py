@@ -1,6 +1,6 @@
 """Windows that differ from those before: how often one is said to and none does, and how soon one is seen.
 
-    python -m benchmarks.alarms [--series 2000] [--write docs/coverage.md]
+    python -m benchmarks.alarms [--series 2000] [--write docs/measured]
 
 A series is of hours with a season of hours and weekdays of many standard errors, and standard errors of their
 own at night. Means are drawn as normal, and judged by the functions that judge records.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.pages import renew_from
+from benchmarks.pages import Table, show_series, table
 from ldpbeam.answers.alarms import FEWEST, LIMITS, SETTLED, WEEKS, added, scale_of, spread_after
 from ldpbeam.domains import Integers
 
@@ -21,6 +21,7 @@ WEEK, YEAR, CHUNK = 168, 8_760, 250
 #: How much people vary from week to week beyond the noise of their reports, in standard errors.
 BEYOND = (0.0, 0.7)
 JUMPS = (1.0, 2.0, 4.0)
+COLUMNS = ("people vary", "clean series with an alarm", "jump", "median delay, hours", "90% within, hours")
 
 
 def first_alarms(series: int, hours: int, beyond: float, jump: float, at: int, seed: int) -> Integers:
@@ -44,17 +45,9 @@ def first_alarms(series: int, hours: int, beyond: float, jump: float, at: int, s
     return first
 
 
-def page(series: int) -> Iterator[str]:
-    """The part of the page."""
-    yield "## Alarms"
-    yield (
-        f"`python -m benchmarks.alarms --write docs/coverage.md` writes this part: {series:,} clean series\n"
-        f"of {YEAR:,} hours with a season of many standard errors, and {series // 4:,} whose mean jumps\n"
-        "after 12 weeks, by so many standard errors. *People vary* is by how much they do from week to week\n"
-        "beyond the noise of reports, in standard errors.\n"
-    )
-    yield "| people vary | clean series with an alarm | jump | median delay, hours | 90% within, hours |"
-    yield "| --- | --- | --- | --- | --- |"
+def tables(series: int) -> Iterator[Table]:
+    """The table."""
+    rows = list[list[str]]()
     at = 12 * WEEK + 40
     for beyond in BEYOND:
         starts = range(0, series, CHUNK)
@@ -64,9 +57,9 @@ def page(series: int) -> Iterator[str]:
             first = first_alarms(series // 4, at + 500, beyond, jump, at, 9)
             delays = np.where(first < 0, 500, first - at + 1)[(first < 0) | (first >= at)]
             median, most = np.quantile(delays, (0.5, 0.9))
-            yield f"| {beyond:g} | {false:.2%} | {jump:g} | {median:.0f} | {most:.0f} |"
-    yield ""
+            rows.append([f"{beyond:g}", f"{false:.2%}", f"{jump:g}", f"{median:.0f}", f"{most:.0f}"])
+    yield table("alarms", COLUMNS, rows)
 
 
 if __name__ == "__main__":
-    renew_from(page, __doc__)
+    show_series(tables, __doc__)

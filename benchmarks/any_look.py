@@ -1,6 +1,6 @@
 """Intervals that are looked at again and again: how often any look of a series excludes the truth.
 
-    python -m benchmarks.any_look [--series 2000] [--write docs/coverage.md]
+    python -m benchmarks.any_look [--series 2000] [--write docs/measured]
 
 A series has 200 looks, each after as many more reports. Reports are not drawn, but their sums: of numbers as
 normal, with the exact moments of the mechanism given each of 16 values; of categories as binomial counts.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.pages import Table, renew_from
+from benchmarks.pages import Table, show_series
 from ldpbeam.domains import Categories, Floats, Numeric
 from ldpbeam.estimators.scores import scores
 from ldpbeam.intervals.any_look import widening
@@ -155,8 +155,8 @@ CELLS = (
 )
 
 
-def page(series: int) -> Iterator[str | Table]:
-    """The part of the page, and its table."""
+def tables(series: int) -> Iterator[Table]:
+    """The table."""
     lines = [
         "| what | mechanism | reports a look | any_look | excluded | excluded by one look's | width |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -177,17 +177,7 @@ def page(series: int) -> Iterator[str | Table]:
                     f"| {what} | {name} | {arms} | {narrowest:,} | {_excluded(error, width):.1%} | "
                     f"{fixed:.1%} | {ratio:.2f} |"
                 )
-    yield "## At any look"
-    yield (
-        f"`python -m benchmarks.any_look --write docs/coverage.md` writes this part: {series:,} series of\n"
-        f"{LOOKS} looks a row, at epsilon 1. *Excluded* is the share of series in which a look excludes\n"
-        "the truth: of intervals for [every look](outputs.md#at-any-look), where 5% may, and of 95%\n"
-        "intervals of one look. Of eight shares, it is that of the worst. `width` is the largest mean\n"
-        "width at the 10th to the 100th look, beside that of one look. A study that names what it expects\n"
-        "has an `any_look` of 30 times the reports of a look; 10,000 is the default.\n"
-    )
-    yield Table("any_look", tuple(lines), lambda row: row["reports a look"].partition(" ")[0] == "500")
-    yield ""
+    yield Table("any_look", tuple(lines))
 
 
 def _excluded(error: Floats, width: Floats) -> float:
@@ -196,4 +186,4 @@ def _excluded(error: Floats, width: Floats) -> float:
 
 
 if __name__ == "__main__":
-    renew_from(page, __doc__)
+    show_series(tables, __doc__)

@@ -1,7 +1,7 @@
 """How fast a stream takes up reports that wait in a topic of Kafka, and whether each counts once.
 
     python -m benchmarks.backlog [--reports 10000000] [--per-message 1] [--avro] [--pubsub]
-                                 [--write docs/speed.md]
+                                 [--write docs/measured]
 
 A broker on this machine has a topic of eight partitions with so many reports, in the order of their event
 times, before the stream starts: one in a message of JSON or in an Avro single object, or several in one of
@@ -34,7 +34,7 @@ import fastavro
 import numpy as np
 import psutil
 
-from benchmarks.pages import renew
+from benchmarks.pages import HELP, show, table
 from examples.stream import broker, client, pubsub
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.encodings import avro
@@ -49,6 +49,11 @@ CROWD = 20
 STUDY = Path(__file__).parents[1] / "examples" / "stream" / "rides.yaml"
 #: Of a topic of Kafka.
 PARTITIONS = 8
+#: Memory is of the command, and of the process that solves.
+COLUMNS = (
+    "what", "seconds", "reports a second", "microseconds a report", "MB: a tenth, half, all", "windows",
+    "what became of the reports",
+)  # fmt: skip
 ACCOUNTING_LINE = re.compile(r" reports in (=|is NOT) ")
 #: Sends messages, and waits until the server has them.
 Send = Callable[[Sequence[client.Outgoing]], None]
@@ -185,8 +190,8 @@ def megabytes(process: int) -> str:
     return f"{own:.0f} + {sum(others):.0f}"
 
 
-def bare(label: str, subscription: str, reports: int, per_message: int) -> str:
-    """A line of the table, under a label: a client that pulls messages and acknowledges them."""
+def bare(label: str, subscription: str, reports: int, per_message: int) -> list[str]:
+    """A row of the table, under a label: a client that pulls messages and acknowledges them."""
     from google.api_core.exceptions import DeadlineExceeded
     from google.cloud import pubsub_v1
 
@@ -201,12 +206,11 @@ def bare(label: str, subscription: str, reports: int, per_message: int) -> str:
                 taken += len(receipts) * per_message
         moments.append((time.monotonic(), time.process_time(), taken))
     seconds, processor, counted = (moments[1][i] - moments[0][i] for i in range(3))
-    cells = f"{seconds:,.0f} | {counted / seconds:,.0f} | {1e6 * processor / counted:.1f}"
-    return f"| {label} | {cells} |  |  | {os.getloadavg()[0]:.0f} | nothing |"
+    return [label, *_rates(seconds, processor, counted), "", "", "nothing"]
 
 
-def measure(label: str, source: Sequence[str], reports: int, folder: Path) -> str:
-    """A line of the table, under a label."""
+def measure(label: str, source: Sequence[str], reports: int, folder: Path) -> list[str]:
+    """A row of the table, under a label."""
     output, log = folder / "out", folder / "log"
     command = [sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", str(STUDY)]
     command += [*source, "--output", str(output), "--max-disorder", "10s", "--stop-when-idle", "20s"]
@@ -227,37 +231,20 @@ def measure(label: str, source: Sequence[str], reports: int, folder: Path) -> st
     seconds, processor, taken = (moments[-1][i] - moments[0][i] for i in range(3))
     closed = len(list((output / "statistics").glob("*.avro")))
     (accounting,) = [line for line in log.read_text().splitlines() if ACCOUNTING_LINE.search(line)]
-    return (
-        f"| {label} | {seconds:,.0f} | {taken / seconds:,.0f} | {1e6 * processor / taken:.1f} | "
-        f"{', '.join(used)} | {closed} | "
-        f"{os.getloadavg()[0]:.0f} | {accounting} (exit code {code}) |"
-    )
+    what = f"{accounting} (exit code {code})"
+    return [label, *_rates(seconds, processor, taken), ", ".join(used), str(closed), what]
 
 
-def page(options: argparse.Namespace) -> Iterator[str]:
-    """The lines of the section."""
-    many = "one report" if options.per_message == 1 else f"{options.per_message:,} reports"
+def _rates(seconds: float, processor: float, reports: float) -> list[str]:
+    """Seconds, reports a second, microseconds of processors a report."""
+    return [f"{seconds:,.0f}", f"{reports / seconds:,.0f}", f"{1e6 * processor / reports:.1f}"]
+
+
+def rows(options: argparse.Namespace) -> Iterator[list[str]]:
+    """The rows of a stream, and of a bare client of Pub/Sub before it."""
     contents = "Arrow" if options.per_message > 1 else "Avro" if options.avro else "JSON"
     contents += " of Pub/Sub" if options.pubsub else ""
-    where = "in a subscription of Pub/Sub" if options.pubsub else "in a topic of Kafka"
-    yield f"## What waits {where}, {many} in a message{', Avro single objects' if options.avro else ''}"
-    yield ""
-    asked = "".join(f" --{name}" for name in ("avro", "pubsub") if getattr(options, name))
     with running(kafka=not options.pubsub) as server, server.topic(TOPIC) as source:
-        yield (
-            f"Made by `python -m benchmarks.backlog --reports {options.reports} --per-message "
-            f"{options.per_message}{asked}`. {options.reports:,} reports wait {where}, the server is "
-            f"{server.name}; a topic of Kafka has {PARTITIONS} partitions. The server and the stream "
-            f"share {os.cpu_count()} cores. Windows have 10 s, and two services are joined by user. Rate and "
-            "processor time are of the reports after the first tenth. Memory is of the command + that of "
-            "the process that solves. Load is that of the machine at the end, over a minute."
-        )
-        yield ""
-        yield (
-            "| what | seconds | reports a second | microseconds of processors a report | "
-            "MB: a tenth, half, all | windows | load | what became of the reports |"
-        )
-        yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
         fill(server, options.reports, options.per_message, options.avro)
         if options.pubsub:
             yield bare(f"bare client, {contents}", source[-1], options.reports, options.per_message)
@@ -273,9 +260,10 @@ def main() -> None:
     parser.add_argument("--per-message", type=int, default=1)
     parser.add_argument("--avro", action="store_true", help="one report in an Avro single object")
     parser.add_argument("--pubsub", action="store_true", help="in place of Kafka")
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--write", type=Path, help=HELP)
     options = parser.parse_args()
-    renew(page(options), options.write)
+    name = f"backlog_{'pubsub' if options.pubsub else 'kafka'}_{options.per_message}"
+    show([table(name, COLUMNS, rows(options))], options.write)
 
 
 if __name__ == "__main__":

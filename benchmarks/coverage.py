@@ -1,6 +1,6 @@
 """How often the intervals of estimates hold the truth.
 
-    python -m benchmarks.coverage [--runs 400] [--only WORDS] [--strict] [--write docs/coverage.md]
+    python -m benchmarks.coverage [--runs 400] [--only WORDS] [--strict] [--write docs/measured]
 
 Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
 that of the people who were drawn. Sums over runs are kept beside this file, and a second call goes on where
@@ -31,7 +31,7 @@ import numpy as np
 
 from benchmarks.coverage_sums import Runs, Sums, read, write
 from benchmarks.grid import populations as shapes
-from benchmarks.pages import Table, renew
+from benchmarks.pages import HELP, Table, show, table
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
@@ -310,14 +310,12 @@ def _held(
     return Sums(1, held, held**2, float((high - low)[known].mean()) / width_of_domain)
 
 
-#: The columns of the table of cells, and those that the page leaves out.
+#: The columns of the table of cells.
 COLUMNS = (
     "reports", "people", "n", "epsilon", "number", "names", "runs", "held", "error", "width", "flags", "ms",
     "result",
 )  # fmt: skip
-HIDDEN = ("names", "error", "ms", "result")
 VERDICTS = ("held", "unclear", "low", "high", "flagged", "flagged, low")
-SHORT = ("low", "high", "flagged, low")
 
 
 def row(cell: Cell, kind: str, runs: Runs) -> list[str]:
@@ -359,24 +357,17 @@ def strict_row(cell: Cell, kind: str, runs: Runs) -> list[str]:
     ]  # fmt: skip
 
 
-def page(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[str | Table]:
-    """The lines of the page, from the runs of each cell by its name, and those of strict intervals."""
+def tables(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[Table]:
+    """The tables, from the runs of each cell by its name, and those of strict intervals."""
     rows = _rows(row, results, KINDS, cells())
-    yield from HEAD.splitlines()
-    yield f"| cells | {' | '.join(VERDICTS)} |"
-    yield "| --- " * (len(VERDICTS) + 1) + "|"
-    short = set()
-    for kind in (name.replace("_", " ") for name in KINDS):
-        counts = Counter(line[-1] for line in rows if line[COLUMNS.index("number")] == kind)
-        yield f"| {kind} | {' | '.join(str(counts[name]) for name in VERDICTS)} |"
-        short |= {kind} if any(counts[name] for name in SHORT) else set()
-    yield from WHAT_FALLS_SHORT.format(kinds=", ".join(sorted(short)) or "none").splitlines()
-    yield _table("coverage", COLUMNS, rows, SHORT, HIDDEN)
+    counts = Counter((line[COLUMNS.index("number")], line[-1]) for line in rows)
+    kinds = [kind.replace("_", " ") for kind in KINDS]
+    of_kinds = ([kind, *(counts[kind, verdict] for verdict in VERDICTS)] for kind in kinds)
+    yield table("coverage_kinds", ["number", *VERDICTS], of_kinds)
+    yield table("coverage", COLUMNS, rows)
     strict_rows = _rows(strict_row, strict, STRICT_KINDS, strict_cells())
     if strict_rows:
-        held = sum(line[-1] == "held" for line in strict_rows)
-        yield from OF_STRICT.format(cells=len(strict_rows), held=held).splitlines()
-        yield _table("coverage_strict", STRICT_COLUMNS, strict_rows, ("unclear", "low"))
+        yield table("coverage_strict", STRICT_COLUMNS, strict_rows)
 
 
 def _rows(
@@ -390,63 +381,6 @@ def _rows(
     return [row for row in every if row]
 
 
-def _table(
-    name: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    shown: Sequence[str],
-    hidden: tuple[str, ...] = (),
-) -> Table:
-    """A table of rows, of which the page shows those with some results."""
-    lines = (columns, ["---"] * len(columns), *rows)
-    return Table(
-        name, tuple(f"| {' | '.join(line)} |" for line in lines), lambda row: row["result"] in shown, hidden
-    )
-
-
-HEAD = f"""\
-# How often intervals hold the truth
-
-`python -m benchmarks.coverage --write docs/coverage.md` writes this page. Each run draws people, perturbs
-their values, and computes {LEVEL:.0%} intervals. The truth is that of the people who were drawn. A *cell*
-is a setting and a kind of number. Some kinds have many numbers: quantiles, ranges, the {BUCKETS} buckets,
-the {CATEGORIES} categories, the {KEYS} keys. A cell of such a kind has the average over them, and a
-single number may be held more or less often.
-
-- A cell is *held* if {LEAST:.0%} to {MOST:.1%} of its intervals hold the truth. It is *unclear* if it
-  misses that by at most two standard errors; otherwise it is *low* or *high*.
-- A cell is *flagged* if the intervals of most of its runs carry a flag that comes from the reports alone.
-  At least {LEAST_FLAGGED:.0%} of its intervals are to hold the truth; otherwise it is *flagged, low*.
-
-"""
-WHAT_FALLS_SHORT = """
-## What falls short
-The kinds of number that fall short somewhere are: {kinds}. Their intervals are too narrow where the noise
-hides round numbers, spikes, or the ends of gaps, and [nothing can say
-so](choosing.md#what-reports-cannot-show). The columns, here and in the CSV file:
-
-- `reports` are the mechanisms. `ULE` is the joint histogram of SW, PM and SR. `people` is the population,
-  `n` their number, `epsilon` that of each service, and `names` the estimator that the study names.
-- `runs` counts the runs without a flag, or all runs if the cell is flagged. `held` is the share of their
-  intervals that hold the truth, and `error` its standard error, at least that of a single number. `width`
-  is the mean width on a domain of width one. `flags` is the share of runs that carry a flag.
-- `ms` is the mean processor time of the intervals of a run, and of the estimate of a number, on a busy
-  machine.
-- Eight populations are of the reporting half of [the grid](grid.md), where `edge` is "jump", `half round`
-  "spiky", `delays` "peak" and `diamonds` "real". `incomes` are of its tuning half. `spike` is Beta(2, 5),
-  of which 20% have the one value 0.31. `zipf` has shares in proportion to 1/k, and `owners` have up to
-  three keys each.
-
-"""
-
-OF_STRICT = f"""
-## Strict intervals
-[Strict intervals](outputs.md#strict-intervals) of quantiles, ranges and the distribution function, of the
-same people, and of people whose values have a step: of `falling` nobody has more than the tenth value, of
-`tens` half have multiples of ten steps. A cell is *held* if at least {LEVEL:.0%} of its intervals hold the
-truth. {{held}} of {{cells}} cells are.
-
-"""
 STRICT_COLUMNS = (
     "reports", "people", "n", "epsilon", "number", "runs", "held", "error", "width", "ms", "result",
 )  # fmt: skip
@@ -459,7 +393,7 @@ def more(of_one: Callable[[Cell, int], Runs], name: str, places: range) -> tuple
 
 
 def main() -> None:
-    """Run what is missing, then show the page."""
+    """Run what is missing, then show the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -468,7 +402,7 @@ def main() -> None:
     parser.add_argument("--strict", action="store_true", help="run strict intervals")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after about so long")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--write", type=Path, help="where the page is written")
+    parser.add_argument("--write", type=Path, help=HELP)
     given = parser.parse_args()
     # Processes that start from here have one thread of BLAS each.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -483,7 +417,7 @@ def main() -> None:
             if not math.isclose(own.first, results[name].first, rel_tol=SAME):
                 print(f"made anew, since its first run has other intervals or flags: {name}", flush=True)
                 del results[name]
-        # In rounds over all cells, so that a page of fewer runs has all of them.
+        # In rounds over all cells, so that tables of fewer runs have all of them.
         for first in range(0, given.runs, ROUND):
             last = min(first + ROUND, given.runs)
             left = [name for name in chosen if first <= results.get(name, Runs()).runs < last]
@@ -493,7 +427,7 @@ def main() -> None:
             ):
                 results[name] = results.get(name, Runs()) + own
                 write(path, results)
-    renew(page(read(RESULTS), read(RESULTS_OF_STRICT)), given.write)
+    show(tables(read(RESULTS), read(RESULTS_OF_STRICT)), given.write)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.coverage import STEPPED, cells, page, run_strict, strict_cells
+from benchmarks.coverage import STEPPED, cells, run_strict, strict_cells, tables
 from benchmarks.coverage_sums import Runs, Sums, read, write
-from benchmarks.pages import Table
 
 
 def runs(held: float, many: int, *, flagged: bool = False) -> Runs:
@@ -56,6 +55,5 @@ def test_strict_cells_have_values_with_a_step_of_which_most_intervals_hold_the_t
 )
 def test_a_cell_is_judged_by_the_share_that_holds(of: Runs, result: str) -> None:
     cell = next(cell for cell in cells() if cell.label == "SW")
-    *_, table = page({cell.name: of}, {})
-    assert isinstance(table, Table)
+    *_, table = tables({cell.name: of}, {})
     assert table.lines[-1].split(" | ")[-1].removesuffix(" |") == result

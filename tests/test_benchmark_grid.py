@@ -11,9 +11,8 @@ from benchmarks.grid.__main__ import left, read
 from benchmarks.grid.cells import Cell, Result, cells, losses, methods, results
 from benchmarks.grid.compare import compared
 from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, RELEASED_BUCKETS, Ours, asked
-from benchmarks.grid.page import page
 from benchmarks.grid.populations import CATEGORIES, NUMBERS, is_here
-from benchmarks.pages import Table
+from benchmarks.grid.tables import tables
 from ldpbeam import Answers, tally
 from ldpbeam.estimators import check
 
@@ -273,8 +272,8 @@ def test_one_seed_of_a_cell_has_results_of_every_method_and_is_resumed(tmp_path)
     path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in found) + '{"mechanism": "GR')
     assert read(path) == found
     assert all(chosen == (AUTO,) for _, _, chosen in left([cell], 1, None, read(path)))
-    lines = list(page(compared(found, {cell: tuple(method.name for method in fixed)}), []))
-    assert any("norm_sub" in line.text() for line in lines if isinstance(line, Table))
+    found_tables = tables(compared(found, {cell: tuple(method.name for method in fixed)}), [])
+    assert any("norm_sub" in table.text() for table in found_tables)
 
 
 def test_costly_mechanisms_have_two_populations_of_a_million_in_each_half():

@@ -9,9 +9,8 @@ from random import Random
 from typing import Any
 
 import pytest
-
-from benchmarks import inputs
-from benchmarks.damage import (
+from support import inputs
+from support.damage import (
     DEAD,
     FLAGGED,
     SAME,

@@ -1,4 +1,4 @@
-"""What the section on scale says follows from its constants, and its formulas from the code they are of."""
+"""What the tables on scale say follows from its constants, and its formulas from the code they are of."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from benchmarks.scale.measured import measured_in
 from benchmarks.scale.measuring.meter import outputs
 from benchmarks.scale.measuring.reports import channel_batches, sent
 from benchmarks.scale.measuring.shuffle import KEY, shuffled
-from benchmarks.scale.page import page
 from benchmarks.scale.setting import filled, study_of
+from benchmarks.scale.tables import tables
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.pipelines.simulated.report_files import write_reports
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
@@ -34,19 +34,15 @@ from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 
-PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
-TEXT = PAGE.read_text(encoding="utf-8")
-MEASURED = measured_in(TEXT)
+FOLDER = Path(__file__).parents[1] / "docs" / "measured"
+MEASURED = measured_in((FOLDER / "scale.json").read_text(encoding="utf-8"))
 
 
-def test_the_section_is_computed() -> None:
-    again = "python -m benchmarks.scale --measured docs/speed.md --write docs/speed.md"
-    assert page(MEASURED) in TEXT, f"prose or formulas have changed; make the section again: {again}"
-
-
-def test_a_page_that_does_not_say_what_was_measured_is_refused() -> None:
-    with pytest.raises(ValueError, match="--write"):
-        measured_in(TEXT.partition("<!--")[0])
+def test_the_tables_are_computed() -> None:
+    again = "python -m benchmarks.scale --measured docs/measured/scale.json --write docs/measured"
+    for table in tables(MEASURED):
+        kept = (FOLDER / f"{table.name}.csv").read_text(encoding="utf-8")
+        assert table.text() == kept, f"formulas have changed; make the tables again: {again}"
 
 
 def test_prices_are_those_that_beam_publishes() -> None:
@@ -75,7 +71,7 @@ def test_as_many_pieces_are_foretold_as_are_cut(shards: int) -> None:
 
 @pytest.mark.parametrize("ids", [False, True])
 @pytest.mark.parametrize("rows", [30, 700])
-def test_pieces_are_as_large_as_the_page_says(ids: bool, rows: int) -> None:
+def test_pieces_are_as_large_as_was_measured(ids: bool, rows: int) -> None:
     coder = beam.coders.TupleCoder([KeyCoder(PieceKey), BatchCoder()])
     piece = channel_batches(study_of(2), 4096, rows, ids)[0]
     told = rows * (MEASURED.bytes_ids if ids else MEASURED.bytes_plain) + MEASURED.bytes_piece

@@ -3,8 +3,8 @@
 All but GRR's use 1,024 report cells and 1,024 value buckets. Every one starts from equal shares and takes
 plain EM steps; shares are scaled to sum 1 after each. Here a step's products are the project's own, which
 have the same values as the programs' dense matrices. ULE's report cells are 256 a service, whose products
-take a sixteenth of the time and lose at most 1.4% of the information; with these, the tables of
-`python -m benchmarks.accuracy` agree with the figures of the released program.
+take a sixteenth of the time and lose at most 1.4% of the information; with these, the errors of
+docs/measured/accuracy_distribution.csv agree with those of the released program.
 
 A smoothing kernel (a, b, a) acts on neighbouring buckets: the first bucket has (b, a), and the *last bucket
 is not smoothed*, which is a slip that every one of the programs has.

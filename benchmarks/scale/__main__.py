@@ -1,7 +1,7 @@
-"""Write the section of docs/speed.md on scale: what a billion users a day would take.
+"""What a billion users a day would take: measured on one core, and computed from that.
 
-    python -m benchmarks.scale [--write docs/speed.md]     measure, then compute
-    python -m benchmarks.scale --measured docs/speed.md    compute again from what that page was made of
+    python -m benchmarks.scale [--write docs/measured]                            measure, then compute
+    python -m benchmarks.scale --measured docs/measured/scale.json [--write ...]  compute again
 
 Times are of the processor, the best of three, in processes held to one core. Nothing runs on a cloud.
 """
@@ -11,22 +11,31 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.pages import renew
-from benchmarks.scale.measured import measured_in
+from benchmarks.pages import HELP, show
+from benchmarks.scale.computing.costs import check
+from benchmarks.scale.measured import kept, measured_in
 from benchmarks.scale.measuring.processes import measure_all
-from benchmarks.scale.page import page
+from benchmarks.scale.numbers import short
+from benchmarks.scale.setting import CHECKED_SHARDS
+from benchmarks.scale.tables import tables
 
 
 def main() -> None:
     """Measure, or take what was measured, and compute."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--measured", type=Path, help="a page whose constants are used again")
-    parser.add_argument("--write", type=Path, help="write the page here too")
+    parser.add_argument("--measured", type=Path, help="a file whose constants are used again")
+    parser.add_argument("--write", type=Path, help=HELP)
     options = parser.parse_args()
     measured = (
         measured_in(options.measured.read_text(encoding="utf-8")) if options.measured else measure_all()
     )
-    renew(page(measured).splitlines(), options.write)
+    print(
+        f"A run of 2,000,000 reports in {CHECKED_SHARDS:,} shards took {short(measured.checked)} s; "
+        f"these numbers predict {short(check(measured))} s."
+    )
+    show(tables(measured), options.write)
+    if options.write:
+        (options.write / "scale.json").write_text(kept(measured), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""The constants that were measured on one core, as a page keeps them."""
+"""The constants that were measured on one core, and the file that keeps them."""
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass
 
 
@@ -80,18 +79,11 @@ class Measured:
     statistics: dict[str, list[int]]
 
 
-def kept_in_page(m: Measured) -> str:
-    """The comment of a page that says what it was made of."""
-    return f"<!-- measured: {json.dumps(asdict(m))} -->"
+def kept(m: Measured) -> str:
+    """The file that keeps what was measured."""
+    return json.dumps(asdict(m), indent=1) + "\n"
 
 
 def measured_in(text: str) -> Measured:
-    """What a page was made of.
-
-    Raises:
-        ValueError: if it does not say.
-    """
-    found = re.search(r"<!-- measured: (.+) -->", text)
-    if found is None:
-        raise ValueError("the page does not say what was measured: make it with --write")
-    return Measured(**json.loads(found[1]))
+    """What a file keeps."""
+    return Measured(**json.loads(text))

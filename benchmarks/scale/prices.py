@@ -10,7 +10,5 @@ VCPU_HOUR_BATCH, VCPU_HOUR_STREAMING = 0.056, 0.069
 GB_HOUR_BATCH, GB_HOUR_STREAMING = 0.003557, 0.0035557
 #: A GB that is shuffled, or that moves through a stream.
 SHUFFLED_GB, STREAMED_GB = 0.011, 0.018
-#: A TiB published, or delivered: cloud.google.com/pubsub/pricing, in a copy of 20 September 2026.
-PUBSUB_TIB = 40.0
 #: An example: an hour of a core with its memory (n1-standard-1, Iowa, Google's calculator of 18 May 2023).
 MACHINE_HOUR = 0.0475

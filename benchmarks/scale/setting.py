@@ -16,8 +16,8 @@ KEY_WIDTH = 16
 MESSAGE_REPORTS = 1_000
 #: Shards of the run that the computed times are held against.
 CHECKED_SHARDS = 1_000
-#: Seconds of a stream in a bundle, and between two checkpoints.
-BUNDLE_SECONDS, CHECKPOINT_SECONDS = 0.5, 2.0
+#: Seconds of a stream in a bundle.
+BUNDLE_SECONDS = 0.5
 
 
 def study_of(services: int, buckets: int = 256, window: str = "1d") -> Study:

@@ -4,7 +4,7 @@ A number of a window is compared with the median of the same window in up to eig
 of hours and weekdays is no difference. The distance, in standard errors of both, is added up over windows in
 cumulative sums (Page, Biometrika 41, 1954): one for small changes that last, and one for large ones. A window
 differs while a sum is above its limit. The limits are such that of a hundred series of hours whose people
-stay alike, at most one has any such window in a year (``docs/coverage.md#alarms``).
+stay alike, at most one has any such window in a year (``docs/measured.md#alarms``).
 
 The sums stand in the record of each window, so a process that starts again reads them there.
 """

@@ -15,7 +15,7 @@ _MISFITS = {
     "tails": (
         "the {reports:,} reports to {services} lie further beyond the ends of the domain, or less far, than "
         "the noise of {mechanism} puts reports",
-        "Some are false, or of another epsilon or domain; docs/fake_users.md says what these can do",
+        "Some are false, or of another epsilon or domain; docs/fit.md says what these can do",
     ),
     "same_people": (
         "the reports of {reports:,} users to {services} do not go together",

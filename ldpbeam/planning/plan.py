@@ -145,7 +145,7 @@ def _notes(
         )
         yield (
             "Estimators without a number have no such bound, or too many categories to try every report; "
-            "docs/fake_users.md has the worst of several attacks on each mechanism."
+            "docs/measured.md has the worst of several attacks on each mechanism."
         )
     for name in (name for name in study.attributes if name in wanted):
         lines = [line for line in planned if attribute_of(line.attribute) == name]

@@ -73,7 +73,7 @@ CASES = [
 def test_intervals_hold_the_truth_of_a_smooth_population_at_about_their_level(
     attribute: Attribute, people: int
 ) -> None:
-    """Of 12 runs, in the average over the numbers of a kind; docs/coverage.md has more runs and settings.
+    """Of 12 runs, in the average over the numbers of a kind; docs/measured.md has more runs and settings.
 
     Intervals of the level 1/2 that are too wide hold more than half; those of 95% could hardly hold more.
     """
@@ -313,7 +313,7 @@ def with_a_gap(rng: np.random.Generator) -> Floats:
 def test_intervals_hold_what_is_not_smooth_in_most_runs(
     draw: Callable[[np.random.Generator], Floats],
 ) -> None:
-    """Of a spline's intervals fewer than 64% of these held; docs/coverage.md has more runs and settings."""
+    """Of a spline's intervals fewer than 64% of these held; docs/measured.md has more runs and settings."""
     attribute, held = asked(("square_wave", 3.0), buckets=256), list[float]()
     for seed in range(8):
         rng = np.random.default_rng(seed)

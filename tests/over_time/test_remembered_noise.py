@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,10 @@ import pytest
 from support.memoised_reports import FLEETS, HOUR, START, Fleet
 from support.tallied import tallied
 
-from benchmarks.memoised.remembered_noise import VALUES, WRONG, Setting, drawn, run
 from ldpbeam.answers.explain import explain
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.cells import Cells
-from ldpbeam.fit import fit_tests
+from ldpbeam.fit import fit_tests, flagged
 from ldpbeam.fit.spending import Spending
 from ldpbeam.over_time.joined_windows import JoinedSupports, Table, joined_supports
 from ldpbeam.over_time.remembered_noise import FEWEST_USERS, agreement, noise_p_values
@@ -84,9 +84,9 @@ def test_a_fleet_that_does_not_do_what_its_study_says_is_seen(name: str) -> None
     assert flags(fresh, supported) == []
 
 
-def fresh_supports(fleet: Fleet, of: ServiceVersion, values: Any) -> JoinedSupports:
+def fresh_supports(fleet: Fleet, of: ServiceVersion, values: Any, seed: int = 6) -> JoinedSupports:
     """What people send who draw everything anew in each window: the reports of as many people as windows."""
-    payloads = fleet.payloads(values.reshape(-1, 1), np.random.default_rng(6))
+    payloads = fleet.payloads(values.reshape(-1, 1), np.random.default_rng(seed))
     supported = of.mechanism.supported(payloads.ravel())  # type: ignore[attr-defined]
     people, windows = values.shape
     return joined_supports(np.repeat(np.arange(people), windows), supported, windows)
@@ -118,25 +118,18 @@ def test_few_users_with_several_reports_are_not_tested() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("remembered", [True, False])
 def test_clean_runs_are_flagged_no_more_often_than_stated(remembered: bool) -> None:
-    alarms = [
-        bool(run(Setting(mechanism, windows, 500, remembered, clients, "one value"), place))
-        for mechanism in ("grr", "oue", "olh")
-        for windows in (2, 6)
-        for place in range(60)
-        for clients in ["remembered" if remembered else "fresh"]
-    ]
+    alarms, shares = 0, 1 / np.arange(1.0, 9.0) / np.sum(1 / np.arange(1.0, 9.0))
+    for name, windows, place in itertools.product(("grr", "oue", "olh"), (2, 6), range(60)):
+        fleet, rng = FLEETS[name], np.random.default_rng([windows, place])
+        values = np.repeat(rng.choice(8, (500, 1), p=shares), windows, axis=1)
+        of = version(fleet, fleet.service if remembered else fleet.plain)
+        seed = int(rng.integers(10**6))
+        joined = sent(fleet, of, values, seed) if remembered else fresh_supports(fleet, of, values, seed)
+        found = noise_p_values(of, joined)
+        assert found is not None
+        alarms += any(flagged(list(found[1].values())))
     # 360 runs at 1%: 3.6 flags, and 11 or more with probability 0.0015.
-    assert sum(alarms) <= 10
-
-
-def test_the_benchmark_draws_the_reports_of_its_settings() -> None:
-    kinds = [*WRONG.values(), *((True, "remembered", values) for values in VALUES)]
-    for remembered, clients, values in kinds:
-        setting = Setting("grr", 4, 300, remembered, clients, values)
-        joined = drawn(setting, np.random.default_rng(8))
-        assert joined.windows == 4 and joined.users[:, :, 4].sum() == joined.users.sum() == 40 * 300
-        assert joined.supports.sum() == 4 * 300
-        assert (setting.version.lifetime is not None) == remembered
+    assert alarms <= 10
 
 
 def test_reports_that_go_through_the_pipeline_are_tested_and_a_sentence_says_what_is_wrong(

@@ -39,7 +39,7 @@ def limits(m: Measured) -> list[Limit]:
             windows.SHARDS * room / m.memory / 2,
             f"stream, windows of a day, `shards={windows.SHARDS}` (the default)",
             "a shard, which is read and joined whole, no longer fits a worker; with windows of an hour "
-            "the limit is 24 times the users. Set as many shards as in the table above",
+            "the limit is 24 times the users. Set more shards",
         ),
         Limit(
             DEAD_LETTER_SHARDS * room / m.letter_bytes / 2 / BAD,

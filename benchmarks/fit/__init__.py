@@ -1,1 +1,0 @@
-"""What the tests of fit see, and how often they are wrong."""

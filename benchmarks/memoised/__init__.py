@@ -1,1 +1,0 @@
-"""Clients that remember their noise: released constants and the exact ones, and a day of hours."""

@@ -1,1 +1,0 @@
-"""The sections of the page: each module has a function ``section`` that returns Markdown."""
