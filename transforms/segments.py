@@ -143,7 +143,7 @@ def delete_others(folder: str, of_reports: Collection[int], of_panes: Collection
     delete(
         [
             str(path)
-            for path in Path(folder).iterdir()
+            for path in sorted(Path(folder).iterdir())
             if half_written(path.name) or (path.suffix in (_REPORTS, _PANES) and str(path) not in named)
         ]
     )

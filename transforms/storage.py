@@ -33,6 +33,10 @@ class Disk:
         file.flush()
         os.fsync(file.fileno())
 
+    def make_folder(self, path: str, mode: int) -> None:
+        """A new folder in one that exists, unless another process has made it."""
+        Path(path).mkdir(mode, exist_ok=True)
+
     def rename(self, source: str, target: str) -> None:
         """Give a file another name, in the place of a file that has it."""
         Path(source).rename(target)
@@ -136,7 +140,7 @@ def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iter
     if local:
         mode = 0o600 if private else 0o666
         if not private:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         stream: Any = disk.create(temporary, mode)
     else:
         stream = beam_filesystems().create(temporary, compression_type="uncompressed")
@@ -174,8 +178,8 @@ def make_folder(path: str, *, private: bool = False) -> None:
             beam_filesystems().mkdirs(path)
             return
         new = [each for each in (Path(path), *Path(path).parents) if not each.exists()]
-        Path(path).mkdir(mode=0o700 if private else 0o777, parents=True)
-        for each in new:
+        for each in reversed(new):
+            disk.make_folder(str(each), 0o700 if private and each == Path(path) else 0o777)
             disk.sync_folder(str(each.parent))
     except OSError:
         # Another run may have made it just now.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import random
 import shutil
 import tempfile
@@ -18,13 +17,12 @@ from ldpbeam.pipelines.spool import run as run_module
 from ldpbeam.pipelines.spool.finish import Finished, Finishing, Pane
 from ldpbeam.pipelines.spool.manifest import Manifest, read_manifest
 from ldpbeam.pipelines.spool.run import Run, Spool
-from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
-from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.transforms import storage
+from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.reports.counts import FATES
 from simulation.disk import KilledError, UnsafeDisk
 from simulation.feeds import Log, Server, Subscription, Time
-from simulation.model import Place, came_in_time, histograms, kept, windows_of
+from simulation.judge import Left, judge, text_of, without
 from simulation.world import world_of
 
 RUN = "20260101T000000Z-aaaaaaaa"
@@ -72,7 +70,7 @@ class Later:
             if not self.waiting:
                 return
             if self.chance.random() < 0.1:
-                self.met["a solver died"] += 1
+                self.met["fault: a solver died"] += 1
                 self.how.finish(self.waiting[0])
             done = self.how.finish(self.waiting[0])
             yield self.waiting.popleft(), done
@@ -80,10 +78,7 @@ class Later:
     def publish(self, records: Any) -> None:
         """An id never has two contents."""
         for record in records:
-            from ldpbeam.schemas.outputs.estimates import json_fields
-            from ldpbeam.transforms.outputs.panes import estimate_id
-
-            text = json.dumps(json_fields(record))
+            text = text_of(record)
             assert self.published.setdefault(estimate_id(record), text) == text, estimate_id(record)
 
 
@@ -103,7 +98,7 @@ class Day:
         """
         self.world = world_of(self.seed)
         self.chance = random.Random(f"faults of {self.seed}")
-        self.met.update(self.world.features)
+        self.met.update(f"world: {feature}" for feature in self.world.features)
         self.time = Time(self.world.messages[0].published)
         self.disk = UnsafeDisk(self.chance, self.met)
         self.server, self.published = Server(), dict[str, str]()
@@ -117,7 +112,10 @@ class Day:
                 raise AssertionError("it made no progress")
         finally:
             storage.disk = before
-        self._judge()
+        manifest = read_manifest(str(self._spool), self.world.study.fingerprint)
+        assert manifest is not None
+        sent = without(self.world, set(manifest.position.get("lost", ())))
+        judge(Left(self.folder, manifest, sent, self.world, self.time.now, self.published), self.met)
 
     @property
     def _spool(self) -> Path:
@@ -131,11 +129,8 @@ class Day:
         manifest = read_manifest(str(self._spool), study) or Manifest(study)
         if manifest.ended is not None:
             return True
-        feed = (
-            Log(world, self.time, chance, manifest.position)
-            if world.takes_once
-            else Subscription(world, self.time, chance, manifest.position, self.server, self.met)
-        )
+        kind = Log if world.takes_once else Subscription
+        feed = kind(world, self.time, chance, manifest.position, self.server, self.met)
         assert world.study.windows is not None
         spending = Spending(0, 0, 0, world.study.windows.cells(world.period), 1)
         how = Finishing(world.study, str(self.folder), RUN, str(self._spool), spending)
@@ -143,7 +138,7 @@ class Day:
         how.__dict__["_publisher"] = later.publish
         self.disk.loses = chance.random() < 0.5
         self.disk.ends_after = None if last or chance.random() < 0.1 else chance.randrange(STEPS)
-        self.time.skew = chance.choice([0, 0, 0, 3_600_000, -3_600_000])
+        self.time.skew = self._skew()
         try:
             run = Run(
                 Spool(world.study, RUN, str(self._spool), str(self.folder / "letters"), world.disorder,
@@ -153,9 +148,9 @@ class Day:
             self._watch(manifest)
             while not feed.at_the_end:
                 if chance.random() < 0.01 and not last:
-                    self.met["killed between two turns"] += 1
+                    self.met["fault: killed between two turns"] += 1
                     return False
-                self.disk.full = not last and chance.random() < 0.01
+                self._disturb(feed, last=last)
                 if not run.turn():
                     self.time.now += chance.randrange(1, 3_000)
                 self._watch(run.manifest)
@@ -177,6 +172,26 @@ class Day:
         finally:
             self.disk.full, self.disk.ends_after = False, None
             self.disk.crash()
+            if (read_manifest(str(self._spool), study) or manifest).number == manifest.number:
+                self.met["state: a process ended before its first commit"] += 1
+            if list(self._spool.glob("*.arrow")) and not (self._spool / "manifest.json").exists():
+                self.met["state: a segment was there without a manifest"] += 1
+
+    def _skew(self) -> int:
+        return self.chance.choice([0, 0, 0, 3_600_000, -3_600_000])
+
+    def _disturb(self, feed: Log | Subscription, *, last: bool) -> None:
+        """Let something happen to the machine or to the server, now and then."""
+        chance = self.chance
+        self.disk.full = not last and chance.random() < 0.01
+        if chance.random() < 0.01:
+            self.met["fault: the clock was set"] += 1
+            self.time.skew = self._skew()
+        if chance.random() < 0.01:
+            self.met["fault: the server was away"] += 1
+            self.time.away_until = self.time.now + chance.randrange(10_000)
+        if isinstance(feed, Log) and "retention" in self.world.features and chance.random() < 0.02:
+            feed.remove()
 
     def _watch(self, manifest: Manifest) -> None:
         """What must hold of each manifest, and of those before it."""
@@ -187,93 +202,27 @@ class Day:
         assert counts.get("in", 0) == sum(counts.get(fate, 0) for fate in FATES) + waiting, (counts, waiting)
         if self.past and manifest.watermark is not None and self.past[-1].watermark is not None:
             assert manifest.watermark >= self.past[-1].watermark, "the watermark went back"
-        if waiting:
-            self.met["reports waited at a commit"] += 1
-        if manifest.unsolved:
-            self.met["panes were unsolved at a commit"] += 1
-        if len(manifest.segments) > 1:
-            self.met["several segments"] += 1
+        if manifest.number:
+            self._note_states(manifest)
         self.past.append(manifest)
 
-    def _judge(self) -> None:
-        world = self.world
-        snapshots: dict[tuple[int, int], list[Any]] = {}
-        longer = 0
-        for path in sorted((self.folder / "statistics").glob("*.avro")):
-            for one in read_snapshots(path.open("rb")):
-                if one.joined:
-                    longer += 1
-                    continue
-                snapshots.setdefault(one.window, []).append(one)
-        counts = read_manifest(str(self._spool), world.study.fingerprint).counts  # type: ignore[union-attr]
-        sure = came_in_time(world, self.time.now, ())
-        late = [
-            (message.number, row)
-            for message in world.messages
-            for row, report in enumerate(message.reports)
-            if report.late and not report.broken
-        ]
-        sent = [report for message in world.messages for report in message.reports]
-        assert counts["in"] == len(sent)
-        assert counts.get("dead_letters", 0) == sum(report.broken for report in sent)
-        letters = [
-            letter
-            for path in (self.folder / "letters").glob("*.avro")
-            for letter in read_dead_letters(path.open("rb"))
-        ]
-        assert len(letters) == sum(report.broken for report in sent)
-        if counts.get("late"):
-            self.met["a report was late"] += 1
-        taken_late = self._taken_late(sure, late, snapshots, counts)
-        in_time = came_in_time(world, self.time.now, taken_late)
-        for window in {window for report in in_time.values() for window in windows_of(world, report.time)}:
-            expected = histograms(kept(world, in_time, window))
-            ours = self._histograms(snapshots.get(window, []))
-            if not any(counts for counts in expected.values()):
-                continue
-            assert ours == expected, (window, ours, expected)
-        if longer:
-            self.met["longer windows were joined"] += 1
-        if any(one.pane_index for of in snapshots.values() for one in of):
-            self.met["a window had several panes"] += 1
-
-    def _taken_late(
-        self, sure: dict[Place, Any], late: list[Place], snapshots: Any, counts: Any
-    ) -> set[Place]:
-        """The reports that may be late and were not: by the counts, all or none where it is not told."""
-        if not late:
-            return set()
-        number = counts.get("late", 0)
-        if number == 0:
-            return set(late)
-        if number == len(late):
-            return set()
-        self.met["some of the late were taken"] += 1
-        reports = {
-            (message.number, row): report
-            for message in self.world.messages
-            for row, report in enumerate(message.reports)
+    def _note_states(self, manifest: Manifest) -> None:
+        """Count the states that a run must come through at some seed."""
+        segments = {each[0] for each in manifest.segments}
+        waiting, windows = manifest.windows["waiting"], manifest.windows["windows"]
+        states = {
+            "reports waited at a commit": bool(manifest.in_open_windows),
+            "panes were unsolved at a commit": bool(manifest.unsolved),
+            "there were several segments": len(segments) > 1,
+            "a window that had closed waited for late reports": any(window[4] for window in windows),
+            "the reports of a window lay in several segments": any(
+                len({part[0] for part in each[7]}) > 1 for each in waiting
+            ),
+            "a segment left the disk while others stayed": bool(
+                self.past and segments and {each[0] for each in self.past[-1].segments} - segments
+            ),
         }
-        # A report was taken in time if its window has one more of its payload than without it.
-        taken: set[Place] = set()
-        for place in late:
-            report = reports[place]
-            for window in windows_of(self.world, report.time)[:1]:
-                ours = self._histograms(snapshots.get(window, [])).get(report.service, Counter())
-                trial = came_in_time(self.world, self.time.now, taken)
-                without = histograms(kept(self.world, trial, window)).get(report.service, Counter())
-                if ours[report.payload] > without[report.payload]:
-                    taken.add(place)
-        return taken
-
-    def _histograms(self, snapshots: list[Any]) -> dict[str, Counter[int]]:
-        totals: dict[str, Counter[int]] = {}
-        for one in snapshots:
-            for service, histogram in zip(self.world.services, one.statistic.histograms, strict=True):
-                found = Counter({code: int(count) for code, count in enumerate(histogram) if count})
-                if found:
-                    totals.setdefault(service, Counter()).update(found)
-        return totals
+        self.met.update(f"state: {name}" for name, reached in states.items() if reached)
 
 
 def simulate(seed: int, met: Counter[str]) -> None:

@@ -1,13 +1,15 @@
 """A disk on which a process may end at any step, and which loses what it was not told to keep.
 
 It is a real folder. Beside it stands what would be lost with the power: contents that were not synced, and
-names that their folder was not synced with. :meth:`UnsafeDisk.crash` draws which of these are.
+names of files and folders that their folder was not synced with. :meth:`UnsafeDisk.crash` draws which of
+these are.
 """
 
 from __future__ import annotations
 
 import errno
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import IO
@@ -35,19 +37,19 @@ class UnsafeDisk(Disk):
         self.full = False
         #: Whether the contents are lost that were not synced, as with the power, or only the process ends.
         self.loses = True
-        #: Files whose contents are not on the disk; by name, what the disk has of names that are not synced.
-        self._unsynced: set[str] = set()
+        #: Files whose contents are not on the disk; by name, what the disk has of names that are not synced;
+        #: folders whose names are not.
+        self._unsynced: dict[str, None] = {}
         self._names: dict[str, bytes | None] = {}
+        self._folders: dict[str, None] = {}
         self._open: dict[int, str] = {}
         self._dead = False
 
     def create(self, path: str, mode: int) -> IO[bytes]:
         """A new file, unless the disk is full."""
         self._step("write")
-        if self.full:
-            self._met["full disk"] += 1
-            raise OSError(errno.ENOSPC, "No space left on device", path)
-        self._unsynced.add(path)
+        self._take(path)
+        self._unsynced[path] = None
         self._remember(path)
         file = super().create(path, mode)
         self._open[file.fileno()] = path
@@ -57,7 +59,14 @@ class UnsafeDisk(Disk):
         """Keep the contents of a file."""
         self._step("sync")
         file.flush()
-        self._unsynced.discard(self._open[file.fileno()])
+        self._unsynced.pop(self._open[file.fileno()], None)
+
+    def make_folder(self, path: str, mode: int) -> None:
+        """A new folder, unless the disk is full."""
+        self._step("new folder")
+        self._take(path)
+        self._folders[path] = None
+        super().make_folder(path, mode)
 
     def rename(self, source: str, target: str) -> None:
         """Give a file another name."""
@@ -65,8 +74,8 @@ class UnsafeDisk(Disk):
         self._remember(target)
         super().rename(source, target)
         if source in self._unsynced:
-            self._unsynced.discard(source)
-            self._unsynced.add(target)
+            del self._unsynced[source]
+            self._unsynced[target] = None
         self._names.pop(source, None)
 
     def sync_folder(self, path: str) -> None:
@@ -74,12 +83,19 @@ class UnsafeDisk(Disk):
         self._step("sync of a folder")
         for name in [name for name in self._names if str(Path(name).parent) == path]:
             del self._names[name]
+        for folder in [folder for folder in self._folders if str(Path(folder).parent) == path]:
+            del self._folders[folder]
 
     def unlink(self, path: str) -> None:
         """Delete a file."""
         self._step("delete")
         self._remember(path)
         super().unlink(path)
+
+    def _take(self, path: str) -> None:
+        if self.full:
+            self._met["fault: a full disk"] += 1
+            raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def _remember(self, path: str) -> None:
         if path not in self._names:
@@ -92,7 +108,7 @@ class UnsafeDisk(Disk):
             return
         self.ends_after -= 1
         if self.ends_after < 0:
-            self._met[f"killed at a {kind}"] += 1
+            self._met[f"fault: killed at a {kind}"] += 1
             self.ends_after, self._dead = None, True
             raise KilledError(kind)
 
@@ -102,7 +118,7 @@ class UnsafeDisk(Disk):
         if self.loses:
             for path, before in self._names.items():
                 if self._chance.random() < 0.5:
-                    self._met["a name was lost"] += 1
+                    self._met["fault: a name was lost"] += 1
                     if before is None:
                         Path(path).unlink(missing_ok=True)
                     else:
@@ -110,7 +126,12 @@ class UnsafeDisk(Disk):
             for path in self._unsynced:
                 file = Path(path)
                 if file.exists() and self._chance.random() < 0.5:
-                    self._met["a write was torn"] += 1
+                    self._met["fault: a write was torn"] += 1
                     file.write_bytes(file.read_bytes()[: self._chance.randrange(file.stat().st_size + 1)])
+            for path in self._folders:
+                if self._chance.random() < 0.5:
+                    self._met["fault: a new folder was lost"] += 1
+                    shutil.rmtree(path, ignore_errors=True)
         self._names.clear()
         self._unsynced.clear()
+        self._folders.clear()

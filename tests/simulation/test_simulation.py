@@ -7,31 +7,9 @@ from collections import Counter
 import pytest
 
 from simulation.day import simulate
+from simulation.met import COMMON
 
 SEEDS, AT_ONCE = 60, 10
-#: What some of the seeds must have met.
-MET = {
-    "a name was lost",
-    "a report was late",
-    "a solver died",
-    "a window had several panes",
-    "a write was torn",
-    "an acknowledgement was lost",
-    "delivered again after it was committed",
-    "full disk",
-    "groups",
-    "joined windows",
-    "killed at a delete",
-    "killed at a rename",
-    "killed at a sync",
-    "killed at a sync of a folder",
-    "killed at a write",
-    "panes were unsolved at a commit",
-    "several segments",
-    "slides",
-    "two services",
-    "users: none",
-}
 _met: Counter[str] = Counter()
 
 
@@ -45,4 +23,4 @@ def test_a_stream_says_what_the_judge_says(first: int) -> None:
 @pytest.mark.slow
 def test_all_faults_and_states_were_met() -> None:
     """It runs after the seeds, in their process: a file of tests is one process's."""
-    assert not MET.difference(_met)
+    assert not COMMON.difference(_met)

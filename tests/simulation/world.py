@@ -31,7 +31,10 @@ class Report(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message of some reports: its number, its partition and when it was published."""
+    """A message of some reports, its number, its partition and when it was published.
+
+    One without reports is of a transaction that was aborted: it has an offset, and nobody reads it.
+    """
 
     number: int
     partition: int
@@ -87,23 +90,28 @@ def world_of(seed: int) -> World:
         *(f"      {service}: {{mechanism: grr, epsilon: 1}}" for service in services),
     ]
     text = "\n".join(lines) + "\n"
+    partitions, takes_once = chance.choice([1, 1, 2, 3]), chance.random() < 0.6
+    retention = takes_once and chance.random() < 0.2
     features = [
         name
         for name, is_so in (
             ("slides", slides), ("joined windows", joins and not slides), ("groups", grouped),
             ("users: none", not users), ("duplicates: keep", keep), ("early panes", early),
             ("two services", len(services) == 2), ("lateness", lateness > 0),
+            ("a log", takes_once), ("a subscription", not takes_once), ("retention", retention),
         )
         if is_so
     ]  # fmt: skip
-    partitions = chance.choice([1, 1, 2, 3])
     # Where windows slide, a report may be late for some of them: that is tested by itself.
     messages = tuple(
-        _messages(chance, services, size, disorder, partitions, users=users, grouped=grouped, late=not slides)
-    )
+        _messages(
+            chance, services, size, disorder, partitions,
+            users=users, grouped=grouped, late=not slides, aborts=takes_once and not retention,
+        )
+    )  # fmt: skip
     return World(
-        text, parse_study(text), size, period, lateness, disorder, services, partitions,
-        chance.random() < 0.6, messages, tuple(features),
+        text, parse_study(text), size, period, lateness, disorder, services, partitions, takes_once,
+        messages, tuple(features),
     )  # fmt: skip
 
 
@@ -117,6 +125,7 @@ def _messages(
     users: bool,
     grouped: bool,
     late: bool,
+    aborts: bool,
 ) -> list[Message]:
     """Messages in the order in which they are published."""
     people = [f"person {n}" for n in range(chance.choice([3, 20, 60]))]
@@ -126,6 +135,10 @@ def _messages(
     times: set[int] = set()
     for _ in range(chance.choice([40, 120, 250])):
         now += chance.randrange(1, size // 4)
+        if aborts and chance.random() < 0.05:
+            messages.append(Message(number, chance.randrange(partitions), now, ()))
+            number += 1
+            continue
         reports: list[Report] = []
         for _ in range(chance.choice([1, 1, 2, 5])):
             draw = chance.random()
