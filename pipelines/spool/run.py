@@ -48,7 +48,7 @@ from ldpbeam.transforms.sources.watermarks import Watermarks
 from ldpbeam.transforms.storage import delete, join
 from ldpbeam.windows import FAR, Span, times_of
 
-#: Milliseconds between two commits, unless something asks for one before.
+#: Milliseconds between two commits at most, while anything has changed.
 COMMIT_MILLISECONDS = 5_000
 #: A commit is made at once when so many bytes of reports, or so many dead letters or bytes of these, wait.
 REPORT_BYTES, LETTERS, LETTER_BYTES = 2**26, 10_000, 2**23
@@ -189,7 +189,7 @@ class Run:
         #: Whether anything has changed since the last commit.
         self.changed = False
         self._first = True
-        self._committed_at = self._looked_at = self._fired_at = now
+        self._began = self._committed_at = self._looked_at = self._fired_at = now
         self.turned_at = now
         #: The watermark; None before there is one.
         self.reached = manifest.watermark
@@ -253,9 +253,9 @@ class Run:
             return False
         full = self._fresh_bytes >= REPORT_BYTES or self._letter_size >= LETTER_BYTES
         many = sum(batch.num_rows for batch in self._letters) >= LETTERS
-        due = now - self._committed_at >= COMMIT_MILLISECONDS
-        # A process that is killed before its first commit has made no progress, and so may the next.
-        return bool(self._fired) or full or many or due or self._first or self.feed.wants_commit
+        # Soon at first: a process that is killed again and again has kept about half of what it did.
+        due = now - self._committed_at >= min(COMMIT_MILLISECONDS, self._committed_at - self._began)
+        return bool(self._fired) or full or many or due or self.feed.wants_commit
 
     @property
     def lag(self) -> Lag | None:
