@@ -37,7 +37,7 @@ from ldpbeam.printing import document, fail, note, warn
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.panes import PANES
-from ldpbeam.transforms.reports.counts import IN, IN_OPEN_WINDOWS, NEED_CARE, NOT_BEGUN, accounting
+from ldpbeam.transforms.reports.counts import DAMAGED, IN, IN_OPEN_WINDOWS, NEED_CARE, NOT_BEGUN, accounting
 from ldpbeam.transforms.sources.feeds import elapsed, now
 from ldpbeam.transforms.storage import write_json
 from ldpbeam.untrusted import cut_short, shown
@@ -126,9 +126,7 @@ def _run(request: Request, watch: Watch | None) -> int:
             position = manifest.position if manifest.number else None
             of_feed = RunOfFeed(request.columns, output.output, output.run, position, earlier)
             opened = until_it_ends.enter_context(request.opening(of_feed))
-        until_it_ends.enter_context(owned_by_stream(output, {"reads": opened.feed.name, **opened.feed.about}))
-        if (manifest.number or earlier) and placed(request.output, datetime.now(UTC)).manifest != manifest:
-            raise UserError(f"--output {output.output}: a run that was there has just ended; start again")
+        until_it_ends.enter_context(owned_by_stream(place, {"reads": opened.feed.name, **opened.feed.about}))
         if manifest.number:
             waiting = manifest.in_open_windows
             note(f"run {output.run} goes on: {counted(waiting, 'report')} in open windows were kept")
@@ -179,7 +177,7 @@ def _loop(run: Run, request: Request, output: StreamOutput, stopping: list[bool]
     Raises:
         UserError: if the feed failed for good, or the disk does not take what is written.
     """
-    rate, written = _Rate(run), run.manifest.number
+    rate, written = _Rate(run), -1
     with named_in_errors(output.output):
         while not stopping:
             if not run.turn():
@@ -341,6 +339,7 @@ def _finished(output: StreamOutput, run: Run, opened: Opened, ends: bool) -> int
         )
     if counts["damaged_files"]:
         line = tables.damage_line(counts["damaged_files"])
-        print(f"ldpbeam: {line}; look at the outputs with care", file=sys.stderr)
+        damaged = [name.removeprefix(DAMAGED) for name in run.manifest.counts if name.startswith(DAMAGED)]
+        warn(f"{line}; look at the outputs with care: {first_ones(sorted(damaged))}")
     care = missing or run.lost or counts["damaged_files"] or any(map(counts.get, NEED_CARE))
     return WITH_CARE if care else DONE

@@ -168,16 +168,18 @@ def runs_in(output: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def owned_by_stream(output: StreamOutput, about: dict[str, str]) -> Iterator[None]:
+def owned_by_stream(place: Placed, about: dict[str, str]) -> Iterator[None]:
     """Hold the output folder while a run writes to it; the run's own folder gets a ``run.json``.
 
     Args:
-        output: the run.
+        place: the run, as :func:`placed` found it before anybody held the folder.
         about: what its file says of the feed.
 
     Raises:
-        UserError: if this run may not use the folder, another run writes there, or a file's name is too long.
+        UserError: if this run may not use the folder, another run writes there or has written there since,
+            or a file's name is too long.
     """
+    output = place.output
     # As long as the names of its files get.
     names = (snapshot_name(output.study.name, name, (1, 2), output.run) for name in output.study.estimated)
     longest = max(map(len, names))
@@ -187,6 +189,9 @@ def owned_by_stream(output: StreamOutput, about: dict[str, str]) -> Iterator[Non
             "file systems take; give the study, its attributes or coordinates shorter names"
         )
     with owned(output, STREAMS, at_once=False):
+        again = placed(replace(output, run="", earlier_runs=()), datetime.now(UTC))
+        if (again.manifest, again.output.earlier_runs) != (place.manifest, output.earlier_runs):
+            raise UserError(f"--output {output.output}: another run has just written there; start again")
         with named_in_errors(output.output):
             path = output.of_run(RUN)
             if not exists(path):

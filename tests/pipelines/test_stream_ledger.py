@@ -14,7 +14,8 @@ from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.estimates import stream_ledger
 from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.runs.ledger_folder import files_of
-from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream
+from ldpbeam.pipelines.spool.manifest import Manifest
+from ldpbeam.pipelines.spool.place import Placed, StreamOutput, owned_by_stream
 from ldpbeam.transforms.outputs.ledger_parts import write_part
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 
@@ -42,7 +43,7 @@ def test_sums_are_made_while_a_stream_runs_and_say_who_is_over_the_cap(
     monkeypatch.setattr(stream_ledger, "LEAST_SECONDS", 0.01)
     monkeypatch.setattr(stream_ledger, "LARGEST_SHARE", 1.0)
     job = stream_in(tmp_path)
-    with owned_by_stream(job, {}):
+    with owned_by_stream(Placed(job, Manifest(job.study.fingerprint)), {}):
         for hour in range(5):
             receive(job, hour)
         with ledger_kept_current(job):
@@ -56,7 +57,7 @@ def test_the_end_of_a_stream_leaves_many_reports_to_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = stream_in(tmp_path)
-    with owned_by_stream(job, {}):
+    with owned_by_stream(Placed(job, Manifest(job.study.fingerprint)), {}):
         receive(job, 0)
         assert [entry.reports for entry in add_up_at_end(job)] == [27]
         monkeypatch.setattr(stream_ledger, "ROWS_AT_END", 26)

@@ -15,7 +15,8 @@ from ldpbeam.answers.tables import print_estimates
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.files import find_input
 from ldpbeam.inputs.key_files import read_key
-from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream
+from ldpbeam.pipelines.spool.manifest import Manifest
+from ldpbeam.pipelines.spool.place import Placed, StreamOutput, owned_by_stream
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.untrusted import shown
 
@@ -87,6 +88,7 @@ def test_a_stream_whose_files_would_have_too_long_names_does_not_start(tmp_path:
         "    estimates: {mean: {estimator: ivw}}\nwindows: {size: 1h}\n"
     )
     output = StreamOutput(study, str(tmp_path / "out"), "20261122T000000Z-0123abcd")
-    with pytest.raises(UserError, match="shorter names"), owned_by_stream(output, {"reads": "in/*"}):
+    place = Placed(output, Manifest(study.fingerprint))
+    with pytest.raises(UserError, match="shorter names"), owned_by_stream(place, {"reads": "in/*"}):
         pass
     assert not (tmp_path / "out").exists()

@@ -16,7 +16,8 @@ from ldpbeam import tally
 from ldpbeam.cells import Cells
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.spool.finish import Finishing, Pane
-from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream
+from ldpbeam.pipelines.spool.manifest import Manifest
+from ldpbeam.pipelines.spool.place import Placed, StreamOutput, owned_by_stream
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
@@ -129,7 +130,7 @@ def stream_folder(folder: Path) -> Path:
     panes = {"run-1": [(0, "on_time"), (1, "early")], "run-2": [(1, "on_time"), (2, "early")]}
     for run, written in panes.items():
         output = StreamOutput(study, str(folder), run)
-        with owned_by_stream(output, {"reads": "in/*"}):
+        with owned_by_stream(Placed(output, Manifest(study.fingerprint)), {"reads": "in/*"}):
             spending = Spending(START, START, 0, Cells(HOUR), 1)
             how = Finishing(study, output.output, run, output.spool, spending)
             for number, (place, timing) in enumerate(written):
