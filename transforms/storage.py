@@ -152,9 +152,12 @@ def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iter
         rename(temporary, path)
         if local and durable:
             disk.sync_folder(folder)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(Exception):
             delete([temporary])
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            # A write that finds the disk full does not say which disk.
+            error.filename = path
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -63,6 +64,16 @@ def test_a_file_appears_whole_and_alone(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"new"
 
 
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sync(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(storage.disk, "sync", sync)
+    path = str(tmp_path / "f")
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"), storage.replacing(path):
+        pass
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_leaves_nothing_and_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
     def fail(name: str) -> None:
@@ -101,7 +112,7 @@ def test_the_disk_has_a_file_before_its_name_and_both_before_anybody_is_told(
     outer, new, folder, file = (
         each.stat().st_ino for each in (tmp_path, tmp_path / "new", path.parent, path)
     )
-    assert synced == [(new, False), (outer, False), (file, False), (folder, True)]
+    assert synced == [(outer, False), (new, False), (file, False), (folder, True)]
     with storage.replacing(str(path), durable=False) as stream:
         stream.write(b"again")
     assert len(synced) == 4
