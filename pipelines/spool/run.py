@@ -222,7 +222,7 @@ class Run:
             self.marks.look(now, state.silences)
             if state.lost not in (None, self._lost_at):
                 self._lost_at = state.lost
-                self.lose(state.lost)
+                self.lose(max(state.lost, self._clocks[1]))
         if now - self._fired_at >= FIRE_MILLISECONDS:
             self._fired_at = now
             self.settle()

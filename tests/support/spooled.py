@@ -40,6 +40,7 @@ class BatchFeed(OpenFeed):
     committed: int = 0
     asked: int = 0
     clock: int = 2**62
+    lost: int | None = None
 
     def take(self) -> FeedBatch | None:
         """The next batch; None at the end."""
@@ -54,7 +55,7 @@ class BatchFeed(OpenFeed):
     @property
     def state(self) -> FeedState:
         """Nothing is known of silence."""
-        return FeedState({0: None})
+        return FeedState({0: None}, self.lost)
 
     def position(self) -> Mapping[str, Any]:
         """How many batches were taken."""
