@@ -216,13 +216,11 @@ class Run:
             raise UserError(f"{error}; what was read is kept, and the same command goes on") from None
         if batch is not None:
             self._admit(batch)
+        state = self.feed.state
+        self._note_loss(state.lost)
         if now - self._looked_at >= LOOK_MILLISECONDS:
             self._looked_at = now
-            state = self.feed.state
             self.marks.look(now, state.silences)
-            if state.lost not in (None, self._lost_at):
-                self._lost_at = state.lost
-                self.lose(max(state.lost, self._clocks[1]))
         if now - self._fired_at >= FIRE_MILLISECONDS:
             self._fired_at = now
             self.settle()
@@ -242,6 +240,11 @@ class Run:
         """The clocks of this machine and of the server, the earlier one first: one may be wrong."""
         here, server = self.clock.now(), self.marks.clock(self.clock.elapsed())
         return (here, here) if server is None else (min(here, server), max(here, server))
+
+    def _note_loss(self, at: int | None) -> None:
+        if at not in (None, self._lost_at):
+            self._lost_at = at
+            self.lose(max(at, self._clocks[1]))
 
     def lose(self, now: int) -> None:
         """Messages are gone that were not read: all windows that begin before now may lack reports."""
@@ -396,10 +399,13 @@ class Run:
             for each, segment in self._segments.items()
             if live[each]
         }
+        position = self.feed.position()
+        # A manifest that passes over messages says so.
+        self._note_loss(self.feed.state.lost)
         self.manifest = Manifest(
             study=self.spool.study.fingerprint,
             number=number,
-            position=self.feed.position(),
+            position=position,
             watermark=self.marks.at(),
             counts={**+self.counts},
             in_open_windows=self.windows.reports,

@@ -351,16 +351,17 @@ class _Consumed(OpenFeed):
         position = partition.position
         with self._lock:
             partition.go_on(first, end)
+            lost = position < first and partition.problem is None
+            if lost:
+                self._lost = self.feed.clock()
         if partition.problem is not None:
             return
-        if position < first:
+        if lost:
             FEEDS.warning(
                 "%s, partition %d: retention has removed the messages from offset %d to %d before they were "
                 "read; what was in them is lost, and windows that may lack it are marked incomplete",
                 *(self.feed.name, partition.number, position, first - 1),
             )
-            with self._lock:
-                self._lost = self.feed.clock()
         self._seek([partition])
 
     def _find(self) -> None:
