@@ -20,7 +20,7 @@ import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, so that the controll
 from threadpoolctl import ThreadpoolController
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Candidates, Domain, Floats
+from ldpbeam.domains import Candidates, Domain
 from ldpbeam.estimators import Estimate, Progress, estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
@@ -55,7 +55,6 @@ def compute(
     intervals: StatisticIntervals,
     wanted: WantedEstimate,
     progress: Progress | None = None,
-    start: Floats | None = None,
 ) -> Estimate:
     """Compute one estimate with its intervals, with the same bits in every process.
 
@@ -63,13 +62,10 @@ def compute(
         intervals: the statistic that the estimate is computed from, with the intervals of all its estimates.
         wanted: the estimator, its services, its options and its intervals.
         progress: called after every iteration.
-        start: the shares that a warm start begins from, shape (value buckets,).
     """
     limit_blas()
     attribute, statistic = intervals.attribute, intervals.statistic
-    answer = estimate(
-        wanted.estimator, attribute, statistic, wanted.services, wanted.options, progress, start
-    )
+    answer = estimate(wanted.estimator, attribute, statistic, wanted.services, wanted.options, progress)
     question = Question(attribute, statistic, answer.services, windows=intervals.windows)
     answer = of_several_windows(question, answer)
     if isinstance(attribute.domain, Candidates) and answer.distribution is not None:

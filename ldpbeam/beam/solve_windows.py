@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from ldpbeam.answers.published import Size, Smallest, chosen, size_of, smallest
-from ldpbeam.answers.solve import Solver, sort_key
+from ldpbeam.answers.solve import solve, sort_key
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.panes import Solved
@@ -65,13 +65,8 @@ class SolveWindow(beam.DoFn):
 
     def __init__(self, study: Study) -> None:
         self.study = study
-        self._solver: Solver
         self._estimates = Metrics.counter("ldpbeam", "estimates")
         self._milliseconds = Metrics.distribution("ldpbeam", "solve_milliseconds")
-
-    def setup(self) -> None:
-        """Create the solver, which remembers the last estimates for early panes."""
-        self._solver = Solver(self.study)
 
     def process(self, element: tuple[str, list[Snapshot]], least: Smallest | None = None) -> Iterator[Any]:
         """Compute every estimate of the snapshots that are estimated, and count the others."""
@@ -79,7 +74,7 @@ class SolveWindow(beam.DoFn):
         started = time.monotonic()
         estimated, counts = chosen(self.study, snapshots, least or {})
         yield from (count(name, number) for name, number in counts.items())
-        estimates = [record for snapshot in estimated for record in self._solver.solve(snapshot)]
+        estimates = [record for snapshot in estimated for record in solve(self.study, snapshot)]
         estimates.sort(key=lambda record: sort_key(self.study, record))
         self._estimates.inc(len(estimates))
         self._milliseconds.update(int(1000 * (time.monotonic() - started)))

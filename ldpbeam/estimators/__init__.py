@@ -8,7 +8,7 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.estimator import Estimator
 from ldpbeam.estimators.question import Progress, Question
 from ldpbeam.estimators.registry import register, registered_estimators
-from ldpbeam.estimators.solving import check, estimate, starts_warm
+from ldpbeam.estimators.solving import check, estimate
 from ldpbeam.options import AboveZero, Iterations, Option, Range, Share
 
 __all__ = [
@@ -25,5 +25,4 @@ __all__ = [
     "estimate",
     "register",
     "registered_estimators",
-    "starts_warm",
 ]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,10 +23,6 @@ from ldpbeam.options import AboveZero, Iterations
 #: If all weights differ from the uniform ones by less than this, relatively, EM has hardly left its start.
 NEARLY = 0.05
 
-#: The least weight of a warm start, relative to the uniform weight: a weight near zero increases slowly, and
-#: a weight of zero never does.
-LEAST_AT_START = 1e-3
-
 
 def fit_channel(
     channel: Channel,
@@ -38,7 +32,6 @@ def fit_channel(
     smoothing: bool,
     tolerance: float,
     accelerated: bool = False,
-    start: Floats | None = None,
 ) -> Fit:
     """EM or EMS of report counts under a channel.
 
@@ -49,22 +42,21 @@ def fit_channel(
         smoothing: whether to smooth each update (EMS).
         tolerance: as for :func:`maximise`.
         accelerated: whether to use :func:`accelerate`.
-        start: the first weights, shape (value buckets,); by default uniform.
     """
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
     iterate = accelerate if accelerated else maximise
-    first = above_zero(start, channel.shape[1])
+    first = _uniform(channel)
     return iterate(
         products(channel, seen), observed[seen], first, trace, smoothing=smoothing, tolerance=tolerance
     )
 
 
-def fit_fixed_point(channel: Channel, counts: ArrayLike, trace: Trace, *, start: Floats | None = None) -> Fit:
+def fit_fixed_point(channel: Channel, counts: ArrayLike, trace: Trace) -> Fit:
     """The fixed point of EMS of report counts; the arguments are those of :func:`fit_channel`."""
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
-    first, curvature = above_zero(start, channel.shape[1]), curvature_of(channel, seen)
+    first, curvature = _uniform(channel), curvature_of(channel, seen)
     return fixed_point(products(channel, seen), observed[seen], first, trace, curvature=curvature)
 
 
@@ -78,16 +70,10 @@ def likeliest(channel: Channel, counts: Floats, trace: Trace, *, tolerance: floa
     return sparsest(products(channel, seen), counts[seen], channel.shape[1], trace, tolerance=tolerance)
 
 
-def above_zero(shares: Floats | None, buckets: int) -> Floats:
-    """The shares of a previous estimate as weights to start from: all above zero, with sum 1.
-
-    Without one they are uniform, shape (buckets,).
-    """
-    if shares is None:
-        return np.full(buckets, 1.0 / buckets)
-    weights = np.maximum(shares, LEAST_AT_START / len(shares))
-    started: Floats = weights / weights.sum()
-    return started
+def _uniform(channel: Channel) -> Floats:
+    """The weights that EM starts from, shape (value buckets,)."""
+    buckets = channel.shape[1]
+    return np.full(buckets, 1.0 / buckets)
 
 
 def default_tolerance(question: Question, smoothing: bool) -> float:
@@ -135,7 +121,6 @@ def _estimate(
     tolerance: float | None,
     max_iterations: int,
     accelerated: bool | None,
-    start: Floats | None = None,
 ) -> Estimate:
     attribute, versions = question.attribute, question.versions
     composite = any(mechanism.composite for mechanism in question.mechanisms)
@@ -144,7 +129,7 @@ def _estimate(
     details: dict[str, object] = {}
     trace = Trace(max_iterations, question.progress)
     if accelerated and smoothing and attribute.value_buckets >= LEAST_SMOOTHED:
-        fit = fit_fixed_point(channel, counts, trace, start=start)
+        fit = fit_fixed_point(channel, counts, trace)
         warnings = fixed_point_warnings(fit)
         details["largest_change"] = LARGEST_CHANGE
     else:
@@ -160,13 +145,10 @@ def _estimate(
             smoothing=smoothing,
             tolerance=tolerance,
             accelerated=composite if accelerated is None else accelerated,
-            start=start,
         )
         warnings = convergence_warnings(fit, tolerance)
         details = {"tolerance": tolerance, "tolerance_per_report": tolerance / question.reports}
     details |= question.independence
-    if start is not None:
-        details["start"] = "previous estimate"
     return question.answer_distribution(
         name,
         fit.weights,
@@ -208,7 +190,6 @@ def ems(
     tolerance: AboveZero | None = None,
     max_iterations: Iterations = 10_000,
     accelerated: bool | None = None,
-    start: Floats | None = None,
 ) -> Estimate:
     """EM with a smoothing step after each update (square-wave paper, section 5.5).
 
@@ -221,15 +202,8 @@ def ems(
             update changes none by more than 1e-9. By default only composite likelihoods are iterated further,
             as for :func:`em`: until an update is shorter than the tolerance, as a chi-square distance of all
             counts.
-        start: the shares of a previous estimate, shape (value buckets,), to start from instead of the uniform
-            distribution. The answer is the same only if :func:`ems_is_fixed_point`.
     """
-    return _estimate("ems", question, True, tolerance, max_iterations, accelerated, start)
-
-
-def ems_is_fixed_point(options: Mapping[str, Any]) -> bool:
-    """Whether EMS with these options ends at its fixed point, which does not depend on the start."""
-    return bool(options.get("accelerated"))
+    return _estimate("ems", question, True, tolerance, max_iterations, accelerated)
 
 
 check_em = of_domains(

@@ -21,10 +21,6 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.options import Option, kinds_of
 
-#: A parameter that is no option: where a function starts, if it takes a start.
-START = "start"
-
-
 #: Raises a ValueError with the reason if an estimator cannot answer for an attribute and services.
 Check = Callable[[Attribute, Sequence[str]], None]
 
@@ -66,11 +62,7 @@ def options_of(function: Callable[..., Any]) -> Mapping[str, Option]:
     """
     hints = get_type_hints(function, include_extras=True)
     parameters = list(inspect.signature(function).parameters.values())
-    return {
-        parameter.name: _option(parameter, hints.get(parameter.name))
-        for parameter in parameters[1:]
-        if parameter.name != START
-    }
+    return {parameter.name: _option(parameter, hints.get(parameter.name)) for parameter in parameters[1:]}
 
 
 def _option(parameter: inspect.Parameter, hint: Any) -> Option:
@@ -100,8 +92,6 @@ class Estimator:
         joins_where: for an estimator that uses a joint histogram and does not need it: a function of the
             domain and the mechanisms of two or more services that tells whether it asks for one; None if it
             never does.
-        fixed_point: a function of the options that tells whether the answer is the same from every start, so
-            that ``function`` takes a ``start``; None if it never is.
 
     Raises:
         TypeError: if the function's signature does not declare options.
@@ -113,7 +103,6 @@ class Estimator:
     check: Check
     joins: bool = False
     joins_where: Callable[[Domain, Sequence[Mechanism]], bool] | None = None
-    fixed_point: Callable[[Mapping[str, Any]], bool] | None = None
 
     def __post_init__(self) -> None:
         self.options  # noqa: B018 - raises where one is declared wrongly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ldpbeam.estimators.admm import admm, check_hierarchy
 from ldpbeam.estimators.auto.dispatch import auto, auto_joins, check_auto
-from ldpbeam.estimators.em import check_em, check_ems, em, ems, ems_is_fixed_point
+from ldpbeam.estimators.em import check_em, check_ems, em, ems
 from ldpbeam.estimators.estimator import Estimator
 from ldpbeam.estimators.frequencies import (
     base_cut,
@@ -38,7 +38,7 @@ from ldpbeam.plugins import Registry
 _OURS = (
     Estimator("auto", "chooses the method by the data", auto, check_auto, joins_where=auto_joins),
     Estimator("em", "EM: maximum likelihood, stopped early", em, check_em),
-    Estimator("ems", "EMS: EM with smoothing, for numbers", ems, check_ems, fixed_point=ems_is_fixed_point),
+    Estimator("ems", "EMS: EM with smoothing, for numbers", ems, check_ems),
     Estimator(
         "ule", "ULE: EMS over the joint likelihood of each user's services", ule, check_joined, joins=True
     ),

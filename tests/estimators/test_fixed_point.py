@@ -264,12 +264,15 @@ def test_faint_weights_that_would_grow_are_no_fixed_point() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_any_start_gives_the_same_answer(seed: int) -> None:
     channel, counts = counts_of("piecewise", 2.0, 256, 1_000, seed)
-    start = np.random.default_rng(seed).dirichlet(np.full(256, 0.05))
+    start = np.random.default_rng(seed).dirichlet(np.full(256, 0.05)) * 0.999 + 0.001 / 256
     cold = fit_fixed_point(channel, counts, trace=Trace(200))
-    warm = fit_fixed_point(channel, counts, trace=Trace(200), start=start)
+    seen = np.flatnonzero(counts)
+    other = fixed_point(
+        products(channel, seen), counts[seen], start, Trace(200), curvature=curvature_of(channel, seen)
+    )
     assert cold.converged
-    assert warm.converged
-    np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-7)
+    assert other.converged
+    np.testing.assert_allclose(other.weights, cold.weights, atol=1e-7)
 
 
 def test_a_curvature_that_is_wrong_changes_the_way_and_not_the_end() -> None:

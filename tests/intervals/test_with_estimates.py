@@ -13,7 +13,7 @@ import pytest
 import ldpbeam.intervals.computing
 from ldpbeam.answers import child
 from ldpbeam.answers.child import compute
-from ldpbeam.answers.solve import Solver
+from ldpbeam.answers.solve import solve
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Categories, Domain, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
@@ -105,7 +105,7 @@ def in_a_process(snapshot: Snapshot) -> list[EstimateRecord]:
 
 
 def of_a_pane(snapshot: Snapshot) -> list[EstimateRecord]:
-    return Solver(STUDY).solve(snapshot)
+    return solve(STUDY, snapshot)
 
 
 @pytest.mark.parametrize("computing", [here, in_a_process, of_a_pane])
