@@ -13,18 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from numpy.typing import NDArray
-from rich.console import Console
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.folders.written import snapshots_of
 from ldpbeam.inputs import files as inputs
 from ldpbeam.pipelines.graphs import batch
-from ldpbeam.pipelines.graphs import run as graph
 from ldpbeam.pipelines.simulated.report_files import SentReports, write_reports
-from ldpbeam.runners import engines
+from ldpbeam.pipelines.spool.batch import tally_here
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.reports.casts import binary_of_width
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
@@ -170,16 +167,13 @@ def digest(cells: Integers, counts: Integers) -> str:
     return hashlib.sha256(cells.astype("<i8").tobytes() + counts.astype("<i8").tobytes()).hexdigest()[:12]
 
 
-def run_ldpbeam(folder: Path, given: Input, workers: int = 1) -> str:
-    """The stream of ``ldpbeam estimate``, up to the snapshot, in so many worker processes."""
+def run_ldpbeam(folder: Path, given: Input) -> str:
+    """What ``ldpbeam estimate`` does up to the snapshot."""
     study: Study = parse_study(given.study)
     files = inputs.find_input([f"{folder}/*.{given.kind}"], "stop")
-    with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
-        engine = engines.Engine(FnApiRunner(), (), here=True, spill=spill)
+    with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as waiting:
         job = batch.BatchJob(study, output, "benchmark", files, wanted_columns(study, None, None))
-        several = ["--direct_running_mode=multi_processing", f"--direct_num_workers={workers}"]
-        pipeline = graph.assemble(job, engine, several if workers > 1 else [])
-        graph.run_pipeline(pipeline, Console(quiet=True), engine.here)
+        tally_here(job, Path(waiting), lambda *_: None)
         (snapshot,) = snapshots_of(job)
     statistic = snapshot.statistic
     if statistic.users is None:
@@ -208,12 +202,12 @@ def sql(query: str, folder: Path, attribute: Attribute) -> str:
     return query.format(**services)
 
 
-def run_duckdb(query: str, folder: Path, given: Input, threads: int = 1) -> str:
+def run_duckdb(query: str, folder: Path, given: Input) -> str:
     """A query of DuckDB."""
     import duckdb
 
     attribute = given.attribute
-    connection = duckdb.connect(config={"threads": threads})
+    connection = duckdb.connect(config={"threads": 1})
     columns = connection.execute(sql(query, folder, attribute)).fetchnumpy().values()
     *digits, counts = [np.ma.filled(column, -1).astype(np.int64) for column in columns][
         : len(attribute.versions) + 1
@@ -274,9 +268,7 @@ def _columns_of(blocks: Any) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArr
 
 CONTENDERS: dict[str, Callable[[Path, Input], str]] = {
     "ldpbeam": run_ldpbeam,
-    "ldpbeam, two workers": lambda folder, given: run_ldpbeam(folder, given, workers=2),
     "DuckDB, plain query": lambda folder, given: run_duckdb(PLAIN, folder, given),
-    "DuckDB, plain query, two threads": lambda folder, given: run_duckdb(PLAIN, folder, given, 2),
     "DuckDB, equal query": lambda folder, given: run_duckdb(EQUAL, folder, given),
     "DuckDB, one service": lambda folder, given: run_duckdb(ONE_SERVICE, folder, given),
     "loop over fastavro's blocks": run_bare,

@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
-from apache_beam.utils.interactive_utils import is_in_ipython
 
 from benchmarks.contenders import ALONE, CONTENDERS, Input, write_inputs
 from benchmarks.pages import HELP, Table, show, table
@@ -44,8 +43,7 @@ FEWER = 100
 COMPILED = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
 _PLAIN, _EQUAL, _LOOP = "DuckDB, plain query", "DuckDB, equal query", "loop over fastavro's blocks"
 #: They count a report that a user repeats again, so their cells differ.
-REPEATING = frozenset({_PLAIN, "DuckDB, plain query, two threads"})
-_TWO, _THREADS = "ldpbeam, two workers", "DuckDB, plain query, two threads"
+REPEATING = frozenset({_PLAIN})
 
 
 class Run(NamedTuple):
@@ -76,22 +74,20 @@ class Contest(NamedTuple):
 def contests(users: int) -> Iterator[Contest]:
     """All comparisons."""
     plain, equal = Wanted("ldpbeam", _PLAIN, 1.5), Wanted("ldpbeam", _EQUAL, 1.15)
-    two, loop = Wanted(_TWO, _THREADS, 1.5), Wanted("ldpbeam", _LOOP, 0.7)
-    yield Contest("Parquet, ids of 16 bytes", Input(users), (plain, equal, two))
+    loop = Wanted("ldpbeam", _LOOP, 0.7)
+    yield Contest("Parquet, ids of 16 bytes", Input(users), (plain, equal))
     yield Contest("Parquet, UUIDs as text", Input(users, "uuid"), (plain, equal))
     yield Contest("Parquet, ids like e-mail addresses", Input(users, "e-mail"), (plain, equal))
     yield Contest("Avro, ids of 16 bytes", Input(users, kind="avro"), (loop,))
     yield Contest("Avro, UUIDs as text", Input(users, "uuid", "avro"), (loop,))
-    yield Contest("Parquet, ids of 16 bytes", Input(10 * users), (plain, two))
+    yield Contest("Parquet, ids of 16 bytes", Input(10 * users), (plain,))
     alone = Wanted("ldpbeam", "DuckDB, one service", 1.0)
     yield Contest("Parquet, one service, not joined", Input(30 * users, study=ALONE), (alone,))
 
 
 def contend(name: str, folder: Path, given: Input) -> None:
     """Run one contender in this process; print what was measured as JSON."""
-    # Imports are not what is measured. Beam asks for IPython when it makes a pipeline; the garbage collector
-    # leaves out what is imported, as in every command.
-    is_in_ipython()
+    # Imports are not what is measured; the garbage collector leaves them out, as in every command.
     gc.freeze()
     logging.getLogger().setLevel(logging.ERROR)
     # The peak that a process begins with is that of its parent, which has made the reports.

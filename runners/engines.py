@@ -38,14 +38,11 @@ class Engine:
         runner: Beam's runner.
         arguments: the pipeline options for Beam, as on a command line.
         here: whether its workers are in this process.
-        spill: the folder for what a run shuffles, if all workers run on this machine as this account; None
-            for the engine's own shuffle.
     """
 
     runner: PipelineRunner
     arguments: tuple[str, ...]
     here: bool = False
-    spill: str | None = None
 
     def pipeline(self, beam_arguments: Sequence[str]) -> beam.Pipeline:
         """An empty pipeline on this engine, with further options as Beam spells them.
@@ -86,22 +83,19 @@ def engine_of(asked: EngineRequest, folder: Path, *, given: Sequence[str] = ()) 
 
     Args:
         asked: the command's options for the engine.
-        folder: a local folder for files to stage and for what is spilled; it must exist until the pipeline
-            has been submitted, and if the engine spills, until it has run.
+        folder: a local folder for files to stage; it must exist until the pipeline has been submitted.
         given: the options that only Beam knows.
 
     Raises:
         UserError: if the engine does not exist, cannot be reached, or lacks an option.
     """
-    # Workers of another environment, such as containers, may not have this machine's files.
-    spill = None if any(option.startswith("--environment_type") for option in given) else str(folder)
     try:
         if asked.runner == DIRECT:
             # Beam's DirectRunner silently chooses one of three engines. This is the one with split reads and
             # combiner lifting. It has one worker: two were slower, measured on two cores.
-            return Engine(FnApiRunner(), _passed_on(asked), here=True, spill=spill)
+            return Engine(FnApiRunner(), _passed_on(asked), here=True)
         if asked.runner == FLINK:
-            return _flink(asked, spill)
+            return _flink(asked)
         if asked.runner == DATAFLOW:
             return _dataflow(asked, folder, given)
         return _named(asked, given)
@@ -127,7 +121,7 @@ def only_with_open_ports_allowed(asked: EngineRequest, problem: str) -> None:
     print(f"ldpbeam: {problem}", file=sys.stderr)
 
 
-def _flink(asked: EngineRequest, spill: str | None) -> Engine:
+def _flink(asked: EngineRequest) -> Engine:
     master = asked.flink_master or flink.LOCAL
     workers = asked.workers or ("pool" if asked.pool else None)
     arguments = flink.options(master, workers=workers, pool=asked.pool, parallelism=asked.parallelism)
@@ -138,7 +132,6 @@ def _flink(asked: EngineRequest, spill: str | None) -> Engine:
         flink.runner(),
         tuple(arguments),
         here=(workers or flink.default_workers(master)) == "loopback",
-        spill=spill if flink.shares_disk(master, workers) else None,
     )
 
 

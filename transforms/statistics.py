@@ -52,7 +52,6 @@ class BatchStatistics(beam.PTransform):
         span: reports outside are out of range, and only the windows inside are counted.
         disclosure: what dead letters may reveal, with the HMAC key for user ids.
         ledger: where the rows of the ledger over periods go; None for nowhere.
-        spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study
@@ -60,7 +59,6 @@ class BatchStatistics(beam.PTransform):
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN
     ledger: Keeping | None = None
-    spill: str | None = None
 
     def expand(self, decoded: beam.PCollection[pa.RecordBatch]) -> Counted:
         """Wire the stages; every report is in the counts of one of them."""
@@ -75,7 +73,7 @@ class BatchStatistics(beam.PTransform):
         reports: tuple[beam.PCollection[pa.RecordBatch], ...] = (validated.reports,)
         if study.duplicates == "drop":
             plain, first, repeats = validated.reports | "DropDuplicateIds" >> DropDuplicateIds(
-                study, self.shards, self.spill
+                study, self.shards
             )
             counts.append(repeats)
             # Drop reports outside the span after duplicates: one outside can make one inside a duplicate.
@@ -84,7 +82,7 @@ class BatchStatistics(beam.PTransform):
                 first, outside = first | "InSpan" >> LeaveOutside(span)
                 counts.append(outside)
             reports = plain, first
-        statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.shards, span, self.spill)
+        statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.shards, span)
         counts.append(folded)
         snapshots = statistics | "Aggregate" >> Aggregate(study)
         return Counted(snapshots, validated[DEAD], tuple(counts) | "Counts" >> beam.Flatten())

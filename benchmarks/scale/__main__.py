@@ -12,11 +12,8 @@ import argparse
 from pathlib import Path
 
 from benchmarks.pages import HELP, show
-from benchmarks.scale.computing.costs import check
 from benchmarks.scale.measured import kept, measured_in
 from benchmarks.scale.measuring.processes import measure_all
-from benchmarks.scale.numbers import short
-from benchmarks.scale.setting import CHECKED_SHARDS
 from benchmarks.scale.tables import tables
 
 
@@ -28,10 +25,6 @@ def main() -> None:
     options = parser.parse_args()
     measured = (
         measured_in(options.measured.read_text(encoding="utf-8")) if options.measured else measure_all()
-    )
-    print(
-        f"A run of 2,000,000 reports in {CHECKED_SHARDS:,} shards took {short(measured.checked)} s; "
-        f"these numbers predict {short(check(measured))} s."
     )
     show(tables(measured), options.write)
     if options.write:

@@ -18,14 +18,11 @@ class Measured:
         processor: on what.
         avro: bytes in a file.
         read: read and validate.
-        shuffle: encode, the local engine's shuffle, decode; ``spill`` is what a local run does instead: write
-            encoded pieces to a file, shuffle places, read.
+        shuffle: encode, the shuffle of Beam's engine in this process, decode.
         join: join and tally; ``join_each`` what a join costs besides.
         join_hours: cut by 24 windows, join and tally.
         first: compare report ids.
         batches_after_first: batches that come out of that for each that goes in.
-        whole: a whole run, less what a small one takes.
-        checked: seconds of a whole run of two million reports in many shards, likewise.
         letter: make a dead letter.
         letter_bytes: of one in memory.
         bytes_plain: in a shuffle; ``bytes_ids`` with a report id.
@@ -48,8 +45,6 @@ class Measured:
     cut_slice: float
     shuffle: float
     shuffle_piece: float
-    spill: float
-    spill_piece: float
     join: float
     join_piece: float
     join_each: float
@@ -57,8 +52,6 @@ class Measured:
     first: float
     first_piece: float
     batches_after_first: float
-    whole: float
-    checked: float
     letter: float
     letter_bytes: float
     bytes_plain: float

@@ -14,8 +14,6 @@ SERVICES = ("square_wave, epsilon: 1.0", "piecewise, epsilon: 0.5", "square_wave
 KEY_WIDTH = 16
 #: Reports in a message that has many.
 MESSAGE_REPORTS = 1_000
-#: Shards of the run that the computed times are held against.
-CHECKED_SHARDS = 1_000
 #: Seconds of a stream in a bundle.
 BUNDLE_SECONDS = 0.5
 

@@ -16,7 +16,6 @@ from benchmarks.scale.setting import BUNDLE_SECONDS
 #: Reports in a small bundle of a stream.
 SMALL_BUNDLE = 1_000
 POWERS = (8, 9, 10, 11)
-ALONE = "batch on one machine"
 
 
 def tables(m: Measured, users: float = 1e9) -> Iterator[Table]:
@@ -34,12 +33,10 @@ def tables(m: Measured, users: float = 1e9) -> Iterator[Table]:
 
 
 def _runs(m: Measured, users: float) -> Iterator[list[str]]:
-    for where, local in (("batch", False), (ALONE, True)):
-        for windows, ids in ((1, False), (24, False), (1, True), (24, True)):
-            if not (local and ids):
-                name = f"{where}, {windows} window{'s' * (windows > 1)}{', report ids' * ids}"
-                run = batch_run(m, users, windows=windows, ids=ids, local=local)
-                yield _row(name, run, run.memory, run.shuffled)
+    for windows, ids in ((1, False), (24, False), (1, True), (24, True)):
+        name = f"batch, {windows} window{'s' * (windows > 1)}{', report ids' * ids}"
+        run = batch_run(m, users, windows=windows, ids=ids)
+        yield _row(name, run, run.memory, run.shuffled)
     own = 2 * users / 86_400 * BUNDLE_SECONDS
     for name, windows in (("an hour", 24), ("a day", 1)):
         for bundle in (own, SMALL_BUNDLE):
@@ -49,9 +46,8 @@ def _runs(m: Measured, users: float) -> Iterator[list[str]]:
 
 
 def _row(name: str, run: BatchRun | StreamRun, memory: float, shuffled: float) -> list[str]:
-    dollars = f"${run.dollars:.2f}" if not name.startswith(ALONE) else "-"
     numbers = [f"{run.shards:,}", short(run.rows), size(memory), size(shuffled), short(run.core_hours)]
-    return [name, *numbers, dollars, f"${run.core_hours * MACHINE_HOUR:.2f}"]
+    return [name, *numbers, f"${run.dollars:.2f}", f"${run.core_hours * MACHINE_HOUR:.2f}"]
 
 
 def _grown(m: Measured, users: float, name: str) -> list[str]:

@@ -28,19 +28,17 @@ from ldpbeam.transforms.statistics import BatchStatistics
 from ldpbeam.transforms.storage import write_bytes
 
 
-def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> None:
+def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
     """Add the stages of a batch run to an empty pipeline.
 
     Args:
         pipeline: the pipeline; it is not run here.
         job: what the run reads and writes.
-        spill: the folder for what is shuffled, on a disk that all workers share; None for the engine's own
-            shuffle.
     """
     study = job.study
     read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
     counted = read.decoded | "Statistics" >> BatchStatistics(
-        study, job.user_shards, job.span, job.disclosure, job.keeping, spill
+        study, job.user_shards, job.span, job.disclosure, job.keeping
     )
     damaged = (
         read[COUNTS]
@@ -61,7 +59,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob, spill: str | None = None) -> N
             | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
         )
     dead = read[DEAD], counted.dead_letters
-    _ = dead | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS), spill)
+    _ = dead | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
     _ = (
         tuple(counts)
         | "Counts" >> beam.Flatten()

@@ -23,7 +23,7 @@ def assemble(job: BatchJob, engine: Engine, beam_arguments: Sequence[str]) -> be
         UserError: if Beam refuses an option.
     """
     pipeline = engine.pipeline(beam_arguments)
-    build(pipeline, job, engine.spill)
+    build(pipeline, job)
     return pipeline
 
 

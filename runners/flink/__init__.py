@@ -112,16 +112,6 @@ def open_ports(master: str, workers: str | None = None) -> str | None:
     return None
 
 
-def shares_disk(master: str, workers: str | None = None) -> bool:
-    """Whether all Python workers run on this machine as this account, and so share its files.
-
-    Args:
-        master: as for :func:`options`.
-        workers: as for :func:`options`.
-    """
-    return _is_ours(master) and (workers or default_workers(master)) in ("process", "loopback")
-
-
 def _is_ours(master: str) -> bool:
     """Whether this account started the cluster with ldpbeam, so that it serves no other account."""
     return master == LOCAL or cluster_at(master) is not None

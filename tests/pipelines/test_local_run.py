@@ -96,9 +96,8 @@ def test_a_run_without_an_engine_writes_what_an_engine_writes(name: str, span: S
     by_itself = _into(job, tmp_path / "alone")
     (waits := tmp_path / "waits").mkdir()
     tally_here(by_itself, waits, lambda _: None)
-    (spill := tmp_path / "spill").mkdir()
     by_engine = _into(job, tmp_path / "engine")
-    engine = Engine(FnApiRunner(), (), here=True, spill=str(spill))
+    engine = Engine(FnApiRunner(), (), here=True)
     run_pipeline(assemble(by_engine, engine, []), Console(quiet=True), here=True)
     # Workers name and order the parts of the ledger at random.
     assert _received(by_itself) == _received(by_engine)

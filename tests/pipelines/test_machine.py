@@ -87,24 +87,19 @@ def test_an_error_of_a_worker_and_ctrl_c_are_one_line_and_a_mistake_of_ours_is_r
         command(*given)
 
 
-@pytest.mark.parametrize("spilled", [False, True], ids=["an output", "what is spilled"])
 def test_a_disk_that_takes_no_more_is_one_line_and_no_half_output(
-    spilled: bool, given: list[object], tmp_path: Path
+    given: list[object], tmp_path: Path
 ) -> None:
     temporary, study = tmp_path / "temporary", tmp_path / "study.yaml"
     temporary.mkdir()
-    if not spilled:
-        text = study.read_text().replace("estimator: ule", "estimator: ua")
-        study.write_text(text + "duplicates: keep\n")
-
-    # Only an engine spills.
-    engine = ["--runner", "direct", "--estimate-on", "worker"] if spilled else []
+    text = study.read_text().replace("estimator: ule", "estimator: ua")
+    study.write_text(text + "duplicates: keep\n")
 
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 
     ran = subprocess.run(
-        [sys.executable, "-m", "ldpbeam.command_line.main", *map(str, given), *engine],
+        [sys.executable, "-m", "ldpbeam.command_line.main", *map(str, given)],
         preexec_fn=small_files,
         env={**os.environ, "TMPDIR": str(temporary)},
         capture_output=True,
@@ -112,6 +107,5 @@ def test_a_disk_that_takes_no_more_is_one_line_and_no_half_output(
     )
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran.stderr
     assert ran.stderr.startswith("ldpbeam: File too large")
-    assert (f"{temporary}/ldpbeam-run-" in ran.stderr) == spilled
     assert not list((tmp_path / "out").rglob("*.avro"))
     assert not list(temporary.iterdir())

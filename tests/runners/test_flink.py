@@ -32,8 +32,7 @@ from ldpbeam.runners.flink import cluster_keys as keys
 from ldpbeam.runners.flink import parts, processes, settings
 from ldpbeam.runners.flink.parts import FlinkError
 from ldpbeam.runners.flink.rest import Records, Rest
-from ldpbeam.runners.names import FLINK
-from ldpbeam.runners.request import EngineRequest, engine_request
+from ldpbeam.runners.request import engine_request
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -206,20 +205,6 @@ def test_workers_in_containers_cannot_reach_a_cluster_of_ours(own_cluster: Any) 
     for master in (own_cluster(), flink.LOCAL):
         with pytest.raises(ValueError, match="cannot reach the Unix sockets"):
             flink.options(master, workers="docker")
-
-
-def test_workers_that_this_account_runs_on_this_machine_share_its_disk(
-    own_cluster: Any, rest_server: Any, small_job_server: Path, tmp_path: Path
-) -> None:
-    ours = own_cluster()
-    for master in (ours, flink.LOCAL):
-        assert engine_of(EngineRequest(FLINK, flink_master=master), tmp_path).spill == str(tmp_path)
-    elsewhere = EngineRequest(FLINK, flink_master=rest_server(answers()), allow_open_ports=True)
-    assert engine_of(elsewhere, tmp_path).spill is None
-    in_containers = ("--environment_type=DOCKER",)
-    assert engine_of(EngineRequest(FLINK, flink_master=ours), tmp_path, given=in_containers).spill is None
-    # A pool may run in a container, even beside a cluster of ours.
-    assert not flink.shares_disk(ours, "pool")
 
 
 def test_a_pool_of_beam_is_open_to_all(own_cluster: Any) -> None:

@@ -130,19 +130,17 @@ def _at_its_earliest(batch: pa.RecordBatch, mark: dict[bytes, bytes]) -> Timesta
     return TimestampedValue(marked, _timestamp(min(times_of(batch))))
 
 
-def in_batch(
-    study: Study, batches: Sequence[pa.RecordBatch], shards: int = 4, spill: str | None = None
-) -> Streamed:
+def in_batch(study: Study, batches: Sequence[pa.RecordBatch], shards: int = 4) -> Streamed:
     """What the stages of a batch run make of reports, wired as in ``BatchStatistics``."""
     run = next(_runs)
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         reports = (pipeline | beam.Create(list(batches)),)
         counts = []
         if study.duplicates == "drop":
-            plain, first, repeats = reports[0] | DropDuplicateIds(study, shards, spill)
+            plain, first, repeats = reports[0] | DropDuplicateIds(study, shards)
             reports = plain, first
             counts.append(repeats)
-        statistics, folded = reports | FoldBatch(study, shards, spill=spill)
+        statistics, folded = reports | FoldBatch(study, shards)
         _ = statistics | Aggregate(study) | "GivePanes" >> beam.Map(_give, run, "panes")
         _ = (*counts, folded) | beam.Flatten() | "GiveCounts" >> beam.Map(_give, run, "counts")
     return _taken(run)

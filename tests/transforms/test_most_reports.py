@@ -206,13 +206,12 @@ def crowded(seed: int) -> list[Report]:
 
 @pytest.mark.parametrize("windows", WINDOWS, ids=["apart", "sliding"])
 @pytest.mark.parametrize("partitions", [1, 4])
-def test_a_batch_run_counts_what_the_library_counts(windows: str, partitions: int, tmp_path: Any) -> None:
+def test_a_batch_run_counts_what_the_library_counts(windows: str, partitions: int) -> None:
     text = text_of(windows)
     reports = apart(text, crowded(partitions))
     expected, counts = in_library(text, reports)
     assert counts[BEYOND_MOST] > 50 and counts["duplicates"] > counts[BEYOND_MOST]
-    spill = str(tmp_path) if partitions > 1 else None
-    ran = in_batch(parse_study(text), cut(reports, random.Random(1)), partitions, spill)
+    ran = in_batch(parse_study(text), cut(reports, random.Random(1)), partitions)
     assert {key: [as_batch(own) for own in pane] for (key, (pane,)) in ran.by_window.items()} == expected
     assert what_became(ran.counts) == counts
 

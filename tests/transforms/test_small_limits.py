@@ -31,7 +31,7 @@ from ldpbeam.transforms import tally as tally_module
 from ldpbeam.transforms.joining import kept, same_ids
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.windows import fold, groups, shuffle, split, unbounded
+from ldpbeam.transforms.windows import fold, groups, split, unbounded
 from ldpbeam.windows import Span
 
 HOUR, START = 3_600_000, 1_790_000_000_000 // 3_600_000 * 3_600_000
@@ -177,8 +177,6 @@ LIMITS: dict[tuple[Any, str], Any] = {
     (fold, "_MANY"): 1,
     (groups, "SIDE_BY_SIDE"): 2,
     (split, "GATHERED_REPORTS"): 150,
-    (shuffle, "_BUFFER_BYTES"): 256,
-    (shuffle, "_REPORT_BYTES"): 40,
     (unbounded, "HELD_REPORTS"): 60,
     (tally_module, "HELD_REPORTS"): 130,
     (open_windows, "HELD"): 90,

@@ -15,7 +15,7 @@ from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.piece_keys import PieceKey
-from ldpbeam.transforms.windows.shuffle import GroupPieces
+from ldpbeam.transforms.windows.split import GroupPieces
 
 _IDENTIFIED = "identified"
 
@@ -32,12 +32,10 @@ class DropDuplicateIds(beam.PTransform):
     Attributes:
         study: the study.
         shards: the number of shards of report ids, or of users.
-        spill: as :class:`GroupPieces` takes it.
     """
 
     study: Study
     shards: int
-    spill: str | None = None
 
     def expand(
         self, reports: beam.PCollection[pa.RecordBatch]
@@ -53,7 +51,7 @@ class DropDuplicateIds(beam.PTransform):
         ).with_output_types(pa.RecordBatch)
         column = "report_id" if alike.most is None else "user"
         by_id = Pieces(None, self.shards, column=column, alike=lambda _: alike)
-        grouped, counts = (parted[_IDENTIFIED],) | "GroupReportIds" >> GroupPieces(by_id, self.spill)
+        grouped, counts = (parted[_IDENTIFIED],) | "GroupReportIds" >> GroupPieces(by_id)
         first = grouped | "FirstOfReportIds" >> beam.FlatMap(_first_of_report_ids, self.study).with_outputs(
             COUNTS, main="first"
         ).with_output_types(pa.RecordBatch)

@@ -16,8 +16,7 @@ from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, snapshots
 from ldpbeam.transforms.windows.piece_keys import WindowGroupKey, WindowKey
-from ldpbeam.transforms.windows.shuffle import GroupPieces
-from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, parted
+from ldpbeam.transforms.windows.split import Cut, FoldPieces, GroupPieces, beside, parted
 from ldpbeam.windows import EVERYTHING, Span
 
 
@@ -34,7 +33,6 @@ class FoldBatch(beam.PTransform):
     study: Study
     shards: int
     span: Span = EVERYTHING
-    spill: str | None = None
 
     def expand(
         self, reports: tuple[beam.PCollection[pa.RecordBatch], ...]
@@ -50,7 +48,7 @@ class FoldBatch(beam.PTransform):
             counts.append(folded[COUNTS])
         if compared:
             cut = Pieces(None, self.shards, alike=fold.alike)
-            by_user, of_cuts = compared | "GroupPartitions" >> GroupPieces(cut, self.spill)
+            by_user, of_cuts = compared | "GroupPartitions" >> GroupPieces(cut)
             folded = by_user | "JoinUsers" >> _folding(fold)
             statistics.append(folded.statistics)
             counts += [*of_cuts, folded[COUNTS]]

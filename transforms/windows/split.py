@@ -55,6 +55,28 @@ class Cut(beam.PTransform):
 
 
 @dataclass(eq=False)
+class GroupPieces(beam.PTransform):
+    """Cut batches of a channel, and bring the pieces of each key together.
+
+    Attributes:
+        pieces: how batches are cut.
+    """
+
+    pieces: Pieces
+
+    def expand(
+        self, branches: tuple[beam.PCollection[pa.RecordBatch], ...]
+    ) -> tuple[
+        beam.PCollection[tuple[PieceKey, Iterable[pa.RecordBatch]]], list[beam.PCollection[tuple[str, int]]]
+    ]:
+        """Cut each collection by itself, and group the pieces of all; give the counts of each cut, too."""
+        cuts = [reports | f"Cut{number}" >> Cut(self.pieces) for number, reports in enumerate(branches, 1)]
+        return [pieces for pieces, _ in cuts] | "Pieces" >> beam.Flatten() | beam.GroupByKey(), [
+            counts for _, counts in cuts
+        ]
+
+
+@dataclass(eq=False)
 class Split(beam.DoFn):
     """Cuts the batches of a bundle, by window and by the shard of a column.
 

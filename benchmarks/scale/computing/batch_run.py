@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from benchmarks.scale.computing.costs import WORKER_GB, cutting, overhead
+from benchmarks.scale.computing.costs import WORKER_GB, cutting
 from benchmarks.scale.measured import Measured
 from benchmarks.scale.prices import GB_HOUR_BATCH, SHUFFLED_GB, VCPU_HOUR_BATCH
 from benchmarks.scale.setting import KEY_WIDTH, study_of
@@ -15,9 +15,6 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile
 from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.transforms.windows.split import GATHERED_REPORTS
-
-#: What a place takes in the engine's memory: decision 59.
-PLACE_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,6 @@ class BatchRun:
         statistics: bytes of statistics written, where every shard is a bundle of its own.
         core_hours: of the core that was measured.
         memory: bytes that a shard takes while it is joined, at most: where all are of one window.
-        places: bytes of the places of spilled pieces, in a local run.
     """
 
     shards: int
@@ -40,7 +36,6 @@ class BatchRun:
     statistics: float
     core_hours: float
     memory: float
-    places: float
 
     @property
     def dollars(self) -> float:
@@ -55,9 +50,7 @@ def shards_of(size: float) -> int:
     return batch.BatchJob(study_of(2), "", "", files, Columns()).user_shards
 
 
-def batch_run(
-    m: Measured, users: float, *, windows: int = 1, ids: bool = False, local: bool = False
-) -> BatchRun:
+def batch_run(m: Measured, users: float, *, windows: int = 1, ids: bool = False) -> BatchRun:
     """A day of users who tell two services, in one run; a bundle is taken for one range of a file.
 
     How windows lie in files does not matter, because a piece has the reports of all windows.
@@ -67,23 +60,21 @@ def batch_run(
         users: how many.
         windows: how many the day has.
         ids: whether reports have ids, which are compared first.
-        local: whether it is a local run, which spills, and whose bundles end at ``GATHERED_REPORTS``.
     """
     reports, width = 2 * users, m.avro + KEY_WIDTH * ids
     shards = shards_of(reports * width)
     a_report = m.bytes_ids if ids else m.bytes_plain
-    rows = min(GATHERED_REPORTS, reports) if local else RANGE_BYTES / width
-    cost, pieces = cutting(m, shards, rows, BATCH_REPORTS, local)
-    shuffled, places = a_report + m.bytes_piece * pieces, pieces
+    rows = RANGE_BYTES / width
+    cost, pieces = cutting(m, shards, rows, BATCH_REPORTS)
+    shuffled = a_report + m.bytes_piece * pieces
     if ids:
         cost += m.first + m.first_piece * pieces
         # Batches are what came out.
-        rows = rows if local else min(GATHERED_REPORTS, reports / shards)
+        rows = min(GATHERED_REPORTS, reports / shards)
         in_batch = min(rows, 1 / (pieces * m.batches_after_first))
-        again, pieces = cutting(m, shards, rows, in_batch, local)
+        again, pieces = cutting(m, shards, rows, in_batch)
         cost += again
         shuffled += a_report + m.bytes_piece * pieces
-        places += pieces
     cost += m.read + (m.join if windows == 1 else m.join_hours) + m.join_piece * pieces
     joins = shards * windows
     return BatchRun(
@@ -91,7 +82,6 @@ def batch_run(
         rows=1 / pieces,
         shuffled=reports * shuffled,
         statistics=joins * min(m.statistics["2 256"][0], 16 * reports / 2 / joins),
-        core_hours=overhead(m) * (reports * cost + joins * (m.join_each + m.merge)) / 3.6e9,
+        core_hours=(reports * cost + joins * (m.join_each + m.merge)) / 3.6e9,
         memory=reports / shards * m.memory,
-        places=reports * places * PLACE_BYTES,
     )

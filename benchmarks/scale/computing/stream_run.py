@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from benchmarks.scale.computing.costs import WORKER_GB, overhead
+from benchmarks.scale.computing.costs import WORKER_GB
 from benchmarks.scale.measured import Measured
 from benchmarks.scale.prices import GB_HOUR_STREAMING, STREAMED_GB, VCPU_HOUR_STREAMING
 from benchmarks.scale.setting import MESSAGE_REPORTS, filled, shard_reports
@@ -54,6 +54,6 @@ def stream_run(m: Measured, users: float, *, windows: int, bundle: float) -> Str
         rows=rows,
         state=reports / windows * a_report,
         moved=3 * reports * a_report,
-        core_hours=overhead(m) * (reports * cost + shards * windows * (m.join_each + m.gain)) / 3.6e9,
+        core_hours=(reports * cost + shards * windows * (m.join_each + m.gain)) / 3.6e9,
         closing=shards * m.gain / 1e6,
     )

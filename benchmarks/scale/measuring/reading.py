@@ -1,8 +1,7 @@
-"""Files to slices; dead letters; and whole runs."""
+"""Files to slices, and dead letters."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import pyarrow as pa
 
 from benchmarks.scale.measuring.meter import line, outputs, spent
 from benchmarks.scale.measuring.reports import sent
-from benchmarks.scale.setting import CHECKED_SHARDS, filled, study_of
-from ldpbeam.pipelines.graphs import batch
+from benchmarks.scale.setting import filled, study_of
 from ldpbeam.pipelines.simulated.report_files import write_reports
 from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
 from ldpbeam.transforms.reports.validate import ValidateReports
@@ -25,22 +23,14 @@ from ldpbeam.transforms.windows.split import Split
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Files to slices; dead letters; and whole runs."""
-    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    from rich.console import Console
-
-    from ldpbeam.inputs import files as inputs
-    from ldpbeam.pipelines.graphs import run as graph
-    from ldpbeam.runners import engines
-
-    study, users, few = study_of(2), 1_000_000, 10_000
+    """Files to slices, and dead letters."""
+    study, users = study_of(2), 1_000_000
     reports = 2 * users
     validate, columns = ValidateReports(study).function, wanted_columns(study, None, None)
-    for name, count in (("many", users), ("few", few)):
-        (folder / name).mkdir()
-        for part in sent(study, count):
-            write_reports(folder / name, part, "avro")
-    paths = [(str(path), path.stat().st_size) for path in sorted((folder / "many").iterdir())]
+    (folder / "reports").mkdir()
+    for part in sent(study, users):
+        write_reports(folder / "reports", part, "avro")
+    paths = [(str(path), path.stat().st_size) for path in sorted((folder / "reports").iterdir())]
     ranges = [part for path, size in paths for part in split(ReportFile(path, size, "avro"))]
 
     def validated(batches: Iterable[Any]) -> list[pa.RecordBatch]:
@@ -57,19 +47,6 @@ def measure(folder: Path) -> dict[str, Any]:
         slices = filled(shards, BATCH_REPORTS) / BATCH_REPORTS
         return slices, spent(lambda: outputs(step, good)) / reports
 
-    def whole(name: str, shards: int | None = None) -> float:
-        files = inputs.find_input([f"{folder}/{name}/*.avro"], "stop")
-        found = []
-        for _ in range(3):
-            with tempfile.TemporaryDirectory() as output, tempfile.TemporaryDirectory() as spill:
-                job = batch.BatchJob(study, output, "scale", files, columns, shards=shards)
-                engine = engines.Engine(FnApiRunner(), (), here=True, spill=spill)
-                pipeline = graph.assemble(job, engine, [])
-                run = lambda: graph.run_pipeline(pipeline, Console(quiet=True), True)  # noqa: B023, E731
-                found.append(spent(run, runs=1))
-        return min(found)
-
-    small = whole("few")
     cut_one, cut_slice = line(cut(8), cut(4096))
     bad: Any = next(read_range(ranges[0], columns))
     bad = bad.replace_schema_metadata({**bad.schema.metadata, b"attribute": b"unknown", b"file": b"f.avro"})
@@ -79,8 +56,6 @@ def measure(folder: Path) -> dict[str, Any]:
         "read": spent(read) / reports,
         "cut": cut_one,
         "cut_slice": cut_slice,
-        "whole": (whole("many") - small) / (reports - 2 * few),
-        "checked": (whole("many", CHECKED_SHARDS) - small) / 1e6,
         "letter": spent(lambda: list(validate.process(bad))) / bad.num_rows,
         "letter_bytes": sum(one.nbytes for one in letters if isinstance(one, pa.RecordBatch)) / bad.num_rows,
     }

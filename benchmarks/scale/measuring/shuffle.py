@@ -1,8 +1,7 @@
-"""Pieces through an engine, and through files as in a local run, and their bytes."""
+"""Pieces through an engine, and their bytes."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from benchmarks.scale.setting import study_of
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.piece_keys import PieceKey
-from ldpbeam.transforms.windows.shuffle import brought_together
 
 #: The key of all pieces.
 KEY = PieceKey("minutes", 1234, None)
@@ -32,8 +30,8 @@ def _number(element: tuple[PieceKey, Iterable[pa.RecordBatch]]) -> int:
     return len(list(element[1]))
 
 
-def shuffled(pieces: list[tuple[PieceKey, pa.RecordBatch]], spill: str | None = None) -> None:
-    """Pieces brought together by key, by the local engine's own shuffle or through files in a folder."""
+def shuffled(pieces: list[tuple[PieceKey, pa.RecordBatch]]) -> None:
+    """Pieces brought together by key, by the shuffle of Beam's engine in this process."""
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
     global _pieces
@@ -41,33 +39,29 @@ def shuffled(pieces: list[tuple[PieceKey, pa.RecordBatch]], spill: str | None = 
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         one = pipeline | beam.Create([None], reshuffle=False)
         handed = one | beam.FlatMap(_hand_on).with_output_types(tuple[PieceKey, pa.RecordBatch])
-        _ = brought_together([handed], spill) | beam.Map(_number)
+        _ = handed | beam.GroupByKey() | beam.Map(_number)
 
 
-def measure(folder: Path) -> dict[str, Any]:
-    """Pieces through an engine, and through files as in a local run, and their bytes."""
+def measure(_folder: Path) -> dict[str, Any]:
+    """Pieces through an engine, and their bytes."""
     study = study_of(2)
     coder = beam.coders.TupleCoder([KeyCoder(PieceKey), BatchCoder()])
 
-    def through(reports: int, rows: int, spill: str | None = None) -> tuple[float, float]:
+    def through(reports: int, rows: int) -> tuple[float, float]:
         parts = [(KEY, part) for part in channel_batches(study, reports, rows)]
-        idle = spent(lambda: shuffled([], spill))
-        return len(parts) / reports, (spent(lambda: shuffled(parts, spill)) - idle) / reports
+        idle = spent(lambda: shuffled([]))
+        return len(parts) / reports, (spent(lambda: shuffled(parts)) - idle) / reports
 
     def size(rows: int, ids: bool) -> tuple[float, float]:
         parts = channel_batches(study, 4096, rows, ids)
         return 1 / rows, sum(len(coder.encode((KEY, part))) for part in parts) / 4096
 
     shuffle, shuffle_piece = line(through(1_000_000, 4096), through(200_000, 16))
-    with tempfile.TemporaryDirectory(dir=folder) as files:
-        spill, spill_piece = line(through(1_000_000, 4096, files), through(200_000, 16, files))
     plain, piece = line(size(2048, False), size(16, False))
     with_ids, _ = line(size(2048, True), size(16, True))
     return {
         "shuffle": shuffle,
         "shuffle_piece": shuffle_piece,
-        "spill": spill,
-        "spill_piece": spill_piece,
         "bytes_plain": plain,
         "bytes_ids": with_ids,
         "bytes_piece": piece,
