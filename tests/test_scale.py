@@ -75,9 +75,9 @@ def test_pieces_are_as_large_as_was_measured(ids: bool, rows: int) -> None:
     coder = beam.coders.TupleCoder([KeyCoder(PieceKey), BatchCoder()])
     piece = channel_batches(study_of(2), 4096, rows, ids)[0]
     told = rows * (MEASURED.bytes_ids if ids else MEASURED.bytes_plain) + MEASURED.bytes_piece
-    # A column more has a longer schema.
+    # Many reports are compressed a little better than few, and a column more has a longer schema.
     assert len(coder.encode((PieceKey("minutes", 1234, None), piece))) == pytest.approx(
-        told, rel=0.02, abs=250 * ids
+        told, rel=0.05, abs=250 * ids
     )
 
 
