@@ -90,12 +90,12 @@ test-busy: install
 SECONDS ?= 60
 SEED    ?= 0
 fuzz: install
-	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(TARGET),--target $(TARGET))
+	PYTHONPATH=tests:examples/stream $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(TARGET),--target $(TARGET))
 
 SEEDS ?= 1000
 FIRST ?= 0
 simulate: install
-	PYTHONPATH=tests $(BIN)/python -m simulation --first $(FIRST) --seeds $(SEEDS)
+	PYTHONPATH=tests:examples/stream $(BIN)/python -m simulation --first $(FIRST) --seeds $(SEEDS)
 
 # Each Python that is found, with the lowest versions that setup.py promises and with the newest. A version of these
 # that has no wheel for a Python is older than that Python, and some no longer build.
@@ -126,10 +126,10 @@ constraints: install
 	@mv build/constraints.txt constraints.txt
 
 flink-up: install
-	PYTHONPATH=tests $(BIN)/python -m support.flink_cluster up
+	PYTHONPATH=tests:examples/stream $(BIN)/python -m support.flink_cluster up
 
 flink-down: install
-	PYTHONPATH=tests $(BIN)/python -m support.flink_cluster down
+	PYTHONPATH=tests:examples/stream $(BIN)/python -m support.flink_cluster down
 
 benchmarks: install
 	$(BIN)/python -m benchmarks.scale --write docs/measured

@@ -61,7 +61,6 @@ setup(
         "ldpbeam.beam": ["providers.yaml"],
         "ldpbeam.results.page": ["assets/*"],
         "ldpbeam.schemas": ["*.avsc", "test_vectors.json", "memo_vectors.json", "bigquery/*.json"],
-        "ldpbeam.runners.flink": ["pom.xml", "java/*.java"],
     },
     install_requires=[
         "apache-beam>=2.76",

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from ldpbeam.errors import DONE, WRONG
 from ldpbeam.printing import document
 from ldpbeam.runners.installed import Check, of_package
-from ldpbeam.runners.request import engine_request, only_for_flink
+from ldpbeam.runners.request import engine_request
 from ldpbeam.temporary import temporary_root
 
 
 def doctor_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam doctor`` and return its exit code: DONE, or WRONG if something needed is missing."""
-    only_for_flink(engine_request(options), "flink_master")
-    checks = list(checks_of(options.runner, options.flink_master, options.pool))
+    asked = engine_request(options)
+    checks = list(checks_of(asked.runner, asked.flink_master))
     lacking = any(check.needed and check.found is None for check in checks)
     document({"ready": not lacking, "checks": [check._asdict() for check in checks]})
     for check in checks:
@@ -27,13 +27,12 @@ def doctor_command(options: argparse.Namespace) -> int:
     return WRONG if lacking else DONE
 
 
-def checks_of(runner: str, master: str | None = None, pool: str | None = None) -> Iterator[Check]:
+def checks_of(runner: str, master: str | None = None) -> Iterator[Check]:
     """Check the requirements of an engine, the most basic ones first.
 
     Args:
         runner: the engine's name.
-        master: for Flink: the address of the cluster; by default the one inside the job server.
-        pool: for Flink: the address of the worker pool.
+        master: for Flink: the address of the cluster.
     """
     yield Check("Python", ".".join(map(str, sys.version_info[:3])))
     package, *extras = of_package()
@@ -44,7 +43,7 @@ def checks_of(runner: str, master: str | None = None, pool: str | None = None) -
         # The engines' modules import Beam and more.
         from ldpbeam.runners.of_engines import of_engine
 
-        yield from of_engine(runner, master, pool)
+        yield from of_engine(runner, master)
 
 
 def _temporary() -> Check:

@@ -23,7 +23,7 @@ from ldpbeam.nearest import did_you_mean
 from ldpbeam.runners import dataflow, flink
 from ldpbeam.runners.dataflow import is_dry_run as is_dry_run
 from ldpbeam.runners.dataflow import template_of as template_of
-from ldpbeam.runners.flink.parts import FlinkError as FlinkError
+from ldpbeam.runners.flink.rest import FlinkError
 from ldpbeam.runners.names import DATAFLOW, DIRECT, ENGINES, FLINK
 from ldpbeam.runners.request import EngineRequest
 
@@ -73,7 +73,7 @@ class _Options(PipelineOptions):
 
 
 _OPTIONS_OF = {
-    FLINK: ("flink_master", "parallelism"),
+    FLINK: ("flink_master",),
     DATAFLOW: ("project", "region", "temp_location"),
 }
 
@@ -95,7 +95,7 @@ def engine_of(asked: EngineRequest, folder: Path, *, given: Sequence[str] = ()) 
             # combiner lifting. It has one worker: two were slower, measured on two cores.
             return Engine(FnApiRunner(), _passed_on(asked), here=True)
         if asked.runner == FLINK:
-            return _flink(asked)
+            return _flink(asked, given)
         if asked.runner == DATAFLOW:
             return _dataflow(asked, folder, given)
         return _named(asked, given)
@@ -103,35 +103,17 @@ def engine_of(asked: EngineRequest, folder: Path, *, given: Sequence[str] = ()) 
         raise UserError(f"--runner {asked.runner}: {error}") from None
 
 
-def only_with_open_ports_allowed(asked: EngineRequest, problem: str) -> None:
-    """Check that the user allowed an engine that others can reach, and print the problem if so.
-
-    Args:
-        asked: the command's options for the engine.
-        problem: a clause that names what listens, on which interface, and what others could do.
-
-    Raises:
-        UserError: if ``--allow-open-ports`` is not given.
-    """
-    if not asked.allow_open_ports:
-        raise UserError(
-            f"--runner {asked.runner}: {problem}; give --allow-open-ports if others cannot reach this "
-            "machine (docs/security.md)"
-        )
-    print(f"ldpbeam: {problem}", file=sys.stderr)
+def _flink(asked: EngineRequest, given: Sequence[str]) -> Engine:
+    arguments = flink.options(asked.flink_master, given)
+    _say_what_listens("Beam's job server")
+    return Engine(flink.runner(), tuple(arguments))
 
 
-def _flink(asked: EngineRequest) -> Engine:
-    master = asked.flink_master or flink.LOCAL
-    workers = asked.workers or ("pool" if asked.pool else None)
-    arguments = flink.options(master, workers=workers, pool=asked.pool, parallelism=asked.parallelism)
-    reached = flink.open_ports(master, workers)
-    if reached is not None:
-        only_with_open_ports_allowed(asked, reached)
-    return Engine(
-        flink.runner(),
-        tuple(arguments),
-        here=(workers or flink.default_workers(master)) == "loopback",
+def _say_what_listens(what: str) -> None:
+    print(
+        f"ldpbeam: {what} listens on every interface of this machine until the run ends, and whoever reaches "
+        "it can run programs (docs/security.md)",
+        file=sys.stderr,
     )
 
 
@@ -165,11 +147,7 @@ def _named(asked: EngineRequest, given: Sequence[str]) -> Engine:
     if not isinstance(runner, PipelineRunner):
         raise ValueError("this is not a Beam runner")
     if _opens_ports(runner, given):
-        only_with_open_ports_allowed(
-            asked,
-            "what Beam starts here for it (a job server, LOOPBACK workers) listens on every "
-            "interface, without a password: whoever reaches this machine could run programs here",
-        )
+        _say_what_listens("what Beam starts for it (a job server, LOOPBACK workers)")
     return Engine(runner, _passed_on(asked))
 
 

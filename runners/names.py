@@ -8,6 +8,3 @@ DIRECT = "direct"
 FLINK = "flink"
 DATAFLOW = "dataflow"
 ENGINES = (LOCAL, DIRECT, FLINK, DATAFLOW)
-
-#: Where Flink's workers run (:mod:`ldpbeam.runners.flink`).
-FLINK_WORKERS = ("process", "pool", "docker", "loopback")

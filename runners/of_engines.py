@@ -8,14 +8,12 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from ldpbeam.runners import dataflow, flink
-from ldpbeam.runners.flink.parts import FlinkError, cached
-from ldpbeam.runners.flink.rest import Rest
+from ldpbeam.runners.flink.rest import FlinkError
 from ldpbeam.runners.installed import Check, version_of
 from ldpbeam.runners.names import DATAFLOW, FLINK, LOCAL
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
@@ -25,12 +23,12 @@ from ldpbeam.temporary import temporary_folder
 JAVA = range(11, 22)
 
 
-def of_engine(runner: str, master: str | None, pool: str | None) -> Iterator[Check]:
+def of_engine(runner: str, master: str | None) -> Iterator[Check]:
     """Check what an engine needs; the arguments are those of :func:`ldpbeam.runners.doctor.checks_of`."""
     if runner == LOCAL:
         yield from _of_pubsub()
     elif runner == FLINK:
-        yield from _of_flink(master or flink.LOCAL, pool)
+        yield from _of_flink(master)
     elif runner == DATAFLOW:
         yield from _of_dataflow()
 
@@ -45,55 +43,27 @@ def _of_pubsub() -> Iterator[Check]:
         )
 
 
-def _of_flink(master: str, pool: str | None) -> Iterator[Check]:
-    yield _job_server(needed=master == flink.LOCAL)
+def _of_flink(master: str | None) -> Iterator[Check]:
     yield _java()
-    if master != flink.LOCAL:
-        yield _cluster(master)
-        reached = flink.open_ports(master, None if pool is None else "pool")
-        if reached is not None:
-            yield Check("closed doors", None, f"{reached}; a run needs --allow-open-ports", needed=False)
-    worker = Path(sys.executable).with_name("ldpbeam-worker")
+    yield _cluster(master)
+    worker = flink.worker()
     yield Check(
-        "ldpbeam-worker (--workers process)",
+        "ldpbeam-worker",
         str(worker) if worker.is_file() else None,
         "pip install ldpbeam again; it must lie at this path on every machine of the cluster",
-        needed=pool is None,
     )
-    if pool is not None:
-        yield Check(
-            f"worker pool at {pool}",
-            "answers" if _listens(pool) else None,
-            "start one beside each task manager: "
-            "python -m apache_beam.runners.worker.worker_pool_main --service_port=50000 "
-            f"--container_executable={worker}",
-        )
 
 
-def _job_server(needed: bool) -> Check:
-    """The job server for clusters on this machine; for other clusters Beam downloads its own."""
-    what = "Flink and its job server on this machine"
-    parts = cached()
-    if parts is not None:
-        return Check(what, str(parts.job_server))
-    missing = [tool for tool in ("mvn", "javac") if shutil.which(tool) is None]
-    if missing:
-        advice = f"install {' and '.join(missing)} (on Debian: apt-get install maven default-jdk-headless)"
-        return Check(what, None, advice, needed)
-    return Check(what, "none yet; the first run fetches 335 MB")
-
-
-def _cluster(master: str) -> Check:
-    what = f"Flink at {master}"
+def _cluster(master: str | None) -> Check:
+    what = "Flink" if master is None else f"Flink at {master}"
     try:
-        # This asks the cluster what a run would ask, so it also checks that Beam supports its version.
-        flink.options(master, workers="loopback")
-        rest = Rest(master)
-        version, slots = rest.version(), sum(rest.slots())
-    except (FlinkError, OSError, ValueError) as error:
-        return Check(what, None, f"{error}; make flink-up starts a local one")
+        version, slots = flink.ask(flink.cluster_named(master))
+    except (FlinkError, ValueError) as error:
+        return Check(what, None, str(error))
     return Check(
-        what, f"{version}, {slots} slots" if slots else None, "it has no slots: start a task manager"
+        what,
+        f"{version}, {sum(slots)} slots" if slots else None,
+        "it has no slots: start a task manager",
     )
 
 

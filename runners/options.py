@@ -14,4 +14,3 @@ def doctor(parser: Parser) -> None:
         help=f"the engine to look for (default: {LOCAL})",
     )  # fmt: skip
     engine.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, to see whether it answers")
-    engine.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.errors import UserError
-from ldpbeam.runners.names import DIRECT, FLINK, LOCAL
+from ldpbeam.runners.names import DIRECT, ENGINES, FLINK, LOCAL
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,7 @@ class EngineRequest:
     Attributes:
         runner: the name of the engine, ours or Beam's.
         paths: the inputs and the output, each with the option that names it.
-        allow_open_ports: whether the engine may listen where others can reach it.
         flink_master: the cluster of Flink.
-        parallelism: how many workers Flink uses.
-        workers: where workers on Flink run.
-        pool: the worker pool of a cluster of Flink.
         project: the project on Google Cloud.
         region: the region of Dataflow.
         temp_location: the folder of Dataflow for temporary files.
@@ -30,11 +26,7 @@ class EngineRequest:
 
     runner: str
     paths: tuple[tuple[str, str], ...] = ()
-    allow_open_ports: bool = False
     flink_master: str | None = None
-    parallelism: int | None = None
-    workers: str | None = None
-    pool: str | None = None
     project: str | None = None
     region: str | None = None
     temp_location: str | None = None
@@ -56,17 +48,6 @@ def engine_request(options: argparse.Namespace) -> EngineRequest:
     if getattr(options, "output", None):
         paths.append(("--output", options.output))
     asked = filled(EngineRequest, options, paths=tuple(paths))
-    only_for_flink(asked, "workers", "pool")
+    if asked.flink_master is not None and asked.runner in ENGINES and asked.runner != FLINK:
+        raise UserError(f"--flink-master: it is for --runner flink, and this is {asked.runner}")
     return asked
-
-
-def only_for_flink(asked: EngineRequest, *names: str) -> None:
-    """Check that options of Flink alone are not given to another engine.
-
-    Raises:
-        UserError: for the first option that is.
-    """
-    for name in names:
-        if getattr(asked, name) is not None and asked.runner != FLINK:
-            dashed = name.replace("_", "-")
-            raise UserError(f"--{dashed}: it is for --runner flink, and this is {asked.runner}")

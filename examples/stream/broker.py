@@ -1,7 +1,7 @@
 """A Kafka broker on this machine, for the demonstration and the integration tests.
 
 It is Apache's own, a single node without ZooKeeper, from Maven's artifacts, which are downloaded once into
-the cache. ``python broker.py`` only downloads them.
+the cache.
 """
 
 import contextlib
@@ -16,11 +16,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from ldpbeam.runners import maven
-from ldpbeam.runners.cache import cache, make
+import maven
 
-VERSION = "3.9.1"
 POM = Path(__file__).with_name("broker.xml")
+VERSION = "3.9.1"  # as there
 PATIENCE = 180.0  # seconds; a broker is ready after about five
 #: The second compiler of Java would cost a start more than it gives back.
 JAVA_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -31,27 +30,15 @@ class NoBrokerError(Exception):
 
 
 def fetch() -> Path:
-    """The folder of the broker's jars, which are downloaded if they are not in the cache.
+    """The folder of the broker's jars.
 
     Raises:
         NoBrokerError: Maven is missing or fails.
     """
-    jars = cache() / "kafka" / VERSION
-    if not jars.is_dir():
-        jars.parent.mkdir(parents=True, exist_ok=True)
-        make(jars, _download)
-    return jars
-
-
-def _download(folder: Path) -> None:
     try:
-        command = maven.copying(POM, folder, f"-Dkafka.version={VERSION}")
-    except FileNotFoundError as error:
+        return maven.jars(POM)
+    except maven.MavenError as error:
         raise NoBrokerError(str(error)) from None
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise NoBrokerError(f"Kafka {VERSION} could not be fetched; mvn said: {(said or ['nothing'])[0]}")
 
 
 class Broker:
@@ -184,7 +171,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         return int(probe.getsockname()[1])
-
-
-if __name__ == "__main__":
-    fetch()

@@ -205,7 +205,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
     "Look after this machine": (
         Command(
             "doctor", "what an engine needs, whether it is installed, and how to get it",
-            "ldpbeam doctor --runner flink",
+            "ldpbeam doctor --runner flink --flink-master localhost:8081",
             "ldpbeam.runners.doctor:doctor_command", "ldpbeam.runners.options:doctor", printing=("json",),
         ),
         Command(

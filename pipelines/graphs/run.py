@@ -12,7 +12,7 @@ from rich.console import Console
 from ldpbeam.errors import UserError, end_of, machine_problem
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.batch_stages import build
-from ldpbeam.runners.engines import Engine, FlinkError
+from ldpbeam.runners.engines import Engine
 from ldpbeam.transforms.reports import emitted
 
 
@@ -48,7 +48,7 @@ def run_pipeline(pipeline: beam.Pipeline, console: Console, here: bool) -> None:
         problem = machine_problem(error)
         if problem is not None:
             raise UserError(problem) from None
-        if here and not isinstance(error, FlinkError):
+        if here:
             raise
         raise UserError(f"the engine failed: {end_of(error)}") from None
 

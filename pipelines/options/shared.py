@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.runners.names import FLINK_WORKERS, LOCAL
+from ldpbeam.runners.names import LOCAL
 
 
 def add_output_option(group: argparse._ArgumentGroup) -> None:
@@ -50,21 +50,8 @@ def add_engine_options(parser: Parser) -> None:
         help="local (this process, without Beam), direct (Beam's own here), flink, dataflow, or one as "
         "Beam names it (default: local)",
     )  # fmt: skip
-    engine.add_argument(
-        "--allow-open-ports", action="store_true",
-        help="continue although other machines can reach the engine's ports (docs/security.md)",
-    )  # fmt: skip
     cluster = parser.add_argument_group("Flink")
-    cluster.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, or [local] (the default)")
-    cluster.add_argument(
-        "--parallelism", type=int, metavar="N", help="subtasks per stage; by default all slots"
-    )
-    cluster.add_argument(
-        "--workers", choices=FLINK_WORKERS,
-        help="process (each task manager starts ldpbeam-worker; the default), pool (a worker pool "
-        "beside each task manager), docker, loopback (this process)",
-    )  # fmt: skip
-    cluster.add_argument("--pool", metavar="HOST:PORT", help="where a task manager finds its worker pool")
+    cluster.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, by its web page's address")
     cloud = parser.add_argument_group("Dataflow")
     cloud.add_argument("--project", metavar="NAME", help="the Google Cloud project")
     cloud.add_argument("--region", metavar="NAME", help="as in europe-west1")

@@ -7,23 +7,14 @@ import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from ldpbeam.runners.flink.cluster_keys import cluster_at, keys_at
-from ldpbeam.runners.flink.parts import FlinkError
-from ldpbeam.runners.flink.processes import lost
-
-#: The advice if a process of a cluster on this machine has ended.
-ANEW = "make flink-down, then make flink-up, start it anew"
 #: The seconds after which a request fails if there is no answer.
 _PATIENCE = 20.0
 
 
-class Records(NamedTuple):
-    """The numbers of records that one subtask of a vertex has read and written so far."""
-
-    read: int
-    written: int
+class FlinkError(RuntimeError):
+    """Something that Flink needs is missing or fails; the message says what, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +30,7 @@ class Rest:
     @property
     def url(self) -> str:
         """The URL of the web page and of the API."""
-        if "://" in self.address:
-            return self.address.rstrip("/")
-        return f"{'http' if keys_at(self.address) is None else 'https'}://{self.address}"
+        return self.address.rstrip("/") if "://" in self.address else f"http://{self.address}"
 
     def get(self, path: str) -> Any:
         """The JSON value at a path of the API, decoded.
@@ -55,11 +44,9 @@ class Rest:
             raise self._silent("another program answers at this address") from None
 
     def _ask(self, method: str, path: str) -> bytes:
-        known = keys_at(self.address)
-        context = None if known is None else known.context()
         try:
             request = urllib.request.Request(f"{self.url}/{path}", method=method)
-            with urllib.request.urlopen(request, timeout=_PATIENCE, context=context) as answer:
+            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
                 body: bytes = answer.read()
             return body
         except urllib.error.HTTPError as error:
@@ -88,44 +75,16 @@ class Rest:
     def shortage(self) -> str:
         """A sentence about a job that waits for slots: how many slots there are, and what to do."""
         overview = self.get("overview")
-        what = (
+        return (
             f"the job waits for slots: the cluster has {overview['slots-total']} in "
-            f"{overview['taskmanagers']} task managers, and {overview['slots-available']} of them are free"
+            f"{overview['taskmanagers']} task managers, and {overview['slots-available']} of them are free; "
+            "start another task manager, or run with a smaller --parallelism"
         )
-        folder = cluster_at(self.address)
-        gone = [] if folder is None else lost(folder)
-        if gone:
-            return f"{what}; {' and '.join(gone)} ended: {ANEW}"
-        return f"{what}; start another task manager, or run with a smaller --parallelism"
 
     def jobs(self) -> list[dict[str, Any]]:
         """The running and past jobs, the latest first, each with ``jid``, ``name`` and ``state``."""
         overview = self.get("jobs/overview")["jobs"]
         return sorted(overview, key=lambda job: -job["start-time"])
-
-    def job(self, job: str) -> dict[str, Any]:
-        """The details of a job, given its id."""
-        details: dict[str, Any] = self.get(f"jobs/{job}")
-        return details
-
-    def records(self, job: str) -> dict[str, list[Records]]:
-        """The records that each subtask of a job's vertices read and wrote, by the vertex's name."""
-        by_vertex = {}
-        for vertex in self.job(job)["vertices"]:
-            subtasks = self.get(f"jobs/{job}/vertices/{vertex['id']}")["subtasks"]
-            metrics = [subtask["metrics"] for subtask in subtasks]
-            by_vertex[vertex["name"]] = [Records(m["read-records"], m["write-records"]) for m in metrics]
-        return by_vertex
-
-    def checkpoints(self, job: str) -> dict[str, Any]:
-        """The counts of a job's checkpoints, and the latest ones."""
-        checkpoints: dict[str, Any] = self.get(f"jobs/{job}/checkpoints")
-        return checkpoints
-
-    def problems(self, job: str) -> list[str]:
-        """The stack traces of the errors that made a job fail or restart, the latest first."""
-        history = self.get(f"jobs/{job}/exceptions")["exceptionHistory"]["entries"]
-        return [entry["stacktrace"] for entry in history]
 
     def cancel(self, job: str) -> None:
         """Cancel a job."""

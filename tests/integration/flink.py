@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,15 +15,13 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from maven import MavenError
 from support.flink_cluster import Cluster
 from support.waiting import PATIENCE, wait_until
 
 from ldpbeam.runners import flink as engine
-from ldpbeam.runners.flink.parts import FlinkError, fetch
+from ldpbeam.runners.flink.rest import FlinkError
 
-#: Tests and their workers import its files.
-EXAMPLES = Path(__file__).parents[2] / "examples"
-sys.path.append(str(EXAMPLES))
 REQUIRED = os.environ.get("LDPBEAM_REQUIRE_INTEGRATION") == "1"
 #: In the environment of all processes of a cluster, whoever their parents are by now.
 MARK = "LDPBEAM_TEST_CLUSTER"
@@ -33,50 +29,44 @@ MARK = "LDPBEAM_TEST_CLUSTER"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def start_cluster(folder: Path, **settings: Any) -> Cluster:
-    """A cluster that is not started yet; without Java or Maven the test is skipped, or fails."""
-    try:
-        parts = fetch()
-    except FlinkError as error:
-        if REQUIRED:
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+@pytest.fixture(scope="session")
+def flink_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of two task managers on free ports, which leaves no process behind."""
     here = Path(__file__).parent
+    # Workers import the file of a test, and what that imports.
+    paths = (here, here.parent, *(here.parents[1] / name for name in ("examples", "examples/stream")))
     environment = {
-        # Workers import the file of a test, and what that imports.
-        "PYTHONPATH": os.pathsep.join(
-            map(str, (here, here.parent, EXAMPLES, os.environ.get("PYTHONPATH", "")))
-        ),
+        "PYTHONPATH": os.pathsep.join([*map(str, paths), os.environ.get("PYTHONPATH", "")]),
         "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
         MARK: uuid.uuid4().hex,
     }
-    return Cluster(folder, parts, environment=environment, **settings)
+    try:
+        cluster = Cluster(tmp_path_factory.mktemp("flink"), environment=environment)
+        cluster.start()
+    except (MavenError, FlinkError, OSError) as error:
+        if REQUIRED:
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+    yield cluster
+    cluster.stop()
+    # A worker looks now and then whether its task manager is there.
+    wait_until(lambda: not processes(cluster), lambda: processes(cluster), 60)
 
 
 @pytest.fixture(name="flink")
 def flink_for_a_test(flink_cluster: Cluster) -> Iterator[Cluster]:
     """The cluster of all tests. What a test leaves there, jobs or a dead process, does not fail the next."""
     yield flink_cluster
-    for job in unfinished(flink_cluster):
-        print(f"left on the cluster: {job}, {flink_cluster.rest.problems(job['jid'])}")
-        flink_cluster.rest.cancel(job["jid"])
     try:
+        for job in unfinished(flink_cluster):
+            print(f"left on the cluster: {job}, {problems(flink_cluster, job['jid'])}")
+            flink_cluster.rest.cancel(job["jid"])
         wait_for(lambda: not unfinished(flink_cluster), "the jobs that the test left to end", 60)
         flink_cluster.wait()
     except (AssertionError, FlinkError) as error:
         print(f"the cluster starts again: {error}")
         flink_cluster.stop()
         flink_cluster.start()
-
-
-@pytest.fixture(scope="session")
-def flink_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of two task managers on free ports, which leaves no process behind."""
-    cluster = start_cluster(tmp_path_factory.mktemp("flink"))
-    with cluster:
-        yield cluster
-    # A worker looks now and then whether its task manager is there.
-    wait_until(lambda: not processes(cluster), lambda: processes(cluster), 60)
 
 
 def unfinished(cluster: Cluster) -> list[dict[str, Any]]:
@@ -101,50 +91,35 @@ def workers(cluster: Cluster) -> set[int]:
     return {pid for pid, command in processes(cluster).items() if "ldpbeam-worker" in command}
 
 
-def options_of(
-    cluster: Cluster, *, streaming: bool = False, savepoint: str | None = None, **options: Any
-) -> PipelineOptions:
-    """Beam's options for a pipeline on a cluster; a stream has checkpoints, and may go on from one."""
-    given = engine.options(cluster.address, **options)
-    if streaming:
-        # All stages run as long as the job, so workers need not outlive them.
-        given = [option for option in given if not option.startswith("--environment_cache_millis")]
-        # Without the last one the first bundle may never finish, so that the source is never opened.
-        given += ["--streaming", "--checkpointing_interval=2000", "--finish_bundle_before_checkpointing"]
-    if savepoint is not None:
-        given.append(f"--savepoint_path={savepoint}")
-    return PipelineOptions(given)
+def records(cluster: Cluster, job: str) -> dict[str, list[int]]:
+    """The records that each subtask of a job's vertices has read, by the vertex's name."""
+    found = {}
+    for vertex in cluster.rest.get(f"jobs/{job}")["vertices"]:
+        subtasks = cluster.rest.get(f"jobs/{job}/vertices/{vertex['id']}")["subtasks"]
+        found[vertex["name"]] = [subtask["metrics"]["read-records"] for subtask in subtasks]
+    return found
 
 
-def submit(cluster: Cluster, build: Callable[[beam.Pipeline], Any], **options: Any) -> None:
-    """Start a pipeline on a cluster; the options are those of :func:`options_of`."""
-    pipeline = beam.Pipeline(runner=engine.runner(), options=options_of(cluster, **options))
+def checkpoints(cluster: Cluster, job: str) -> dict[str, Any]:
+    """The counts of a job's checkpoints, and the latest ones."""
+    found: dict[str, Any] = cluster.rest.get(f"jobs/{job}/checkpoints")
+    return found
+
+
+def problems(cluster: Cluster, job: str) -> list[str]:
+    """The stack traces of the errors that made a job fail or restart, the latest first."""
+    history = cluster.rest.get(f"jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+    return [entry["stacktrace"] for entry in history]
+
+
+def submit(cluster: Cluster, build: Callable[[beam.Pipeline], Any], *more: str) -> Any:
+    """Start a pipeline on a cluster, with further options of Beam, and return its result."""
+    given = [*engine.options(cluster.rest.address), *cluster.options[1:], *more]
+    pipeline = beam.Pipeline(runner=engine.runner(), options=PipelineOptions(given))
     build(pipeline)
-    pipeline.run()
+    return pipeline.run()
 
 
 def wait_for(look: Callable[[], Any], what: str, patience: float = PATIENCE, every: float = 0.2) -> Any:
     """What a look gives, as soon as it is true."""
     return wait_until(look, lambda: what, patience, every)
-
-
-def pause(seconds: float) -> None:
-    """Work for so long."""
-    time.sleep(seconds)
-
-
-def family(pid: int) -> set[int]:
-    """A process and all that descend from it."""
-    children: dict[int, list[int]] = {}
-    for place in Path("/proc").glob("[0-9]*"):
-        # Processes end while we look.
-        with contextlib.suppress(OSError):
-            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(place.name))
-    found: set[int] = set()
-    new = [pid]
-    while new:
-        one = new.pop()
-        found.add(one)
-        new += children.get(one, [])
-    return found

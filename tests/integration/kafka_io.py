@@ -1,6 +1,6 @@
 """Beam's reader of Kafka, which is Java, without Docker: task managers start its worker as a process.
 
-The jars are downloaded once into the cache. As a program, this file is that worker.
+As a program, this file is that worker.
 """
 
 from __future__ import annotations
@@ -16,40 +16,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from maven import jars
 from support.waiting import wait_until
 
-from ldpbeam.runners import maven
-from ldpbeam.runners.cache import cache, make
 from ldpbeam.runners.flink import boot
-from ldpbeam.runners.flink.parts import BEAM, FlinkError, fetch
 
-KAFKA = "3.9.1"
 #: In the environment of the worker: its class path.
 CLASS_PATH = "LDPBEAM_TEST_CLASS_PATH"
-
-
-def jars() -> Path:
-    """The folder of the jars.
-
-    Raises:
-        FlinkError: if Maven is missing or fails.
-    """
-    folder = cache() / "kafka-io" / f"{BEAM}-{KAFKA}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        make(folder, _download)
-    return folder
-
-
-def _download(folder: Path) -> None:
-    pom = Path(__file__).with_suffix(".xml")
-    try:
-        command = maven.copying(pom, folder, f"-Dbeam.version={BEAM}", f"-Dkafka.version={KAFKA}")
-    except FileNotFoundError as error:
-        raise FlinkError(str(error)) from None
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        raise FlinkError(f"Beam's reader of Kafka could not be fetched; mvn said: {done.stdout[:500]}")
 
 
 @contextlib.contextmanager
@@ -57,11 +30,11 @@ def expansion_service() -> Iterator[str]:
     """The address of what puts the reader into a pipeline, for as long as the block lasts.
 
     Raises:
-        FlinkError: if the jars cannot be had.
+        MavenError: if the jars cannot be had.
     """
-    # The jar that is compiled here first: its channels lead to Unix sockets.
-    class_path = f"{fetch().closed}:{jars()}/*"
     with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
+        # The service sends what is on its class path with each job, and insists on something: this folder.
+        class_path = f"{jars(Path(__file__).with_suffix('.xml'))}/*:{folder}"
         probe.bind(("localhost", 0))
         port = probe.getsockname()[1]
         worker = Path(folder, "worker")

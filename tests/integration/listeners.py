@@ -1,21 +1,14 @@
-"""What processes listen on, as the kernel lists it, and what an account gets from them."""
+"""What processes listen on, as the kernel lists it."""
 
 from __future__ import annotations
 
 import ipaddress
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from support.waiting import PATIENCE
+from typing import NamedTuple
 
 _LISTENS_TCP, _LISTENS_UNIX = "0A", 0x10000
-NOBODY = 65534
 
 
 class Listener(NamedTuple):
@@ -35,21 +28,6 @@ def listeners(pids: Iterable[int]) -> set[Listener]:
         for inode, place in (*_tcp("tcp"), *_tcp("tcp6"), *_unix())
         if inode in owners
     }
-
-
-def tried_as(account: int, **told: Any) -> dict[str, list[Any]]:
-    """What an account succeeds in that tries everything, by kind; ``stranger.py`` says what it is told."""
-    every = {"ports": [], "sockets": [], "folders": [], "command": None, "jar": os.devnull, **told}
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("stranger.py")],
-        input=json.dumps({**every, "account": account}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0, done.stderr
-    worked: dict[str, list[Any]] = json.loads(done.stdout)
-    return worked
 
 
 def _sockets(pid: int) -> Iterator[int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,17 +12,15 @@ import apache_beam as beam
 import beam_stream as example
 import flink as jobs
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from flink import REQUIRED, start_cluster, submit
+from flink import REQUIRED, submit
 from kafka_io import expansion_service
 from kafka_messages import new_topic, produce, remove_before
+from maven import MavenError
 from stream_messages import MINUTE, WEEK_AGO, by_time, evenly, one_by_one, reports_of, rides
 from support.beam_reports import rows_of
 from support.flink_cluster import Cluster
 
 import ldpbeam as ldp
-from ldpbeam.runners import flink as flink_runner
-from ldpbeam.runners.flink.parts import FlinkError
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +28,12 @@ pytestmark = pytest.mark.slow
 #: week are late, and change panes that have fired.
 STUDY = rides("size: 10m, allowed_lateness: 30d")
 PARTITIONS = 2
+#: All stages of a stream run as long as the job, so workers need not outlive them. Without the last option
+#: the first bundle may never finish, so that the source is never opened.
+STREAMING = (
+    "--streaming", "--checkpointing_interval=2000", "--environment_cache_millis=0",
+    "--finish_bundle_before_checkpointing",
+)  # fmt: skip
 KEY = ("attribute", "window_start", "group", "estimate")
 
 
@@ -53,10 +55,12 @@ def test_a_batch_is_that_of_the_command(
 ) -> None:
     sent = reports_of(STUDY, "user", evenly(WEEK_AGO, 30 * MINUTE, 600), seed=1)
     files = write_reports(tmp_path, sent, "jsonl")
-    options = PipelineOptions(list(flink_runner.options(flink.address)))
-    with beam.Pipeline(runner=flink_runner.runner(), options=options) as pipeline:
+
+    def build(pipeline: beam.Pipeline) -> None:
         found = pipeline | ldp.beam.ReadReports(STUDY, list(map(str, files))) | ldp.beam.Estimate(STUDY)
         _ = found.as_dicts().estimates | beam.ParDo(example.WriteLines(str(tmp_path / "out")))
+
+    assert submit(flink, build).wait_until_finish() == "DONE"
     run = run_estimate(tmp_path / "run", STUDY, files)
     assert len(run.estimates) == 6
     assert rows(tmp_path / "out") == expected(run)
@@ -68,20 +72,20 @@ def java() -> Iterator[str]:
     try:
         with expansion_service() as address:
             yield address
-    except FlinkError as error:
+    except MavenError as error:
         if REQUIRED:
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
 
 
 def newest_checkpoint(cluster: Cluster) -> str:
-    """The folder of the newest complete checkpoint of a cluster's only job."""
+    """The folder of the newest complete checkpoint of a cluster's only stream."""
     paths = (cluster.folder / "checkpoints").glob("*/chk-*/_metadata")
     return max(paths, key=lambda path: path.stat().st_mtime_ns).parent.as_uri()
 
 
 def test_a_stream_of_kafka_loses_and_repeats_nothing_when_a_task_and_a_job_manager_are_killed(
-    kafka: Any, java: str, batch_of: Any, tmp_path: Path
+    flink: Cluster, kafka: Any, java: str, batch_of: Any, tmp_path: Path
 ) -> None:
     study, out = tmp_path / "study.yaml", tmp_path / "out"
     study.write_text(STUDY)
@@ -99,23 +103,23 @@ def test_a_stream_of_kafka_loses_and_repeats_nothing_when_a_task_and_a_job_manag
         times = {id(message): json.loads(message.data)["event_time"] for message in part}
         produce(kafka.address, topic, part, PARTITIONS, time_of=lambda message: times[id(message)])
 
-    def start(cluster: Cluster, **options: Any) -> str:
-        submit(cluster, lambda pipeline: example.build(pipeline, given), streaming=True, **options)
-        return jobs.wait_for(lambda: jobs.unfinished(cluster), "the job")[0]["jid"]
+    def start(*more: str) -> str:
+        submit(flink, lambda pipeline: example.build(pipeline, given), *STREAMING, *more)
+        return jobs.wait_for(lambda: jobs.unfinished(flink), "the job")[0]["jid"]
 
-    def wait(cluster: Cluster, job: str, reports: int) -> None:
+    def wait(job: str, reports: int) -> None:
         """Wait until so many reports are estimated, and the state that says so is safe."""
 
         def counted() -> bool:
-            assert cluster.rest.job(job)["state"] != "FAILED", cluster.rest.problems(job)
+            assert flink.rest.get(f"jobs/{job}")["state"] != "FAILED", jobs.problems(flink, job)
             means = [row for row in rows(out / "estimates").values() if row["estimate"] == "mean"]
             return sum(row["reports"] for row in means) == reports
 
         jobs.wait_for(counted, f"{reports} reports")
-        begun = max((each["id"] for each in cluster.rest.checkpoints(job)["history"]), default=0)
+        begun = max((each["id"] for each in jobs.checkpoints(flink, job)["history"]), default=0)
 
         def safe() -> bool:
-            completed = cluster.rest.checkpoints(job)["latest"]["completed"]
+            completed = jobs.checkpoints(flink, job)["latest"]["completed"]
             return completed is not None and completed["id"] > begun
 
         jobs.wait_for(safe, "a checkpoint")
@@ -124,18 +128,18 @@ def test_a_stream_of_kafka_loses_and_repeats_nothing_when_a_task_and_a_job_manag
             remove_before(kafka.address, topic, reports // PARTITIONS, partition)
 
     send(parts[0])
-    with start_cluster(tmp_path / "first") as cluster:
-        job = start(cluster)
-        wait(cluster, job, 500)
-        send(parts[1])
-        cluster.kill_task_manager(cluster.task_managers[0])
-        cluster.start_task_manager()
-        wait(cluster, job, 1_000)
-        assert cluster.rest.checkpoints(job)["counts"]["restored"] >= 1
-        os.kill(cluster.job_manager.pid, signal.SIGKILL)
-        checkpoint = newest_checkpoint(cluster)
+    job = start()
+    wait(job, 500)
+    send(parts[1])
+    flink.kill_task_manager()
+    flink.start_task_manager()
+    wait(job, 1_000)
+    assert jobs.checkpoints(flink, job)["counts"]["restored"] >= 1
+    flink.kill_job_manager()
+    checkpoint = newest_checkpoint(flink)
+    flink.start_job_manager()
+    flink.wait()
     send(parts[2])
-    with start_cluster(tmp_path / "second") as cluster:
-        wait(cluster, start(cluster, savepoint=checkpoint), 1_800)
+    wait(start(f"--savepoint_path={checkpoint}"), 1_800)
     assert rows(out / "estimates") == expected(batch_of(sent))
     assert not (out / "dead_letters").exists()

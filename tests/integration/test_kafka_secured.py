@@ -6,6 +6,7 @@ What it lacks is one sentence, at once.
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from stream_runs import statistics_of, streaming
 from ldpbeam.errors import UserError
 from ldpbeam.inputs import kafka_brokers
 from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_of
-from ldpbeam.runners.flink import cluster_keys as keys
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -29,15 +29,21 @@ PASSWORD, WRONG = "right-0f3a9c", "wrong-7b41de"
 @pytest.fixture
 def secured(own_kafka: Any, tmp_path: Path) -> tuple[Any, Path]:
     """A broker, and the settings of a user who has no right yet, with the password in KAFKA_PASSWORD."""
-    key = keys.make(tmp_path / "key")
+    store, certificate = tmp_path / "key.p12", tmp_path / "certificate.pem"
+    key = ["-keystore", store, "-storepass", PASSWORD, "-alias", "broker"]
+    for command in (
+        ["-genkeypair", *key, "-keyalg", "RSA", "-dname", "CN=broker", "-ext", "SAN=dns:localhost"],
+        ["-exportcert", *key, "-rfc", "-file", certificate],
+    ):
+        subprocess.run(["keytool", *map(str, command)], check=True, capture_output=True)
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     broker = own_kafka(
         "SECURED",
         listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL",
         ssl_keystore_type="PKCS12",
-        ssl_keystore_location=str(key.store),
-        ssl_keystore_password=key.password,
-        ssl_key_password=key.password,
+        ssl_keystore_location=str(store),
+        ssl_keystore_password=PASSWORD,
+        ssl_key_password=PASSWORD,
         sasl_enabled_mechanisms="PLAIN",
         listener_name_secured_plain_sasl_jaas_config=f'{login} user_reader="{PASSWORD}";',
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -46,7 +52,7 @@ def secured(own_kafka: Any, tmp_path: Path) -> tuple[Any, Path]:
     config = tmp_path / "kafka.properties"
     config.write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=reader\n"
-        f"sasl.password=${{KAFKA_PASSWORD}}\nssl.ca.location={key.pem}\n"
+        f"sasl.password=${{KAFKA_PASSWORD}}\nssl.ca.location={certificate}\n"
     )
     return broker, config
 

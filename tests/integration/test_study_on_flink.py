@@ -71,10 +71,10 @@ def test_on_flink_every_byte_is_the_same_and_reading_spreads(
     assert run.code == 0, run.err
     assert contents(run.path) == local
     job = flink.rest.jobs()[0]["jid"]
-    vertices = flink.rest.records(job)
+    vertices = jobs.records(flink, job)
     [reading] = [subtasks for name, subtasks in vertices.items() if "Read" in name and "Statistics" in name]
     assert len(reading) == 2
-    assert all(subtask.read > 0 for subtask in reading)
+    assert all(reading)
 
 
 @contextmanager
@@ -139,18 +139,18 @@ def test_a_worker_and_a_task_manager_that_are_killed_change_nothing(
         half = run.output / "statistics" / f".rides-minutes.avro.{uuid.uuid4().hex}"
         half.parent.mkdir(exist_ok=True)
         half.touch()
-        jobs.wait_for(lambda: flink.rest.problems(run.job), "the loss of the worker")
+        jobs.wait_for(lambda: jobs.problems(flink, run.job), "the loss of the worker")
         # The job begins again.
         worker = stopped_while_it_reads(flink, files)
-        flink.kill_task_manager(flink.task_managers[0])
+        flink.kill_task_manager()
         os.kill(worker, signal.SIGCONT)
         flink.start_task_manager()
         flink.wait()
         assert run.process.wait(jobs.PATIENCE) == 0, run.log.read_text()
-    assert len(flink.rest.problems(run.job)) >= 2
+    assert len(jobs.problems(flink, run.job)) >= 2
     assert contents(run.output) == local
 
 
 def on(cluster: Cluster) -> list[str]:
     """Options of commands."""
-    return ["--runner", "flink", "--flink-master", cluster.address]
+    return ["--runner", "flink", *cluster.options]

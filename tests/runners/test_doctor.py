@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from ldpbeam.runners import dataflow, of_engines
-from ldpbeam.runners.flink import parts
 from ldpbeam.runners.flink.rest import Rest
 
 SILENT = "localhost:1"  # a port that nobody listens on
@@ -31,7 +30,6 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
     # Else it is asked over the network whether this is a machine of Google's.
     monkeypatch.setenv("NO_GCE_CHECK", "true")
-    monkeypatch.setenv(parts.CACHE, str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
     (tmp_path / "venv").mkdir()
     (tmp_path / "venv" / "ldpbeam-worker").touch()
@@ -57,7 +55,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     answers: dict[str, Any] = {
         "config": {"flink-version": "1.19.3"},
         "taskmanagers": {"taskmanagers": [{"id": "one", "slotsNumber": 4}]},
-        "jobmanager/config": [],
     }
     monkeypatch.setattr(Rest, "get", lambda self, path: answers[path])
     return answers
@@ -75,17 +72,6 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
-#: Programs of Flink's that are there, beside Java.
-TOOLS = {"bin/mvn": "", "bin/javac": ""}
-BEYOND_JAVA = [
-    (JAVA_17, "ok       Java: 17.0.9\n"),
-    ('openjdk version "11.0.2"', "ok       Java: 11.0.2\n"),
-    ('openjdk version "21"', "ok       Java: 21\n"),
-    ('java version "1.8.0_392"', "is Java 1.8.0_392; the job server needs Java 11 to 21"),
-    ('openjdk version "10.0.2" 2018-07-17', "is Java 10.0.2;"),
-    ('openjdk version "22" 2024-03-19', "is Java 22;"),
-    ("command not found", "does not say its version;"),
-]
 
 
 @pytest.mark.parametrize(
@@ -95,22 +81,13 @@ BEYOND_JAVA = [
         ("--runner direct", {}, 0, ["ok       temporary folder: "]),
         ("--runner flink", {}, 2,
          ["MISSING  Java\n         the job server needs Java 11 to 21: install a JDK",
-          "MISSING  Flink and its job server on this machine\n         install mvn and javac (on Debian"]),
-        *(("--runner flink", {"bin/java": says, **TOOLS}, 0 if line.startswith("ok") else 2,
-           [line if line.startswith("ok") else f"MISSING  Java\n         HERE/bin/java {line}",
-            "ok       Flink and its job server on this machine: none yet; the first run fetches"])
-          for says, line in BEYOND_JAVA),
-        (f"--runner flink --flink-master {SILENT} --pool {SILENT}", {"bin/java": JAVA_17}, 2,
-         [f"MISSING  Flink at {SILENT}\n         {SILENT}: no Flink cluster answers there",
-          "make flink-up starts a local one",
-          f"MISSING  worker pool at {SILENT}\n         start one beside each task manager"]),
+          "MISSING  Flink\n         name a cluster, as in --flink-master localhost:8081; "]),
+        ("--runner flink --flink-master [local]", {}, 2,
+         ["MISSING  Flink at [local]\n         --flink-master [local]: no cluster is started for a run"]),
+        (f"--runner flink --flink-master {SILENT}", {"bin/java": JAVA_17}, 2,
+         [f"MISSING  Flink at {SILENT}\n         {SILENT}: no Flink cluster answers there"]),
         (f"PUBSUB_EMULATOR_HOST={SILENT}", {}, 2,
          [f"MISSING  Pub/Sub server at {SILENT}\n         start it, or unset"]),
-        ("JAVA_HOME=HERE/jdk --runner flink", {"jdk/bin/java": JAVA_17, "bin/java": "none", **TOOLS}, 0,
-         ["ok       Java: 17.0.9\n"]),
-        # Beam does not look on PATH then, and neither does this.
-        ("JAVA_HOME=/nowhere --runner flink", {"bin/java": JAVA_17}, 2,
-         ["/nowhere/bin/java (JAVA_HOME) cannot be run ("]),
     ],
 )  # fmt: skip
 def test_what_an_engine_needs_is_here_or_missing(
@@ -193,11 +170,52 @@ def java(bare_machine: Path, program: Callable[..., Path]) -> Path:
 NOT_READY = "MISSING  Flink at somewhere:8081\n         "
 
 
+@pytest.mark.parametrize(
+    ("says", "line"),
+    [
+        (JAVA_17, "ok       Java: 17.0.9\n"),
+        ('openjdk version "11.0.2"', "ok       Java: 11.0.2\n"),
+        ('openjdk version "21"', "ok       Java: 21\n"),
+        ('java version "1.8.0_392"', "is Java 1.8.0_392; the job server needs Java 11 to 21"),
+        ('openjdk version "10.0.2" 2018-07-17', "is Java 10.0.2;"),
+        ('openjdk version "22" 2024-03-19', "is Java 22;"),
+        ("command not found", "does not say its version;"),
+    ],
+)
+@pytest.mark.parametrize("home", [False, True], ids=["PATH", "JAVA_HOME"])
+def test_the_java_of_the_job_server(
+    says: str,
+    line: str,
+    home: bool,
+    command: Any,
+    cluster: dict[str, Any],
+    bare_machine: Path,
+    program: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    java = program(bare_machine / "java", says)
+    if home:
+        # Beam does not look on PATH then, and neither does this.
+        java = java.rename(program(bare_machine.parent / "jdk" / "bin" / "java"))
+        monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
+    ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
+    works = line.startswith("ok")
+    assert ran.code == (0 if works else 2)
+    where = f"{java} (JAVA_HOME)" if home else str(java)
+    assert (line if works else f"MISSING  Java\n         {where} {line}") in ran.out, ran.out
+
+
+def test_a_java_home_without_java(command: Any, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    ran = command("doctor", "--runner", "flink")
+    assert "/nowhere/bin/java (JAVA_HOME) cannot be run (" in ran.out
+
+
 @pytest.mark.usefixtures("java")
 @pytest.mark.parametrize(
     ("version", "slots", "told"),
     [
-        ("1.19.3", [4], ["ok       Flink at somewhere:8081: 1.19.3, 4 slots\n"]),
+        ("1.19.3", [4], ["ok       Flink at somewhere:8081: 1.19, 4 slots\n"]),
         ("1.13.6", [4], [f"{NOT_READY}somewhere:8081: the cluster is Flink 1.13", "1.19"]),
         ("1.19.3", [], [f"{NOT_READY}it has no slots: start a task manager"]),
     ],
@@ -211,18 +229,14 @@ def test_a_cluster(
     ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
     assert ran.code == (0 if told[0].startswith("ok") else 2)
     assert all(part in ran.out for part in told), ran.out
-    assert "not here  closed doors\n         the cluster at somewhere:8081, and Beam's job server" in ran.out
-    assert "a run needs --allow-open-ports" in ran.out
 
 
 @pytest.mark.usefixtures("java")
-def test_workers_are_needed_where_there_is_no_pool(
-    command: Any, cluster: dict[str, Any], bare_machine: Path
-) -> None:
+def test_a_worker_that_is_not_installed(command: Any, cluster: dict[str, Any], bare_machine: Path) -> None:
     (bare_machine.parent / "venv" / "ldpbeam-worker").unlink()
     ran = command("doctor", "--runner", "flink", "--flink-master", "somewhere:8081")
     assert ran.code == 2
-    assert "MISSING  ldpbeam-worker (--workers process)\n         pip install ldpbeam again" in ran.out
+    assert "MISSING  ldpbeam-worker\n         pip install ldpbeam again" in ran.out
 
 
 @pytest.mark.usefixtures("google")
