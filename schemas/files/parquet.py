@@ -1,7 +1,13 @@
-"""Parquet files, which pyarrow reads as columns, one row group at a time."""
+"""Parquet files, which pyarrow reads as columns, one row group at a time.
+
+The footer bounds what is decoded. Pages are trusted to hold what it says: who writes them is trusted
+(``docs/security.md``).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -11,102 +17,175 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ldpbeam.schemas.encodings import parquet_pages, per_byte
+from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
-from ldpbeam.schemas.encodings.parquet_pages import BYTE_ARRAY, Footer, Leaf, Pages, most_bytes
-from ldpbeam.schemas.reports.columns import Columns, decoded, text_of, whole_of, with_most_letters
+from ldpbeam.schemas.reports.columns import (
+    Columns,
+    decoded,
+    is_nested,
+    text_of,
+    whole_of,
+    with_most_letters,
+)
 
 MAGIC = b"PAR1"
+#: The most bytes of a footer.
+MOST_FOOTER = 2**25
+#: A file has at least this many bytes for each row group beyond a few.
+GROUP_BYTES, FEW_GROUPS = 1_024, 100
 #: The most reports of a batch, and about the most bytes.
 BATCH_REPORTS, BATCH_BYTES = 131_072, 2**26
-#: The most bytes that Arrow can need for a batch, whatever its values are.
-MOST_BATCH = 2**27
-#: The most bytes of a row group's values, unless its compressed size permits more.
-MOST_VALUES = 2**32
-#: The most batches in which a row group is read.
-MOST_BATCHES = 2**15
-#: Column chunks are read through a buffer of this size.
-BUFFER_BYTES = 2**20
+#: The most bytes that are read for a batch, the most by which a row group grows when it is decompressed, and
+#: the most bytes of a dictionary of texts.
+MOST_READ, MOST_ADDED, MOST_DICTIONARY = 2**26, 2**27, 2**26
+#: The most bytes of a row group's values for each compressed byte, or in all if that is more.
+MOST_RATIO, MOST_VALUES = 2_048, 2**32
+#: Texts of the encoding DELTA_BYTE_ARRAY may repeat the one before. Longer ones are trusted not to.
+MOST_REPEATED = 2**18
+_DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+#: Columns of more bytes are not read at once, but through buffers of so many bytes together.
+MOST_AT_ONCE, BUFFERS_BYTES = 3 * 2**24, 2**24
 
 
-def row_groups(stream: IO[bytes]) -> list[int]:
-    """The number of rows of each row group.
+class _SpentError(ValueError):
+    """More bytes are needed than may be read at once."""
+
+
+class _Source:
+    """A stream that gives ``left`` bytes at most: Arrow reads a page at once, however large it is."""
+
+    def __init__(self, stream: IO[bytes], left: int) -> None:
+        self._stream, self.left = stream, left
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def read(self, size: int) -> bytes:
+        self.left -= size
+        if self.left < 0:
+            raise _SpentError(f"a batch needs more than {MOST_READ // 2**20} MB: write smaller pages")
+        return self._stream.read(size)
+
+
+def read_footer(stream: IO[bytes]) -> Any:
+    """The footer of a file, as pyarrow has it.
 
     Raises:
         ValueError: if the file is not a Parquet file, or its footer contradicts itself.
     """
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - 8))
+    end = stream.read(8)
+    length = int.from_bytes(end[:4], "little")
     try:
-        footer = parquet_pages.read_footer(stream)
-        metadata = opened(stream).metadata
-    except (MemoryError, per_byte.TooManyError):
+        if end[4:] == MAGIC and length > MOST_FOOTER:
+            raise ValueError(f"its footer would have {length:,} bytes")
+        footer = opened(stream).metadata
+    except MemoryError:
         # Arrow's MemoryError is an ArrowException too; lack of memory does not mean that the file is damaged.
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"no Parquet file: {error}") from None
-    groups = list(footer.rows)
-    if sum(groups) != metadata.num_rows:
+    rows = rows_of(footer)
+    if sum(rows) != footer.num_rows or min(rows, default=0) < 0:
         raise ValueError(
-            f"its row groups have {sum(groups):,} rows, and its footer says {metadata.num_rows:,}"
+            f"no Parquet file: its row groups have {sum(rows):,} rows, and its footer says "
+            f"{footer.num_rows:,}"
         )
-    return groups
+    per_byte.check(sum(rows), size, per_byte.OF_COLUMNS)
+    if len(rows) > FEW_GROUPS + size // GROUP_BYTES:
+        raise per_byte.TooManyError(
+            f"{len(rows):,} row groups in {size:,} bytes are more than 1 for each {GROUP_BYTES:,}: "
+            "write larger row groups"
+        )
+    return footer
 
 
-def metadata_of(stream: IO[bytes]) -> dict[str, str]:
-    """The metadata of a file for which :func:`row_groups` raises no error, as text."""
-    stream.seek(0)
-    return text_of(opened(stream).schema_arrow.metadata)
+def rows_of(footer: Any) -> list[int]:
+    """The number of rows of each row group."""
+    return [footer.row_group(index).num_rows for index in range(footer.num_row_groups)]
 
 
-def decode_row_group(
-    stream: IO[bytes], index: int, wanted: Columns, file: Any = None
-) -> Iterator[pa.RecordBatch]:
+def opened(
+    stream: Any,
+    footer: Any = None,
+    read_dictionary: Sequence[str] = (),
+    *,
+    columns: int = 1,
+    at_once: bool = False,
+) -> Any:
+    """A Parquet file as Arrow opens it; with a footer, this is not read again.
+
+    Args:
+        stream: the file.
+        footer: its footer.
+        read_dictionary: the columns that stay dictionary-encoded.
+        columns: how many columns are read.
+        at_once: whether all of them are read before the first is decoded, in as few reads as possible.
+    """
+    limits = {"thrift_string_size_limit": MOST_FOOTER, "thrift_container_size_limit": MOST_FOOTER // 16}
+    return pq.ParquetFile(
+        stream,
+        metadata=footer,
+        read_dictionary=list(read_dictionary),
+        buffer_size=BUFFERS_BYTES // max(16, columns),
+        pre_buffer=at_once,
+        page_checksum_verification=True,
+        # In nanoseconds, times of 96 bits far from now would be others that are near.
+        coerce_int96_timestamp_unit="us",
+        **limits,
+    )
+
+
+def metadata_of(stream: IO[bytes], footer: Any) -> dict[str, str]:
+    """The metadata of a file as text."""
+    return text_of(opened(stream, footer).schema_arrow.metadata)
+
+
+def decode_row_group(stream: IO[bytes], footer: Any, index: int, wanted: Columns) -> Iterator[pa.RecordBatch]:
     """Decode one row group to batches of reports.
 
     Args:
         stream: a seekable Parquet file.
+        footer: of this file, as :func:`read_footer` gives it.
         index: the row group, from 0.
         wanted: which columns are read.
-        file: the file as :func:`opened` gives it, so that its footer is parsed once for all row groups.
 
     Raises:
         ValueError: if the row group does not decode; possibly after some batches.
     """
-    start, rows = 0, 0
+    start, rows, source = 0, footer.row_group(index).num_rows, _Source(stream, MOST_READ)
     try:
-        footer = parquet_pages.read_footer(stream)
-        if index >= len(footer.rows):
-            raise ValueError(f"there is no row group {index}")
-        rows = footer.rows[index]
-        read = _read_columns(stream, footer, index, wanted)
-        names, payload = list(read), wanted.fields["payload"]
-        packed = sum(chunk.size for chunk in footer.chunks[index])
+        file = opened(source, footer, columns=footer.num_columns)
+        schema, metadata = file.schema_arrow, text_of(file.schema_arrow.metadata)
+        places = _read_columns(schema, wanted)
+        names, payload = list(places), wanted.fields["payload"]
+        chunks = _chunks(file, source, index)
+        packed = sum(chunk.total_compressed_size for chunk in chunks)
         per_byte.check(rows * len(names), packed, per_byte.VALUES_OF_COLUMNS, "values")
-        fields = sorted({leaf.root for leaf in footer.leaves})
-        file = file or opened(stream)
-        metadata = text_of(file.schema_arrow.metadata)
-        shared, most = _ways(stream, index, read, rows)
-        if shared:
-            file = opened(stream, shared)
-        permitted = left = max(MOST_VALUES, parquet_pages.MOST_RATIO * packed)
-        places = [footer.leaves.index(leaf) for leaf, _ in read.values()]
-        for batch in _batches(file, index, places, rows, most):
+        read = {name: chunks[at] for name, at in places.items()}
+        _refuse_sizes(read, rows)
+        longest = _longest_values(source, footer, index, read)
+        shared = [name for name, length in longest.items() if BATCH_REPORTS * length > BATCH_BYTES]
+        most = _batch_rows(footer, places, read, rows, {**longest, **dict.fromkeys(shared, 0)})
+        size = sum(chunk.total_compressed_size for chunk in read.values())
+        file = opened(source, footer, shared, columns=len(read), at_once=size <= MOST_AT_ONCE)
+        permitted = left = max(MOST_VALUES, MOST_RATIO * packed)
+        for batch in _batches(file, source, index, list(places.values()), rows, most):
             # Arrow reads text without checking that it is UTF-8; the validation checks it.
             batch.validate(full=True)
-            left -= sum(
-                expanded_bytes(column) if name in shared else column.nbytes
-                for name, column in zip(names, batch.columns, strict=True)
-            )
+            left -= _size(batch, shared)
             if left < 0:
                 raise ValueError(f"its values would have more than {permitted:,} bytes")
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
-                if any(leaf.root == payload and not leaf.flat for leaf in footer.leaves):
+                whole = whole_of(columns) if wanted.whole else None
+                if payload in schema.names and payload not in columns:
                     # A nested payload is invalid. It becomes NaN, because null would mean a missing payload.
                     columns[payload] = pa.array(np.full(part.num_rows, np.nan))
                 row = pa.array(np.arange(start, start + part.num_rows))
                 position = pa.array(np.full(part.num_rows, index))
-                whole = whole_of(dict(zip(names, part.columns, strict=True))) if wanted.whole else None
-                reports = decoded(columns, wanted, metadata, position, row, lambda _: fields, whole)
+                reports = decoded(columns, wanted, metadata, position, row, lambda _: schema.names, whole)
                 yield with_most_letters(reports, rows, packed)
                 start += part.num_rows
     except (MemoryError, per_byte.TooManyError):
@@ -117,108 +196,133 @@ def decode_row_group(
         raise ValueError(f"it has {start:,} rows, and its footer says {rows:,}")
 
 
-def _read_columns(
-    stream: IO[bytes], footer: Footer, index: int, wanted: Columns
-) -> dict[str, tuple[Leaf, Pages]]:
-    """The wanted columns that are not nested (all, for whole records), and their pages, by name.
+def _read_columns(schema: pa.Schema, wanted: Columns) -> dict[str, int]:
+    """The wanted columns that are not nested (all, for whole records): the place of each among the leaves.
 
     Raises:
-        ValueError: if two columns have the same name, a column's number of values is not that of the rows, or
-            its pages are too large.
+        ValueError: if two columns have the same name.
     """
-    roots = Counter(leaf.root for leaf in footer.leaves)
-    read = set(wanted.fields.values())
-    places = [
-        at
-        for at, leaf in enumerate(footer.leaves)
-        if leaf.flat and (leaf.name in read or (wanted.whole and roots[leaf.name] == 1))
-    ]
-    names = [footer.leaves[at].name for at in places]
-    if any(footer.chunks[index][at].values != footer.rows[index] for at in places):
-        raise ValueError("a column does not have one value for each row")
-    if twice := sorted({name for name in names if roots[name] > 1}):
+    fields, read = Counter(schema.names), set(wanted.fields.values())
+    places, leaf = dict[str, int](), 0
+    for field in schema:
+        name = field.name
+        if not is_nested(field.type) and (name in read or (wanted.whole and fields[name] == 1)):
+            places[name] = leaf
+        leaf += _leaves(field.type)
+    if twice := sorted(name for name in places if fields[name] > 1):
         raise ValueError(f"duplicate columns: {', '.join(twice)}")
-    columns = {
-        footer.leaves[at].name: (
-            footer.leaves[at],
-            parquet_pages.read_pages(stream, footer.chunks[index][at], footer.leaves[at]),
-        )
-        for at in places
-    }
-    largest = sum(pages.largest for _, pages in columns.values())
-    if largest > parquet_pages.MOST_PAGES:
+    return places
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """How many leaves of Parquet's schema a column of a type has."""
+    kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return sum(_leaves(kind.field(place).type) for place in range(kind.num_fields)) or 1
+
+
+def _chunks(file: Any, source: _Source, index: int) -> list[Any]:
+    """What the footer says of each leaf in a row group.
+
+    Arrow looks at it first, without a byte to read: it ends the process where Python looks at some damaged
+    footers.
+    """
+    group, leaves = file.metadata.row_group(index), list(range(file.metadata.num_columns))
+    source.left = 0
+    with contextlib.suppress(_SpentError):
+        next(file.reader.iter_batches(1, row_groups=[index], column_indices=leaves, use_threads=False), None)
+    return [group.column(leaf) for leaf in leaves]
+
+
+def _refuse_sizes(read: Mapping[str, Any], rows: int) -> None:
+    """Check what the footer says of the columns that are read, by name.
+
+    Raises:
+        ValueError: if a column has not one value for each row, or too many bytes once it is decompressed.
+    """
+    if any(chunk.num_values != rows for chunk in read.values()):
+        raise ValueError("a column does not have one value for each row")
+    added = sum(chunk.total_uncompressed_size - chunk.total_compressed_size for chunk in read.values())
+    if added > MOST_ADDED:
         raise ValueError(
-            f"its largest pages would have {largest:,} bytes: at most {parquet_pages.MOST_PAGES:,} are read"
+            f"its columns would have {added:,} bytes more than in the file: at most {MOST_ADDED:,} are read; "
+            "write smaller row groups"
         )
-    return columns
+    for chunk in read.values():
+        if chunk.has_dictionary_page and chunk.physical_type == "BYTE_ARRAY":
+            ratio = chunk.total_uncompressed_size / max(1, chunk.total_compressed_size)
+            size = int(ratio * (chunk.data_page_offset - chunk.dictionary_page_offset))
+            if size > MOST_DICTIONARY:
+                raise ValueError(
+                    f"a dictionary would have {size:,} bytes: at most {MOST_DICTIONARY:,} are read"
+                )
 
 
-def opened(stream: IO[bytes], read_dictionary: Sequence[str] = ()) -> Any:
-    """A Parquet file as Arrow opens it, after its footer has been checked."""
-    parquet_pages.read_footer(stream)  # Arrow ends the process on some malformed footers
-    most = parquet_pages.MOST_FOOTER
-    limits = {"thrift_string_size_limit": most, "thrift_container_size_limit": most // 16}
-    return pq.ParquetFile(
-        stream,
-        read_dictionary=list(read_dictionary),
-        buffer_size=BUFFER_BYTES,
-        page_checksum_verification=True,
-        # In nanoseconds, times of 96 bits far from now would be others that are near.
-        coerce_int96_timestamp_unit="us",
-        **limits,
-    )
-
-
-def _ways(
-    stream: IO[bytes], index: int, columns: Mapping[str, tuple[Leaf, Pages]], rows: int
-) -> tuple[list[str], int]:
-    """How to read a row group: the columns that stay dictionary-encoded, and the rows of a batch."""
-    longest = _longest_values(
-        stream,
-        index,
-        {name: pages.dictionary for name, (leaf, pages) in columns.items() if leaf.kind == BYTE_ARRAY},
-    )
-    shared = [name for name, length in longest.items() if BATCH_REPORTS * length > BATCH_BYTES]
-    lengths = {name: 0 if name in shared else longest.get(name, 0) for name in columns}
-    most = BATCH_REPORTS
-    while sum(most_bytes(*columns[name], lengths[name], most) for name in columns) > MOST_BATCH:
-        most //= 2
-        if rows > most * MOST_BATCHES:
-            raise ValueError("its pages are too large for its many rows")
-    return shared, most
-
-
-def _longest_values(stream: IO[bytes], index: int, dictionaries: Mapping[str, int]) -> dict[str, int]:
-    """An upper bound on the bytes of the longest value of each dictionary, given each dictionary's size."""
-    sizes = {name: size for name, size in dictionaries.items() if size}
+def _longest_values(source: _Source, footer: Any, index: int, read: Mapping[str, Any]) -> dict[str, int]:
+    """The bytes of the longest value of each dictionary of texts, or of the dictionary if that is short."""
+    sizes = {
+        name: chunk.total_uncompressed_size
+        for name, chunk in read.items()
+        if chunk.physical_type == "BYTE_ARRAY" and _DICTIONARIES & {*chunk.encodings}
+    }
     large = [name for name, size in sizes.items() if BATCH_REPORTS * size > BATCH_BYTES]
     if large:
+        source.left = MOST_READ
         # Reading the first row of a column as a dictionary gives the whole dictionary.
-        batches = opened(stream, large).iter_batches(1, row_groups=[index], columns=large, use_threads=False)
-        first = next(batches, None)
-        if first is None:
-            raise ValueError("it has no rows")
-        for name, column in zip(first.schema.names, first.columns, strict=True):
-            if pa.types.is_dictionary(column.type) and len(column.dictionary):
-                sizes[name] = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+        file = opened(source, footer, large, columns=len(large))
+        batches = file.iter_batches(1, row_groups=[index], columns=large, use_threads=False)
+        for first in batches:
+            for name, column in zip(first.schema.names, first.columns, strict=True):
+                if pa.types.is_dictionary(column.type) and len(column.dictionary):
+                    sizes[name] = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+            break
     return sizes
 
 
-def _batches(file: Any, index: int, places: list[int], rows: int, most: int) -> Iterator[pa.RecordBatch]:
-    if places:
-        # By its name, a column would come with those nested in others whose path is spelled alike.
-        options = {"row_groups": [index], "column_indices": places, "use_threads": False}
-        yield from file.reader.iter_batches(most, **options)
+def _batch_rows(
+    footer: Any, places: Mapping[str, int], read: Mapping[str, Any], rows: int, longest: Mapping[str, int]
+) -> int:
+    """How many rows have half of :data:`BATCH_BYTES`, by the mean of their texts.
+
+    Raises:
+        ValueError: if a single row may have too many.
+    """
+    # Arrow copies values of fixed length, null ones too.
+    size = sum(16 + 4 * max(0, footer.schema.column(place).length) for place in places.values())
+    if size > MOST_ADDED:
+        raise ValueError(f"a row would have {size:,} bytes")
+    for name, chunk in read.items():
+        plain = chunk.total_uncompressed_size
+        size += longest.get(name, 0) + plain // max(1, rows)
+        if "DELTA_BYTE_ARRAY" in chunk.encodings:
+            size += min(plain, MOST_REPEATED)
+    return int(min(BATCH_REPORTS, max(1, BATCH_BYTES // 2 // max(1, size))))
+
+
+def _batches(
+    file: Any, source: _Source, index: int, places: list[int], rows: int, most: int
+) -> Iterator[pa.RecordBatch]:
+    if not places:
+        for start in range(0, rows, most):
+            length = min(most, rows - start)
+            yield pa.RecordBatch.from_struct_array(pa.array([{}] * length, pa.struct([])))
         return
-    for start in range(0, rows, most):
-        length = min(most, rows - start)
-        yield pa.RecordBatch.from_struct_array(pa.array([{}] * length, pa.struct([])))
+    # By its name, a column would come with those nested in others whose path is spelled alike.
+    options = {"row_groups": [index], "column_indices": places, "use_threads": False}
+    source.left = MOST_READ
+    for batch in file.reader.iter_batches(most, **options):
+        yield batch
+        source.left = MOST_READ
+
+
+def _size(batch: pa.RecordBatch, shared: Sequence[str]) -> int:
+    """The bytes of a batch once its ``shared`` dictionaries are written out."""
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return sum(expanded_bytes(column) if name in shared else column.nbytes for name, column in columns)
 
 
 def _parts(batch: pa.RecordBatch, shared: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Halve a batch until the ``shared`` columns of each part, expanded, fit into ``BATCH_BYTES``."""
-    size = sum(expanded_bytes(batch.column(name)) for name in shared)
-    if size <= BATCH_BYTES or batch.num_rows == 1:
+    """Halve a batch until each part has at most :data:`BATCH_BYTES`, or one row."""
+    if batch.num_rows <= 1 or _size(batch, shared) <= BATCH_BYTES:
         yield batch
         return
     middle = batch.num_rows // 2

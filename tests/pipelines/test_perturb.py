@@ -48,8 +48,9 @@ def read(path: Path, study: str = COLOURS) -> list[dict[str, Any]]:
             blocks = avro_blocks.read_blocks(stream, header, 0, path.stat().st_size)
             batches = list(avro.decode_blocks(header, blocks, wanted))
         elif path.suffix == ".parquet":
-            for index in range(len(parquet.row_groups(stream))):
-                batches += parquet.decode_row_group(stream, index, wanted)
+            footer = parquet.read_footer(stream)
+            for index in range(footer.num_row_groups):
+                batches += parquet.decode_row_group(stream, footer, index, wanted)
         else:
             batches = list(json_lines.decode_lines(0, stream.read(), wanted))
     rows = []

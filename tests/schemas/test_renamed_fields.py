@@ -78,7 +78,7 @@ def of_lines(records: list[Record], wanted: Columns) -> Iterable[Any]:
 def of_parquet(records: list[Record], wanted: Columns) -> Iterable[Any]:
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(records), stream)
-    return parquet.decode_row_group(stream, 0, wanted)
+    return parquet.decode_row_group(stream, parquet.read_footer(stream), 0, wanted)
 
 
 def of_nested_parquet(records: list[Record], wanted: Columns) -> Iterable[Any]:

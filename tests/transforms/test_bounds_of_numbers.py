@@ -20,7 +20,7 @@ from support.security_page import rows_of, section
 import ldpbeam as ldp
 from ldpbeam.schemas.encodings import avro_records, per_byte
 from ldpbeam.schemas.encodings.avro_rows import WHOLE_REPORTS
-from ldpbeam.schemas.encodings.parquet_pages import FEW_GROUPS, GROUP_BYTES
+from ldpbeam.schemas.files import parquet as parquet_files
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, write_block, write_header
 from ldpbeam.schemas.messages import binary
 from ldpbeam.schemas.messages.decode import ARROW, BadMessage, Message, decode_messages
@@ -44,6 +44,7 @@ attributes:
 """
 )
 COLUMNS = wanted_columns(STUDY, None, None)
+GROUP_BYTES, FEW_GROUPS = parquet_files.GROUP_BYTES, parquet_files.FEW_GROUPS
 TABLE = {row[0]: row[1:] for row in rows_of(section("How many a client can make"))}
 
 

@@ -160,8 +160,8 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
                 avro_blocks.refuse_damaged_marker(stream, header)
                 return ReportFile(path, size, "avro", _ours(header.metadata), identity)
             if start.startswith(parquet.MAGIC):
-                parquet.row_groups(stream)
-                return ReportFile(path, size, "parquet", _ours(parquet.metadata_of(stream)), identity)
+                metadata = parquet.metadata_of(stream, parquet.read_footer(stream))
+                return ReportFile(path, size, "parquet", _ours(metadata), identity)
     except ValueError as error:
         return BadFile(path, str(error), reason_of(error))
     except IsADirectoryError:
@@ -261,7 +261,7 @@ def split(file: ReportFile, length: int | None = None) -> Iterator[FileRange]:
     if file.format == "parquet":
         with open_raw(file.path) as stream:
             check_unchanged(stream, file, read=False)
-            groups = parquet.row_groups(stream)
+            groups = parquet.rows_of(parquet.read_footer(stream))
         start = rows = 0
         for index, of_group in enumerate(groups, 1):
             rows += of_group

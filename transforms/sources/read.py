@@ -131,19 +131,21 @@ def _read_avro(stream: IO[bytes], part: FileRange, columns: Columns) -> Iterator
 def _read_parquet(
     stream: IO[bytes], part: FileRange, columns: Columns
 ) -> Iterator[pa.RecordBatch | DeadLetter]:
-    file = parquet.opened(stream)
+    footer = parquet.read_footer(stream)
+    groups = parquet.rows_of(footer)
+    if part.stop > len(groups):
+        raise ValueError(f"there is no row group {part.stop - 1}")
     for index in range(part.start, part.stop):
         reports = 0
         try:
-            for batch in parquet.decode_row_group(stream, index, columns, file):
+            for batch in parquet.decode_row_group(stream, footer, index, columns):
                 reports += batch.num_rows
                 yield batch
         except ValueError as error:
-            groups = parquet.row_groups(stream)
-            lost = groups[index] - reports if index < len(groups) else 1
             description = f"{part.path} row group {index}".encode()
             reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
-            yield DeadLetter(part.path, index, None, reason, str(error), max(1, lost), description)
+            lost = max(1, groups[index] - reports)
+            yield DeadLetter(part.path, index, None, reason, str(error), lost, description)
 
 
 def _read_lines(
