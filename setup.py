@@ -92,6 +92,8 @@ setup(
         "yaml": ["apache-beam[yaml]>=2.76"],
         "pubsub": ["google-cloud-pubsub>=2.18"],
         "kafka": ["confluent-kafka>=2.5"],
+        # The ledger over periods.
+        "ledger": ["duckdb>=1.5"],
         # The port on which a stream says how it is.
         "metrics": ["prometheus-client>=0.20", "psutil>=5.9"],
         # Charts, and charts as files.
@@ -106,7 +108,7 @@ setup(
             "dockerfile-parse>=2.0",
             # The parts of apache-beam[yaml] that run a pipeline in YAML.
             "docstring-parser>=0.15",
-            "duckdb>=1.1",
+            "duckdb>=1.5",
             # The parts of apache-beam[gcp] that submit a job for Dataflow; the whole extra is large.
             "google-auth-httplib2>=0.1",
             "google-cloud-dataflow-client>=0.13",

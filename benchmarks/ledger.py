@@ -19,13 +19,12 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
-from ldpbeam.answers.periods import added_up
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output
-from ldpbeam.over_time.received import Received
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile
-from ldpbeam.pipelines.runs.ledger_sums import read_sums, write_sums
-from ldpbeam.schemas.outputs.ledger_format import About, bits_for, write_rows
+from ldpbeam.pipelines.runs.ledger_sums import write_sums
+from ldpbeam.schemas.outputs.ledger_format import RECEIVED_SCHEMA, About, write_rows
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint
 
@@ -46,22 +45,15 @@ def write_hour(folder: Path, hour: int, users: tuple[np.ndarray, np.ndarray]) ->
     """Write the file of an hour in which every user reports."""
     high, low = users
     start = START + hour * HOUR
-    about = About(
-        ledger_fingerprint(parse_study(STUDY)),
-        "0" * 32,
-        start,
-        start + HOUR,
-        hour,
-        bits_for(len(high)),
-        len(high),
-        (start,),
-    )
+    study = ledger_fingerprint(parse_study(STUDY))
+    about = About(study, "0" * 32, start, start + HOUR, hour, len(high), (start,))
     window = np.full(len(high), start, dtype=np.int64)
     payload = np.random.default_rng(hour).integers(0, 2**64, len(high), dtype=np.uint64)
-    rows = Received(high, low, window, np.zeros(len(high), dtype=np.uint16), payload)
+    columns = high, low, window, np.zeros(len(high), dtype=np.uint16), payload
+    rows = pa.RecordBatch.from_arrays([pa.array(each) for each in columns], schema=RECEIVED_SCHEMA)
     path = folder / f"received-{hour:05d}.arrow"
     with path.open("wb") as stream:
-        write_rows(stream, str(path), Received, about, [rows])
+        write_rows(stream, str(path), RECEIVED_SCHEMA, about, [rows])
     return ReceivedFile(str(folder), str(path), about)
 
 
@@ -70,7 +62,7 @@ def add(folder: str, before: Sequence[ReceivedFile], after: Sequence[ReceivedFil
     began, cpu = time.perf_counter(), time.process_time()
     study = parse_study(STUDY)
     made = Output(study, str(Path(folder) / "made"), "benchmark")
-    ((_, spent),) = added_up(study, read_sums(write_sums(made, before, after))).items()
+    ((_, spent),) = write_sums(made, before, after).items()
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return (

@@ -227,7 +227,7 @@ def test_the_image_of_a_stream_has_what_the_page_on_operating_needs(
     packages: list[Path], tmp_path: Path
 ) -> None:
     extras = image_of("stream").extras
-    assert extras == {"kafka", "metrics", "pubsub", "report"}
+    assert extras == {"kafka", "ledger", "metrics", "pubsub", "report"}
     place = tmp_path / "venv"
     install(place, "--strict", f"{packages[0]}[{','.join(extras)}]")
     checks = json.loads(run(place / "bin" / "ldpbeam", "doctor", "--json", cwd=tmp_path))["checks"]

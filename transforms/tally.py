@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpbeam.over_time.received import Received
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import Alike, in_parts
@@ -62,7 +61,7 @@ class Tally:
     snapshots: list[Snapshot] = field(default_factory=list)
     dead_letters: list[pa.RecordBatch] = field(default_factory=list)
     counts: list[tuple[str, int]] = field(default_factory=list)
-    received: list[Received] = field(default_factory=list)
+    received: list[pa.RecordBatch] = field(default_factory=list)
 
     def refuse(self, letters: Iterable[pa.RecordBatch]) -> None:
         """Keep dead letters, and count them; they are of the schema ``LETTERS``."""

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+import pyarrow as pa
+
 from ldpbeam.answers import readers
-from ldpbeam.over_time.received import UserReports
-from ldpbeam.over_time.spent import Line, PeriodSpent, added, costs_of, services_of, spent, values_of
+from ldpbeam.over_time.spent import Costs, Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, PeriodEntry, SpentAtMost
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, milliseconds, rfc3339
 
 
-def added_up(study: Study, parts: Iterable[UserReports]) -> dict[int, PeriodSpent]:
-    """What users spent, by the start of the period; no user is in two parts."""
+def added_up(study: Study, users: Iterable[pa.RecordBatch]) -> dict[int, PeriodSpent]:
+    """What users spent, by the start of the period, from rows of sums."""
     costs, totals = costs_of(study), dict[int, PeriodSpent]()
-    for rows in parts:
-        totals = added(totals, spent(rows, costs))
+    for batch in users:
+        totals = added(totals, spent_in(batch, costs))
     return totals
+
+
+def spent_in(users: pa.RecordBatch, costs: Costs) -> dict[int, PeriodSpent]:
+    """What the users in some rows of sums spent, by the start of the period."""
+    periods, *reports = (column.to_numpy() for column in users.columns[2:])
+    return spent(periods, np.stack(reports), costs)
 
 
 def entries_of(

@@ -10,6 +10,7 @@ from typing import Any
 from ldpbeam.answers import ledger, periods
 from ldpbeam.answers.alarms import in_order
 from ldpbeam.answers.child import one_blas_thread
+from ldpbeam.answers.ledger_queries import reports_of_users
 from ldpbeam.answers.published import (
     Size,
     chosen,
@@ -22,13 +23,14 @@ from ldpbeam.answers.published import (
 from ldpbeam.answers.solve import solve, sort_key
 from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.errors import UserError
+from ldpbeam.library.needed import needed
 from ldpbeam.library.result import Estimates
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.over_time.received import Received, counted, distinct
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
+from ldpbeam.transforms.reports.ledger_rows import distinct
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.windows import FAR, Bounds, Span, whole_windows
@@ -69,6 +71,8 @@ def estimate(
         The estimates, in the order of the study, with the dead letters and the counts.
 
     Raises:
+        ImportError: if the study keeps a ledger over periods and DuckDB is not installed: ``pip install
+            'ldpbeam[ledger]'``.
         TypeError: if the reports are not a table, or ``study`` is not a Study.
         ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, ``columns`` cannot be,
             ``start`` or ``stop`` is no plausible time, no whole window lies between them, or windows overlap
@@ -83,6 +87,8 @@ def estimate(
         check_tables(study)
     except UserError as error:
         raise ValueError(str(error)) from None
+    if study.ledger is not None:
+        needed("duckdb", "ldpbeam[ledger]")
     wanted = columns_or_only(study, attribute, service, renamed=columns)
     span = _span(study, start, stop)
     tally = tally_of(study, decoded_batches(reports, wanted), span)
@@ -106,10 +112,10 @@ def _periods(study: Study, tally: Tally) -> tuple[PeriodEntry, ...]:
     """What users spent in each period of the ledger."""
     if study.ledger is None:
         return ()
-    rows = counted(distinct(Received.concatenated(tally.received)), study.ledger.periods)
     spent = ledger.Ledger(study)
     spent.add(tally.snapshots)
-    return tuple(periods.entries_of(study, periods.added_up(study, [rows]), [list(spent.entries())]))
+    totals = periods.added_up(study, reports_of_users(study, [distinct(tally.received).to_batches()]))
+    return tuple(periods.entries_of(study, totals, [list(spent.entries())]))
 
 
 def _chosen(study: Study, tally: Tally) -> list[Snapshot]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Floats
 from ldpbeam.over_time.memoised import steps_of
-from ldpbeam.over_time.received import UserReports, differ
 from ldpbeam.study import Study
 
 #: Epsilons are added up in floating point, and compared after rounding to this many decimals.
@@ -117,40 +116,35 @@ class PeriodSpent:
     reports: int
 
 
-def spent(rows: UserReports, costs: Costs) -> dict[int, PeriodSpent]:
+def spent(periods: NDArray[np.int64], reports: NDArray[np.int64], costs: Costs) -> dict[int, PeriodSpent]:
     """What users spent, by the start of the period.
 
     Args:
-        rows: all reports of the users, in the order of :func:`summed`.
+        periods: the start of the period of each user, shape (n,); a user may be in several periods.
+        reports: how many reports each of them sent to each service in it, shape (services, n).
         costs: the costs of each service.
     """
-    if not len(rows):
-        return {}
-    first = differ(rows, np.arange(len(rows)), ("high", "low", "period"))
-    person, of_person = np.cumsum(first) - 1, rows.period[first]
-    service, reports = rows.service, rows.reports
+    epsilon, most, instant, delta = (
+        each[:, np.newaxis] for each in (costs.epsilon, costs.most, costs.instant, costs.delta)
+    )
     values, changes, deltas = (
-        np.round(np.bincount(person, weights=each), DECIMALS)
-        for each in (
-            np.minimum(reports * costs.epsilon[service], costs.most[service]),
-            reports * costs.instant[service],
-            reports * costs.delta[service],
-        )
+        np.round(each.sum(axis=0), DECIMALS)
+        for each in (np.minimum(reports * epsilon, most), reports * instant, reports * delta)
     )
     result = {}
-    for start in np.unique(of_person):
-        in_period = of_person == start
+    for start in np.unique(periods):
+        inside = periods == start
         result[int(start)] = PeriodSpent(
-            about_values=Line(*np.unique(values[in_period], return_counts=True)),
-            changes_included=Line(*np.unique(changes[in_period], return_counts=True)),
-            delta=float(deltas[in_period].max()),
-            reports=int(reports[rows.period == start].sum()),
+            about_values=Line(*np.unique(values[inside], return_counts=True)),
+            changes_included=Line(*np.unique(changes[inside], return_counts=True)),
+            delta=float(deltas[inside].max()),
+            reports=int(reports[:, inside].sum()),
         )
     return result
 
 
 def added(totals: Mapping[int, PeriodSpent], more: Mapping[int, PeriodSpent]) -> dict[int, PeriodSpent]:
-    """What two sets of users without a common user spent."""
+    """What two sets of users spent; none of them is in both, in the same period."""
     result = dict(totals)
     for start, addition in more.items():
         before = result.get(start)

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.answers import tables
+from ldpbeam.answers.ledger_queries import check_duckdb
 from ldpbeam.command_line.checks import check_reachable, columns_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output
@@ -71,6 +72,7 @@ def ledger_command(options: argparse.Namespace) -> int:
 def _with_ledger(study: Study, where: str) -> Study:
     if study.ledger is None:
         raise UserError(f"{where}: the study keeps no ledger over periods, as in ledger: {{period: 30d}}")
+    check_duckdb()
     return study
 
 

@@ -16,7 +16,7 @@ from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output
 from ldpbeam.folders.read import read_ledgers
 from ldpbeam.over_time.spent import PeriodSpent
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
-from ldpbeam.pipelines.runs.ledger_sums import read_sums, user_reports, write_sums
+from ldpbeam.pipelines.runs.ledger_sums import user_reports, write_sums
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry
@@ -49,7 +49,7 @@ def _window(window: Bounds | None) -> str:
 
 
 def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSpent]:
-    """What users spent, by the start of the period, with a bounded number of rows in memory.
+    """What users spent, by the start of the period.
 
     Raises:
         UserError: if the files are of other services, epsilons, windows or periods than the study's, or of
@@ -101,7 +101,7 @@ def write_periods_after(
     Raises:
         UserError: if a file is damaged.
     """
-    totals = periods.added_up(job.study, read_sums(write_sums(job.made, before, after)))
+    totals = write_sums(job.made, before, after)
     runs = {**read_ledgers(job.output), job.name: read_ledgers(job.made.output)[""]}
     entries = periods.entries_of(job.study, totals, list(runs.values()))
     _write(entries, job.made.path(LEDGER_PERIODS))

@@ -13,18 +13,18 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
 
+from ldpbeam.answers.ledger_queries import check_duckdb, first_received
 from ldpbeam.errors import UserError, naming
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, RUNS, Output, files_in
-from ldpbeam.over_time.received import Received, Rows, distinct
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.schemas.outputs.ledger_format import (
-    MOST_BITS,
+    FORMAT,
+    RECEIVED_SCHEMA,
     About,
-    bits_for,
     read_about,
     read_rows,
     write_rows,
@@ -34,10 +34,6 @@ from ldpbeam.transforms.outputs.names import span_name
 from ldpbeam.transforms.reports.ledger_rows import key_check, ledger_fingerprint
 from ldpbeam.transforms.storage import delete, exists, join, make_folder, open_raw, replacing, split
 from ldpbeam.windows import EVERYTHING, FAR, Span
-
-#: At most about this many rows are in memory.
-ROWS_AT_ONCE = 2**22
-_R = TypeVar("_R", bound=Rows)
 
 
 @dataclass(frozen=True)
@@ -65,10 +61,12 @@ def ledger_key(output: Output, key: bytes | None, *, shared: bool) -> bytes | No
     Without a file of the key, a run that shares its folder with no other draws one, and forgets it.
 
     Raises:
-        UserError: if runs are to be brought together, and no key is given, or another one than before.
+        UserError: if DuckDB is missing, or runs are to be brought together, and no key is given, or another
+            one than before.
     """
     if output.study.ledger is None:
         return None
+    check_duckdb()
     if key is None:
         if shared:
             raise UserError(
@@ -118,38 +116,32 @@ def files_of(folders: Sequence[str]) -> list[ReceivedFile]:
                 for pattern in (f"{LEDGER_FOLDER}/received-*.arrow", f"{RUNS}/*/{LEDGER_FOLDER}/*.arrow")
                 for entry in files_in(folder, pattern)
             ]
-        received_files += [opened(folder, entry.path, Received) for entry in entries]
+        received_files += [opened(folder, entry.path, RECEIVED_SCHEMA) for entry in entries]
     return received_files
 
 
-def opened(folder: str, path: str, kind: type[Rows]) -> ReceivedFile:
+def opened(folder: str, path: str, schema: pa.Schema) -> ReceivedFile:
     """A file of a ledger, of which the header alone is read.
 
     Raises:
         UserError: if it is damaged.
     """
     with naming(path), open_raw(path) as stream:
-        return ReceivedFile(folder, path, read_about(stream, path, kind))
+        return ReceivedFile(folder, path, read_about(stream, path, schema))
 
 
-def rows_in(file: ReceivedFile, kind: type[_R], bits: int, batch: int) -> _R:
-    """The rows of the users whose hash begins with the ``bits`` bits of ``batch``.
+def rows_in(file: ReceivedFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a file.
 
     Raises:
         UserError: if the file is damaged.
     """
     with naming(file.path), open_raw(file.path) as stream:
-        return read_rows(stream, file.path, kind, bits, batch)
+        yield from read_rows(stream, file.path, schema)
 
 
-def bits_at_once(files: Sequence[ReceivedFile]) -> int:
-    """How many bits of users tell the parts apart that are in memory one after the other."""
-    rows = sum(file.about.rows for file in files)
-    return min(MOST_BITS, (max(rows - 1, 0) // ROWS_AT_ONCE).bit_length())
-
-
-def users_in_turn(files: Sequence[ReceivedFile], bits: int | None = None) -> Iterator[Received]:
-    """The distinct rows of all files, in 2^bits parts, in the order of users.
+def rows_that_count(files: Sequence[ReceivedFile]) -> list[Iterator[pa.RecordBatch]]:
+    """The rows of each file.
 
     Of two runs of a window, the later one counts: its reports replace those of the earlier one. Reports that
     a run received outside of its windows are in no other run's place, and count too.
@@ -157,14 +149,9 @@ def users_in_turn(files: Sequence[ReceivedFile], bits: int | None = None) -> Ite
     Raises:
         UserError: if a file is damaged.
     """
-    bits = bits_at_once(files) if bits is None else bits
-    replaced = [_replaced(file, files) for file in files]
-    for batch in range(1 << bits):
-        parts = [
-            _without(rows_in(file, Received, bits, batch), file.about.span, spans)
-            for file, spans in zip(files, replaced, strict=True)
-        ]
-        yield distinct(Received.concatenated(parts))
+    return [
+        _without(rows_in(file, RECEIVED_SCHEMA), file.about.span, _replaced(file, files)) for file in files
+    ]
 
 
 def shares_windows(one: About, other: About) -> bool:
@@ -187,14 +174,14 @@ def _replaced(file: ReceivedFile, files: Sequence[ReceivedFile]) -> list[Span]:
     ]
 
 
-def _without(rows: Received, written: Span, later: Sequence[Span]) -> Received:
+def _without(
+    rows: Iterator[pa.RecordBatch], written: Span, later: Sequence[Span]
+) -> Iterator[pa.RecordBatch]:
     """The rows but those of the file's own windows that later runs have estimated again."""
-    if not later:
-        return rows
-    again = np.zeros(len(rows), dtype=np.bool_)
-    for span in later:
-        again |= ~span.outside(rows.window)
-    return rows.chosen(~(again & ~written.outside(rows.window)))
+    for batch in rows:
+        windows = batch["window"].to_numpy()
+        outside = np.logical_and.reduce([span.outside(windows) for span in later])
+        yield batch.filter(pa.array(outside | written.outside(windows))) if later else batch
 
 
 def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile] = ()) -> list[ReceivedFile]:
@@ -211,15 +198,14 @@ def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile]
         The files of the folder when that of the run is in place.
     """
     span = kept.about.span
-    parts = [opened(output.output, entry.path, Received) for entry in files_in(kept.folder, "*.arrow")]
+    parts = [opened(output.output, entry.path, RECEIVED_SCHEMA) for entry in files_in(kept.folder, "*.arrow")]
     written = max(max((file.about.written for file in before), default=0) + 1, time.time_ns() // 1_000_000)
-    windows = tuple(sorted({window for part in parts for window in part.about.windows}))
-    about = replace(kept.about, written=written, windows=windows)
+    about = replace(kept.about, written=written)
     others = [file for file in before if not span.holds((file.about.start, file.about.stop))]
     name = span_name(span.start, span.stop) if span.start > -FAR and span.stop < FAR else "all"
     make_folder(output.path(LEDGER_FOLDER), private=True)
     path = output.path(LEDGER_FOLDER, f"received-{name}.arrow")
-    received = _write_together(parts, about, path, [f for f in others if shares_windows(about, f.about)])
+    received = _write_together(parts, about, path, others)
     clear_parts(kept)
     return [*others, replace(received, folder=before[0].folder if before else output.output)]
 
@@ -257,23 +243,22 @@ def _write_together(
 ) -> ReceivedFile:
     """Write the rows of all parts, without those outside of the run's windows that other runs have."""
     rows = sum(part.about.rows for part in parts)
-    bits = bits_at_once([*parts, *others])
-    each = users_in_turn(parts, bits)
-    if others:
-        pairs = zip(each, users_in_turn(others, bits), strict=True)
-        each = (_first_received(received, known, about.span) for received, known in pairs)
-    # The file has at least as many batches as it has parts.
-    about = replace(about, rows=rows, bits=max(bits, bits_for(rows)))
+    windows = sorted({window for part in parts for window in part.about.windows})
+    about = replace(about, rows=rows, windows=tuple(windows), format=FORMAT)
+    near = [file for file in others if shares_windows(about, file.about)]
+    received = first_received(
+        [rows_in(part, RECEIVED_SCHEMA) for part in parts],
+        [_outside(each, about.span) for each in rows_that_count(near)],
+    )
     with replacing(path, private=True) as stream:
-        write_rows(stream, path, Received, about, each)
+        write_rows(stream, path, RECEIVED_SCHEMA, about, received)
     return ReceivedFile("", path, about)
 
 
-def _first_received(rows: Received, known: Received, span: Span) -> Received:
-    """The rows of a run that lie in its windows, or that no other run has."""
-    outside = rows.chosen(span.outside(rows.window))
-    fresh = distinct(Received.concatenated([known, outside]), only_from=len(known))
-    return distinct(Received.concatenated([rows.chosen(~span.outside(rows.window)), fresh]))
+def _outside(rows: Iterator[pa.RecordBatch], span: Span) -> Iterator[pa.RecordBatch]:
+    """The rows of windows outside of a span."""
+    for batch in rows:
+        yield batch.filter(pa.array(span.outside(batch["window"].to_numpy())))
 
 
 def clear_parts(kept: Keeping) -> None:

@@ -9,46 +9,45 @@ sums are made anew from all reports.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+import pyarrow as pa
+
+from ldpbeam.answers.ledger_queries import reports_of_users
+from ldpbeam.answers.periods import spent_in
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output, files_in
-from ldpbeam.over_time.received import UserReports, counted, negative, summed
+from ldpbeam.over_time.spent import PeriodSpent, added, costs_of, services_of
 from ldpbeam.pipelines.runs.ledger_folder import (
     ReceivedFile,
-    bits_at_once,
     opened,
     rows_in,
+    rows_that_count,
     shares_windows,
-    users_in_turn,
 )
-from ldpbeam.schemas.outputs.ledger_format import About, bits_for, write_rows
+from ldpbeam.schemas.outputs.ledger_format import FORMAT, About, sums_schema, write_rows
 from ldpbeam.study import Study
 from ldpbeam.transforms.storage import make_folder, replacing
 
-#: The hash of a user does not compress, so a file of sums has at most one row for this many bytes.
-ROW_BYTES = 16
 #: If more than this share of all reports would be read for what a run changes, all of them are read.
 MOST_READ = 0.5
 
 
-def user_reports(study: Study, files: Sequence[ReceivedFile]) -> Iterator[UserReports]:
-    """How many reports of each user count, in parts, from the sums or else from all reports.
+def user_reports(study: Study, files: Sequence[ReceivedFile]) -> Iterator[pa.RecordBatch]:
+    """How many reports of each user count, from the sums or else from all reports.
 
     Raises:
         UserError: if a file is damaged.
     """
     folders = {file.folder for file in files}
-    known = _sums(folders.pop(), files) if len(folders) == 1 else None
+    known = _sums(study, folders.pop(), files) if len(folders) == 1 else None
     if known is not None:
-        yield from read_sums(known)
-        return
-    assert study.ledger is not None
-    for rows in users_in_turn(files):
-        yield counted(rows, study.ledger.periods)
+        return rows_in(known, _schema(study))
+    return reports_of_users(study, rows_that_count(files))
 
 
-def write_sums(output: Output, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]) -> ReceivedFile:
-    """Write the sums of a folder as a run leaves it, and return their file.
+def write_sums(
+    output: Output, before: Sequence[ReceivedFile], after: Sequence[ReceivedFile]
+) -> dict[int, PeriodSpent]:
+    """Write the sums of a folder as a run leaves it, and return what users spent in each period.
 
     Args:
         output: where the run writes.
@@ -58,55 +57,39 @@ def write_sums(output: Output, before: Sequence[ReceivedFile], after: Sequence[R
     Raises:
         UserError: if a file is damaged.
     """
-    assert output.study.ledger is not None
-    periods = output.study.ledger.periods
-    known = _sums(before[0].folder, before) if before else None
-    minus, plus = _changed(before, after), _changed(after, before)
-    read, every = (sum(file.about.rows for file in files) for files in ([*minus, *plus], after))
+    study, costs, totals = output.study, costs_of(output.study), dict[int, PeriodSpent]()
+    known = _sums(study, before[0].folder, before) if before else None
+    less, more = _changed(before, after), _changed(after, before)
+    read, every = (sum(file.about.rows for file in files) for files in ([*less, *more], after))
     if known is None or read > MOST_READ * every:
-        known, minus, plus = None, [], list(after)
-    sources = [*minus, *plus, *([known] if known else [])]
-    rows, bits = sum(file.about.rows for file in sources if file not in minus), bits_at_once(sources)
-    about = About(
-        after[0].about.study,
-        after[0].about.key,
-        rows=rows,
-        bits=max(bits, bits_for(rows)),
-        files=_names(after),
-    )
+        known, less, more = None, [], list(after)
+    sums = rows_in(known, _schema(study)) if known else ()
+    rows = reports_of_users(study, rows_that_count(more), rows_that_count(less), sums)
 
-    def parts() -> Iterator[UserReports]:
-        sums = read_sums(known, bits) if known else (UserReports.concatenated([]) for _ in range(1 << bits))
-        pairs = zip(users_in_turn(minus, bits), users_in_turn(plus, bits), strict=True)
-        for total, (less, more) in zip(sums, pairs, strict=True):
-            changes = [total, negative(counted(less, periods)), counted(more, periods)]
-            yield summed(UserReports.concatenated(changes))
+    def added_to_totals() -> Iterator[pa.RecordBatch]:
+        nonlocal totals
+        for batch in rows:
+            totals = added(totals, spent_in(batch, costs))
+            yield batch
 
+    about = About(after[0].about.study, after[0].about.key, files=_names(after))
     path = output.path(LEDGER_FOLDER, LEDGER_SUMS)
     make_folder(output.path(LEDGER_FOLDER), private=True)
     with replacing(path, private=True) as stream:
-        write_rows(stream, path, UserReports, about, parts())
-    return ReceivedFile(output.output, path, about)
+        write_rows(stream, path, _schema(study), about, added_to_totals())
+    return totals
 
 
-def read_sums(sums: ReceivedFile, bits: int | None = None) -> Iterator[UserReports]:
-    """The rows of a file of sums, in 2^bits parts.
-
-    Raises:
-        UserError: if it is damaged.
-    """
-    bits = bits_at_once([sums]) if bits is None else bits
-    for batch in range(1 << bits):
-        yield rows_in(sums, UserReports, bits, batch)
+def _schema(study: Study) -> pa.Schema:
+    return sums_schema(len(services_of(study)))
 
 
-def _sums(folder: str, files: Sequence[ReceivedFile]) -> ReceivedFile | None:
+def _sums(study: Study, folder: str, files: Sequence[ReceivedFile]) -> ReceivedFile | None:
     """The sums in a folder, if they are those of these files."""
     for entry in files_in(folder, f"{LEDGER_FOLDER}/{LEDGER_SUMS}"):
-        sums = opened(folder, entry.path, UserReports)
-        if sums.about.files == _names(files):
-            rows = min(sums.about.rows, entry.size_in_bytes // ROW_BYTES)
-            return replace(sums, about=replace(sums.about, rows=rows))
+        sums = opened(folder, entry.path, _schema(study))
+        if (sums.about.format, sums.about.files) == (FORMAT, _names(files)):
+            return sums
     return None
 
 

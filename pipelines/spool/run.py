@@ -26,7 +26,6 @@ import pyarrow as pa
 
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import names_in
-from ldpbeam.over_time.received import Received
 from ldpbeam.pipelines.spool.finish import Finished, Pane
 from ldpbeam.pipelines.spool.manifest import Manifest, write_manifest
 from ldpbeam.pipelines.spool.open_windows import Key, OpenWindows
@@ -183,7 +182,7 @@ class Run:
         self._ended_until = -FAR
         self._letters: list[pa.RecordBatch] = []
         self._letter_files, self._letter_size = manifest.letter_files, 0
-        self._received: list[Received] = []
+        self._received: list[pa.RecordBatch] = []
         self._fired: list[list[Snapshot]] = []
         self._fresh_bytes = 0
         #: Whether anything has changed since the last commit.

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from support.ledger_model import HOUR, PRICES, START, STUDY, TEXT, Price, Run, lines, report, spent
 
 import ldpbeam as ldp
+from ldpbeam.answers.ledger_queries import reports_of_users
 from ldpbeam.answers.periods import added_up
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.over_time.received import Received, counted, distinct
 from ldpbeam.over_time.spent import PeriodSpent
 from ldpbeam.pipelines.commands import ledger
 from ldpbeam.pipelines.estimates import ledger_files
@@ -33,16 +33,16 @@ from ldpbeam.pipelines.runs.ledger_folder import (
     keeping,
     ledger_key,
 )
-from ldpbeam.pipelines.runs.ledger_sums import read_sums, write_sums
+from ldpbeam.pipelines.runs.ledger_sums import write_sums
 from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.schemas.outputs.checked import fields_of
-from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.write_received import WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
+from ldpbeam.transforms.reports.ledger_rows import distinct
 from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -54,7 +54,7 @@ def few_rows_at_once() -> Iterator[None]:
     """Files of many batches, which are added up in many parts, and sums that each run changes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ldpbeam.pipelines.runs.ledger_sums.MOST_READ", math.inf)
-        patch.setattr("ldpbeam.pipelines.runs.ledger_folder.ROWS_AT_ONCE", 8)
+        patch.setattr("ldpbeam.answers.ledger_queries.ANSWER_ROWS", 8)
         patch.setattr("ldpbeam.schemas.outputs.ledger_format.BATCH_ROWS", 4)
         yield
 
@@ -82,7 +82,7 @@ def write(kept: Keeping, run: Run, span: Span, bundles: int) -> None:
         writer.start_bundle()
         for batch in decoded_batches(run.reports[bundle::bundles], columns_or_only(STUDY, None, None)):
             for rows in validation.validate(batch).received:
-                writer.process(as_batch(rows))
+                writer.process(rows)
         writer.finish_bundle()
 
 
@@ -95,8 +95,7 @@ def keep(folder: Path, run: Run, key: bytes = KEY, bundles: int = 2) -> dict[int
     assert kept is not None
     write(kept, run, span, bundles)
     after = bring_together(made, kept, before)
-    sums = write_sums(made, before, after)
-    totals = added_up(STUDY, read_sums(sums))
+    totals = write_sums(made, before, after)
     for file in before:
         if file.path not in {one.path for one in after}:
             Path(file.path).unlink()
@@ -140,6 +139,7 @@ def model(runs: list[Run]) -> dict[int, dict[str, Any]]:
 
 
 @given(reports)
+@settings(max_examples=30)
 def test_a_batch_run_spends_what_a_dictionary_says(
     tmp_path_factory: pytest.TempPathFactory, sent: list[dict[str, Any]]
 ) -> None:
@@ -153,8 +153,8 @@ def ledger_of_reports(study: Study, sent: list[dict[str, Any]]) -> dict[int, dic
     assert study.ledger is not None
     validation = Validation(study, ledger_key=KEY)
     batches = decoded_batches(sent, columns_or_only(study, None, None))
-    rows = Received.concatenated([part for batch in batches for part in validation.validate(batch).received])
-    return as_lines(added_up(study, [counted(distinct(rows), study.ledger.periods)]))
+    rows = distinct([part for batch in batches for part in validation.validate(batch).received])
+    return as_lines(added_up(study, reports_of_users(study, [rows.to_batches()])))
 
 
 #: Studies in which a user may have several reports in a window: (text, window, prices).
@@ -169,7 +169,7 @@ SEVERAL = {
 
 @pytest.mark.parametrize("kind", SEVERAL)
 @given(sent=reports, ids=st.lists(st.sampled_from(["", "a", "b"]), min_size=60, max_size=60))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_equal_reports_of_a_user_who_may_send_several_cost_each_and_copies_nothing(
     kind: str, sent: list[dict[str, Any]], ids: list[str]
 ) -> None:
@@ -191,7 +191,7 @@ def test_240_equal_reports_of_a_user_are_240_epsilons(kind: str) -> None:
 
 
 @given(st.lists(st.builds(Run, reports, spans), min_size=1, max_size=5))
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_scheduled_runs_and_reruns_in_any_order_spend_what_a_dictionary_says(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Run]
 ) -> None:
@@ -205,7 +205,7 @@ def test_scheduled_runs_and_reruns_in_any_order_spend_what_a_dictionary_says(
 
 
 @given(st.lists(st.builds(Run, reports), min_size=1, max_size=3))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_streams_and_what_they_bring_together_spend_what_a_dictionary_says(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Run]
 ) -> None:
@@ -280,7 +280,7 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, name: str) -> N
     whole, wanted = path.read_bytes(), ledger_of(tmp_path)
     if name != "sums.arrow":
         (tmp_path / "ledger" / "sums.arrow").unlink()
-    for data in (b"", b"ARROW1", whole[:-20], b"x" * 500, whole.replace(b'"rows": 3', b'"rows": 2')):
+    for data in (b"", b"ARROW1", whole[:-20], b"x" * 500, whole.replace(b'"format": 2', b'"format": 1')):
         path.write_bytes(data)
         with pytest.raises(UserError, match=f"{name}: damaged, or not what was written .*: .*delete it"):
             ledger_of(tmp_path)

@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
+import pyarrow as pa
 
-from ldpbeam.over_time.received import Received, distinct
-from ldpbeam.schemas.outputs.ledger_format import About, bits_for, write_rows
+from ldpbeam.schemas.outputs.ledger_format import RECEIVED_SCHEMA, About, write_rows
+from ldpbeam.transforms.reports.ledger_rows import distinct
 from ldpbeam.transforms.storage import join, make_folder, replacing
 
 
@@ -28,12 +28,12 @@ class Keeping:
     key: bytes = field(repr=False)
 
 
-def write_part(folder: str, about: About, received: Sequence[Received]) -> None:
+def write_part(folder: str, about: About, received: Sequence[pa.RecordBatch]) -> None:
     """Write received reports to a file that its owner alone can read; those that are equal once."""
-    rows = distinct(Received.concatenated(received))
+    rows = distinct(received)
     make_folder(folder, private=True)
-    windows = tuple(np.unique(rows.window).tolist())
-    about = replace(about, rows=len(rows), bits=bits_for(len(rows)), windows=windows)
+    windows = tuple(sorted(rows["window"].unique().to_pylist()))
+    about = replace(about, rows=len(rows), windows=windows)
     path = join(folder, f"{uuid.uuid4().hex}.arrow")
     with replacing(path, private=True) as stream:
-        write_rows(stream, path, Received, about, [rows])
+        write_rows(stream, path, RECEIVED_SCHEMA, about, rows.to_batches())

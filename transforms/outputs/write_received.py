@@ -5,8 +5,6 @@ from __future__ import annotations
 import apache_beam as beam
 import pyarrow as pa
 
-from ldpbeam.over_time.received import Received
-from ldpbeam.schemas.outputs.ledger_format import from_batch
 from ldpbeam.transforms.outputs.ledger_parts import Keeping, write_part
 
 #: A worker writes a file when it holds this many rows, or a bundle ends.
@@ -24,7 +22,7 @@ class WriteReceived(beam.DoFn):
         # Workers that write need not have the key.
         self.folder = keeping.folder
         self.about = keeping.about
-        self.waiting: list[Received] = []
+        self.waiting: list[pa.RecordBatch] = []
 
     def start_bundle(self) -> None:
         """Hold no rows."""
@@ -32,7 +30,7 @@ class WriteReceived(beam.DoFn):
 
     def process(self, batch: pa.RecordBatch) -> None:
         """Hold rows, until they are many."""
-        self.waiting.append(from_batch(batch, Received))
+        self.waiting.append(batch)
         if sum(map(len, self.waiting)) >= MOST_ROWS:
             self._write()
 

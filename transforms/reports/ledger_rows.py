@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.over_time.received import Received, Unsigned
 from ldpbeam.over_time.spent import services_of
+from ldpbeam.schemas.outputs.ledger_format import RECEIVED_SCHEMA
 from ldpbeam.schemas.reports.casts import is_null
 from ldpbeam.schemas.reports.stamps import stamp_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import mixed
+
+Unsigned = NDArray[np.uint64]
 
 #: The tag of the rows.
 RECEIVED = "received"
@@ -94,7 +97,7 @@ def received_rows(
     payloads: NDArray[np.generic],
     marks: Unsigned | None,
     key: np.uint64,
-) -> Received:
+) -> pa.RecordBatch:
     """The rows of n reports to one service.
 
     Args:
@@ -106,13 +109,20 @@ def received_rows(
         key: :func:`payload_key`.
     """
     ids = users.view(">u8").astype(np.uint64)
-    return Received(
-        high=ids[:, 0],
-        low=ids[:, 1],
-        window=windows,
-        service=np.full(len(windows), service, dtype=np.uint16),
-        payload=_hashes(payloads, ids[:, 1], marks, key),
+    columns = (
+        ids[:, 0],
+        ids[:, 1],
+        windows,
+        np.full(len(windows), service, dtype=np.uint16),
+        _hashes(payloads, ids[:, 1], marks, key),
     )
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=RECEIVED_SCHEMA)
+
+
+def distinct(received: Sequence[pa.RecordBatch]) -> pa.Table:
+    """The rows of all batches, each once."""
+    rows = pa.Table.from_batches(received, schema=RECEIVED_SCHEMA)
+    return rows.group_by(RECEIVED_SCHEMA.names, use_threads=False).aggregate([])
 
 
 def _hashes(

@@ -8,7 +8,6 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from ldpbeam.schemas.outputs.ledger_format import as_batch
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import OUT_OF_RANGE
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
@@ -54,7 +53,7 @@ class _Validate(beam.DoFn):
         validated = self.validation.validate(batch)
         yield from validated.reports
         for rows in validated.received:
-            yield beam.pvalue.TaggedOutput(RECEIVED, as_batch(rows))
+            yield beam.pvalue.TaggedOutput(RECEIVED, rows)
         if validated.out_of_range:
             yield count(OUT_OF_RANGE, validated.out_of_range)
         yield from emit(validated.letters, self.disclosure)

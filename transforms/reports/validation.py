@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.over_time.received import Received
 from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.reports import event_times, fields, stamps
 from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width, is_null, without_offsets
@@ -117,7 +116,7 @@ class Validated(NamedTuple):
     reports: list[pa.RecordBatch]
     letters: Iterator[pa.RecordBatch]
     out_of_range: int
-    received: list[Received]
+    received: list[pa.RecordBatch]
 
 
 class Validation:
@@ -148,7 +147,7 @@ class Validation:
     def validate(self, batch: pa.RecordBatch) -> Validated:
         """Sort the reports of a decoded batch into batches of one channel, and dead letters."""
         batches: list[pa.RecordBatch] = []
-        received: list[Received] = []
+        received: list[pa.RecordBatch] = []
         by_attribute = rows_by(batch, "attribute", list(self.study.attributes))
         by_service = rows_by(batch, "service", self.services)
         reasons = self._common_reasons(batch, by_attribute, by_service)
@@ -263,7 +262,7 @@ class Validation:
         users: NDArray[np.uint8],
         service: int,
         payloads: NDArray[Any],
-    ) -> Received:
+    ) -> pa.RecordBatch:
         assert self.ledger_key is not None
         times = batch.column("event_time").to_numpy(zero_copy_only=False)[rows].astype(np.int64)
         ids = batch.column("report_id").take(pa.array(rows)) if "report_id" in batch.schema.names else None
