@@ -71,6 +71,14 @@ class Clock:
         span = np.searchsorted(latest, shown, side="right")
         return np.asarray(np.maximum(shown - offsets[span], starts[span]))
 
+    def only(self, shown: Times) -> tuple[Times, NDArray[np.bool_]]:
+        """The times at which clocks show these, and whether they show them once: neither twice nor never."""
+        starts, offsets, latest = self._spans
+        begin = np.append(starts[:1], starts[1:] + offsets[1:])
+        first = np.searchsorted(latest, shown, side="right")
+        last = np.searchsorted(np.minimum.accumulate(begin[::-1])[::-1], shown, side="right") - 1
+        return shown - offsets[first], first == last
+
     def name(self, window: tuple[int, int]) -> str:
         """A window in words, as 2026-03-08 (New York), 23 h; 2026-03-02 to 2026-03-08; or 2026-03."""
         before, first, last, after = (

@@ -227,7 +227,7 @@ class Study:
         most_reports: with ``all``, how many reports of a user count to each service in a step of the windows.
         epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
         ledger: the periods over which the ledger adds up; None for windows alone.
-        zone: the zone of event times without one, as IANA names it; None if such times are refused.
+        local: what shows event times without a zone; None if such times are refused.
         clock: by which windows are named; None if by UTC.
         text: the study file, in JSON (which is YAML); empty for a study that was not read from one.
     """
@@ -245,7 +245,7 @@ class Study:
     most_reports: int = MOST_REPORTS
     epsilon_cap: float | None = None
     ledger: LedgerPeriod | None = None
-    zone: str | None = None
+    local: Clock | None = None
     clock: Clock | None = None
     text: str = field(default="", repr=False)
 

@@ -79,6 +79,20 @@ def test_no_change_of_a_clock_is_missed() -> None:
             )
 
 
+def test_a_quarter_of_an_hour_is_shown_once_twice_or_never_as_the_clocks_of_the_standard_library_do() -> None:
+    """Every zone, on days of which some are those on which its clocks move."""
+    quarters = DAY // 96 * np.arange(96)
+    for name in importlib.resources.files("tzdata").joinpath("zones").read_text().split()[::7]:
+        clock, rules = clock_of(name), rules_of(name)
+        moved = [change for change, _ in clock.changes[1:] if change > 0][:3] or [0]
+        shown = np.add.outer(np.array(moved) // DAY * DAY, quarters).ravel()
+        for time, found, once in zip(shown.tolist(), *map(np.ndarray.tolist, clock.only(shown)), strict=True):
+            local = (EPOCH + timedelta(milliseconds=time)).replace(tzinfo=rules)
+            moments = {local.replace(fold=fold).astimezone(UTC) for fold in (0, 1)}
+            assert once == (len(moments) == 1)
+            assert not once or EPOCH + timedelta(milliseconds=found) in moments
+
+
 def test_a_zone_is_named_as_in_the_package_of_rules() -> None:
     for name in ("Mars/Base", "EST5EDT,M3.2.0", "../UTC", "Europe", ""):
         with pytest.raises(ValueError, match="is no time zone"):

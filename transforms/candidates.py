@@ -7,6 +7,7 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
+from ldpbeam.cells import Clock
 from ldpbeam.domains import Candidates
 from ldpbeam.errors import UserError, naming
 from ldpbeam.schemas.files.candidates import MOST_BYTES, CandidateTable, read_table
@@ -79,13 +80,13 @@ def _table(study: Study, attribute: str) -> CandidateTable | None:
         entries = matching(join(literal(path.rstrip("/")), "*.csv") if folder else literal(path))
         if not (entries or folder):
             raise UserError(f"{path}: there is no such file or folder of candidates")
-    return _read(tuple(entries), domain.places, study.zone)
+    return _read(tuple(entries), domain.places, study.local)
 
 
 @functools.lru_cache(maxsize=4)
-def _read(entries: tuple[Entry, ...], places: int, zone: str | None) -> CandidateTable:
+def _read(entries: tuple[Entry, ...], places: int, clock: Clock | None) -> CandidateTable:
     files = []
     for entry in entries:
         with naming(entry.path), open_raw(entry.path) as stream:
             files.append((entry.path, stream.read(MOST_BYTES + 1)))
-    return read_table(files, places, zone)
+    return read_table(files, places, clock)

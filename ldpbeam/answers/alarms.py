@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbeam.answers.named_numbers import numbers_of
+from ldpbeam.cells import Clock
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import AlarmRecord, EstimateRecord
 
@@ -40,12 +41,13 @@ MOST = 32
 Before = Callable[[EstimateRecord, int], EstimateRecord | None]
 
 
-def judged(record: EstimateRecord, before: Before) -> EstimateRecord:
+def judged(record: EstimateRecord, before: Before, clock: Clock | None) -> EstimateRecord:
     """The estimate of a closed window with its alarm; without one if too few weeks are known.
 
     Args:
         record: the estimate.
         before: earlier estimates that are judged.
+        clock: whose hours and weekdays have seasons; None for UTC.
     """
     numbers = _numbers(record)
     if numbers is None or record.window is None or record.pane_timing == "early":
@@ -54,7 +56,10 @@ def judged(record: EstimateRecord, before: Before) -> EstimateRecord:
     start, end = record.window
     size = end - start if end - start < DAY - HOUR else DAY * round((end - start) / DAY)
     season = math.lcm(size, WEEK)
-    past = [_numbers(_near(record, before, start - k * season, size)) for k in range(1, WEEKS + 1)]
+    past = [
+        _numbers(_near(record, before, _earlier(start, k * season, size, clock), size))
+        for k in range(1, WEEKS + 1)
+    ]
     alike = [(value, error) for known in past if known and known[0] == names for value, error in [known[1:]]]
     if len(alike) < FEWEST:
         return record
@@ -118,7 +123,11 @@ def spread_after(spread: ArrayLike, windows: int, distances: Floats) -> Floats:
 
 
 def in_order(
-    records: Iterable[EstimateRecord], *, slides: bool, earlier: Before | None = None
+    records: Iterable[EstimateRecord],
+    *,
+    slides: bool,
+    earlier: Before | None = None,
+    clock: Clock | None = None,
 ) -> list[EstimateRecord]:
     """Estimates with their alarms, in the order in which they are given.
 
@@ -126,6 +135,7 @@ def in_order(
         records: the estimates of a run.
         slides: whether windows overlap; these have noise in common, and are not judged.
         earlier: further estimates, of earlier runs.
+        clock: whose hours and weekdays have seasons; None for UTC.
     """
     given = list(records)
     if slides:
@@ -137,7 +147,7 @@ def in_order(
 
     order = sorted(range(len(given)), key=lambda index: given[index].window or (0, 0))
     for index in order:
-        record = judged(given[index], before)
+        record = judged(given[index], before, clock)
         given[index] = record
         if record.window is not None:
             known[series_of(record), record.window[0]] = record
@@ -147,6 +157,15 @@ def in_order(
 def series_of(record: EstimateRecord) -> tuple[object, ...]:
     """What the estimates have in common that are compared with each other, one for each window."""
     return record.attribute, record.name, record.group, record.other_groups > 0, record.joined
+
+
+def _earlier(start: int, season: int, size: int, clock: Clock | None) -> int:
+    """The start of the window that is a season earlier by a clock, in whole windows."""
+    plain = start - season
+    if clock is None:
+        return plain
+    meant = clock.first(clock.shows(np.array([start])) - season)
+    return plain + round((int(meant[0]) - plain) / size) * size
 
 
 def _near(record: EstimateRecord, before: Before, start: int, size: int) -> EstimateRecord | None:

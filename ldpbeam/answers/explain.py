@@ -38,14 +38,16 @@ def explain(study: Study) -> list[str]:
     for name, described in study.attributes.items():
         sentences += _collection(study.attribute(name), described)
     sentences.append(cut.explain(study.windows))
-    if study.zone is not None:
+    if study.local is not None:
         sentences.append(
-            f"An event time without a zone is what clocks of {study.zone} show; one that they show twice or "
-            "never is refused."
+            f"An event time without a zone is what clocks of {study.local.zone} show; one that they show "
+            "twice or never is refused."
         )
         windows = study.windows
         if windows is not None and windows.clock is None and windows.size % UNITS["d"] == 0:
-            sentences.append(f"Days of windows are those of UTC, unless windows has zone: {study.zone}.")
+            sentences.append(
+                f"Days of windows are those of UTC, unless windows has zone: {study.local.zone}."
+            )
     if study.panel is not None:
         sentences.append(panels.explain(study.panel))
     sentences += kept.explain(study)

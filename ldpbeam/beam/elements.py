@@ -134,7 +134,7 @@ class _Decode(beam.DoFn):
             chosen = [records[row] for row in rows.tolist()]
             nowhere = pa.nulls(len(chosen), pa.int64())
             yield decoded(
-                columns_of(chosen, self.columns.fields, self.columns.zone),
+                columns_of(chosen, self.columns.fields, self.columns.clock),
                 self.columns,
                 {},
                 nowhere,

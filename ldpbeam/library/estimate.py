@@ -97,7 +97,8 @@ def estimate(
     with one_blas_thread():
         estimates = [record for snapshot in snapshots for record in solve(decided, snapshot)]
     estimates.sort(key=lambda record: sort_key(study, record))
-    estimates = in_order(estimates, slides=study.windows is not None and study.windows.slides)
+    slides = study.windows is not None and study.windows.slides
+    estimates = in_order(estimates, slides=slides, clock=study.local)
     counts = tally.accounting
     for sentence in (
         *warnings_of(study, counts, written=False),

@@ -36,7 +36,7 @@ def decoded_batches(reports: Any, wanted: Columns) -> Iterator[pa.RecordBatch]:
         for columns, metadata, rows in _parts(table, wanted):
             field = wanted.fields["event_time"]
             times = columns.get(field)
-            if wanted.timed and wanted.zone is None and times is not None and is_without_zone(times.type):
+            if wanted.timed and wanted.clock is None and times is not None and is_without_zone(times.type):
                 raise ValueError(f"the times in the column {field!r} have no zone: {WRITE}")
             for start in range(0, len(rows), BATCH_REPORTS):
                 chosen = rows[start : start + BATCH_REPORTS]
@@ -84,7 +84,7 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
     if isinstance(table, list):
         _check_names(list(dict.fromkeys(str(name) for record in table for name in record)), wanted, {})
         for kept in by_payload(table, wanted.fields["payload"]):
-            yield columns_of([table[row] for row in kept.tolist()], wanted.fields, wanted.zone), {}, kept
+            yield columns_of([table[row] for row in kept.tolist()], wanted.fields, wanted.clock), {}, kept
         return
     if isinstance(table, Mapping):
         yield from _of_columns(table, wanted)
@@ -134,7 +134,7 @@ def _of_columns(columns: Mapping[Any, Any], wanted: Columns) -> Iterator[_Part]:
     records = [dict(zip(mixed, values, strict=True)) for values in zip(*mixed.values(), strict=True)]
     for kept in by_payload(records, wanted.fields["payload"]):
         chosen = pa.array(kept)
-        nested = columns_of([records[row] for row in kept.tolist()], wanted.fields, wanted.zone)
+        nested = columns_of([records[row] for row in kept.tolist()], wanted.fields, wanted.clock)
         yield {**{name: unwrapped(array).take(chosen) for name, array in plain.items()}, **nested}, {}, kept
 
 

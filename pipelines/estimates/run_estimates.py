@@ -59,7 +59,7 @@ def estimate_all(
     estimates.sort(key=lambda record: sort_key(job.study, record))
     earlier = earlier_in(shared, job.study.name) if shared else None
     slides = job.study.windows is not None and job.study.windows.slides
-    estimates = in_order(estimates, slides=slides, earlier=earlier)
+    estimates = in_order(estimates, slides=slides, earlier=earlier, clock=job.study.local)
     return [replace(record, run=job.run) for record in estimates], {**+counts}
 
 

@@ -158,7 +158,7 @@ class Finishing:
         records = [record for snapshot in snapshots for record in solve(study, snapshot)]
         records.sort(key=lambda record: sort_key(study, record))
         earlier = earlier_among(self.output, study.name, lambda start: sorted(self._names.get(start, ())))
-        records = in_order(records, slides=study.windows.slides, earlier=earlier)
+        records = in_order(records, slides=study.windows.slides, earlier=earlier, clock=study.local)
         return [replace(record, run=self.run) for record in records]
 
     def _name(self, pane: Pane) -> str:

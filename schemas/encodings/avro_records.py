@@ -275,7 +275,7 @@ class RecordReader:
         for chosen in by_kind(payloads):
             columns = {}
             for name, field in self._read.items():
-                column = column_of(name, _chosen(values[field], chosen), self._wanted.zone)
+                column = column_of(name, _chosen(values[field], chosen), self._wanted.clock)
                 if column is not None:
                     columns[field] = _of_width(column, self._kinds[field])
             places = pa.array(positions[chosen]), pa.array(rows[chosen])

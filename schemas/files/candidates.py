@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from ldpbeam.cells import Clock
 from ldpbeam.domains import OTHERS, Candidates, Integers
 from ldpbeam.errors import UserError
 from ldpbeam.schemas.reports.casts import cast_column
@@ -55,18 +56,18 @@ class CandidateTable:
         return Candidates.named(places, dict(zip(self.place[rows].tolist(), names, strict=True)))
 
 
-def read_table(files: Sequence[tuple[str, bytes]], places: int, zone: str | None) -> CandidateTable:
+def read_table(files: Sequence[tuple[str, bytes]], places: int, clock: Clock | None) -> CandidateTable:
     """The rows of all files of a table.
 
     Args:
         files: (path, contents).
         places: how many places there are.
-        zone: the zone of times without one; None if they are refused.
+        clock: what shows times without a zone; None if they are refused.
 
     Raises:
         UserError: if a file is no such table, or a place or a name is given twice at one time.
     """
-    parts = [_read(path, data, places, zone) for path, data in files]
+    parts = [_read(path, data, places, clock) for path, data in files]
     none, no_name = np.zeros(0, dtype=np.int64), pa.array([], pa.string())
     since, until, place, name = zip((none, none, none, no_name), *parts, strict=True)
     table = CandidateTable(
@@ -99,7 +100,7 @@ class _Origins(Sequence[tuple[str, int]]):
 _Columns = tuple[Integers, Integers, Integers, pa.Array]
 
 
-def _read(path: str, data: bytes, places: int, zone: str | None) -> _Columns:
+def _read(path: str, data: bytes, places: int, clock: Clock | None) -> _Columns:
     """(since, until, place, name) of one file."""
     if len(data) > MOST_BYTES:
         raise UserError(f"{path}: a file of candidates has at most {MOST_BYTES:,} bytes")
@@ -139,7 +140,7 @@ def _read(path: str, data: bytes, places: int, zone: str | None) -> _Columns:
     )
     refuse(name, pc.match_substring_regex(name, _NOT_IN_NAMES), "a name has no control characters")
     refuse(name, pc.equal(name, OTHERS), "this is what all places without a name are called")
-    since, until = (_times(path, columns.get(key), end, len(name), zone) for key, end in _ENDS.items())
+    since, until = (_times(path, columns.get(key), end, len(name), clock) for key, end in _ENDS.items())
     empty = pa.array(since >= until)
     refuse(columns.get("since", name), empty, "since is not before until")
     return since, until, places_of.astype(np.int64), name
@@ -149,13 +150,13 @@ def _read(path: str, data: bytes, places: int, zone: str | None) -> _Columns:
 _ENDS = {"since": -FAR, "until": FAR}
 
 
-def _times(path: str, texts: pa.Array | None, missing: int, rows: int, zone: str | None) -> Integers:
+def _times(path: str, texts: pa.Array | None, missing: int, rows: int, clock: Clock | None) -> Integers:
     """Event times in epoch milliseconds; ``missing`` where there is none."""
     if texts is None:
         return np.full(rows, missing, dtype=np.int64)
-    times = cast_column("event_time", texts, zone)
+    times = cast_column("event_time", texts, clock)
     given = pc.not_equal(texts, "")
-    zones = "with its zone, as in 2026-11-20T00:00:00Z" if zone is None else "as in 2026-11-20T00:00:00"
+    zones = "with its zone, as in 2026-11-20T00:00:00Z" if clock is None else "as in 2026-11-20T00:00:00"
     _refuse(path, texts, pc.and_(given, times.is_null()), f"write a time {zones}")
     values = pc.fill_null(pc.cast(times, pa.int64()), missing).to_numpy(zero_copy_only=False)
     return np.where(given.to_numpy(zero_copy_only=False), values, missing).astype(np.int64)

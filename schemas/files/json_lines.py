@@ -394,6 +394,6 @@ def _decode_few(
         else:
             yield BadLine(position + start, line, f"not a JSON object: {type(record).__name__}")
     for chosen in by_payload(records, wanted.fields["payload"]):
-        columns = columns_of([records[index] for index in chosen], wanted.fields, wanted.zone)
+        columns = columns_of([records[index] for index in chosen], wanted.fields, wanted.clock)
         begin, end = np.array(places, dtype=np.int64)[chosen].T
         yield _batch(columns, text, position, begin, end, wanted)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpbeam.cells import Clock
 from ldpbeam.schemas.reports.event_times import COARSE
 
 #: Days that there are in each year from 1900 to 2199, so that what has this form is a time.
@@ -260,19 +261,19 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
     return pc.replace_with_mask(keys, uuids, binary_of_width(raw[uuids])) if uuids.any() else keys
 
 
-def _event_times(array: pa.Array, zone: str | None) -> pa.Array:
+def _event_times(array: pa.Array, clock: Clock | None) -> pa.Array:
     """Milliseconds since the epoch from numbers, timestamps or RFC 3339 text, rounded down.
 
-    A time without a zone becomes null where ``zone`` does not say which it is, in text and as a timestamp: it
-    may be hours away from what was meant. So does one that the clocks of the zone show twice or never.
+    A time without a zone becomes null where no ``clock`` says which it is, in text and as a timestamp: it
+    may be hours away from what was meant. So does one that the clock shows twice or never.
     Implausible times are kept, and floats of 16 or 32 bits become :data:`~.event_times.COARSE`: validation
     refuses them and names the problem.
     """
     array = unwrapped(array)
     if pa.types.is_string(array.type):
-        array = _parsed_times(array, zone)
-    if zone is not None and is_without_zone(array.type):
-        array = _in_zone(array, zone)
+        array = _parsed_times(array, clock)
+    if clock is not None and is_without_zone(array.type):
+        array = _moments(array, clock)
     kind = array.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         array = _milliseconds(pc.cast(array, pa.int64()), kind.unit)
@@ -289,12 +290,11 @@ def _event_times(array: pa.Array, zone: str | None) -> pa.Array:
     return pc.cast(pc.if_else(fits, times, None), pa.int64())
 
 
-def _in_zone(local: pa.Array, zone: str) -> pa.Array:
-    """The moments at which the clocks of a zone show some times; null where it is none or two."""
-    first, last = (
-        pc.assume_timezone(local, zone, ambiguous=side, nonexistent=side) for side in ("earliest", "latest")
-    )
-    return pc.if_else(pc.equal(first, last), first, None)
+def _moments(local: pa.Array, clock: Clock) -> pa.Array:
+    """The milliseconds at which a clock shows some times; null where it is none or two."""
+    shown = _milliseconds(pc.cast(local, pa.int64()), local.type.unit).fill_null(0).to_numpy()
+    times, once = clock.only(np.clip(shown, COARSE, -COARSE).astype(np.int64))
+    return pc.if_else(pc.and_(local.is_valid(), pa.array(once)), pa.array(times), None)
 
 
 def _milliseconds(counts: pa.Array, unit: str) -> pa.Array:
@@ -306,16 +306,16 @@ def _milliseconds(counts: pa.Array, unit: str) -> pa.Array:
     return pc.if_else(counts.is_valid(), pa.array(times), None)
 
 
-def _parsed_times(text: pa.Array, zone: str | None) -> pa.Array:
+def _parsed_times(text: pa.Array, clock: Clock | None) -> pa.Array:
     def parsed(form: str, kind: pa.DataType) -> pa.Array:
         shaped = pc.if_else(pc.match_substring_regex(text, form), pc.utf8_upper(text), None)
         return _cast_or_null(shaped, kind)
 
     times = parsed(_RFC3339, pa.timestamp("ns", "UTC"))
-    if zone is None or not times.null_count:
+    if clock is None or not times.null_count:
         return times
-    local = _in_zone(parsed(f"{_LOCAL}$", pa.timestamp("ns")), zone)
-    return pc.coalesce(times, local.cast(times.type))
+    local = _moments(parsed(f"{_LOCAL}$", pa.timestamp("ns")), clock)
+    return pc.coalesce(_milliseconds(pc.cast(times, pa.int64()), "ns"), local)
 
 
 def _report_ids(array: pa.Array) -> pa.Array:
@@ -363,12 +363,12 @@ _CASTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 }
 
 
-def cast_column(name: str, array: pa.Array, zone: str | None = None) -> pa.Array:
+def cast_column(name: str, array: pa.Array, clock: Clock | None = None) -> pa.Array:
     """A column of a file, cast as column ``name`` of a decoded batch; what cannot be cast becomes null.
 
     Args:
         name: the column's name.
         array: its values.
-        zone: the zone of event times without one; None if such times are none.
+        clock: what shows event times without a zone; None if such times are none.
     """
-    return _event_times(array, zone) if name == "event_time" else _CASTS.get(name, _names)(array)
+    return _event_times(array, clock) if name == "event_time" else _CASTS.get(name, _names)(array)

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpbeam.cells import Clock
 from ldpbeam.schemas.encodings.writer_schemas import NO_SCHEMAS, WriterSchemas
 from ldpbeam.schemas.reports.casts import cast_column, is_null
 from ldpbeam.schemas.reports.near import meant
@@ -76,7 +77,7 @@ class Columns:
         renamed: (column, field of the input that has it) for the columns whose fields have other names; what
             :func:`ldpbeam.schemas.reports.fields.check` lets pass.
         schemas: where the writers' schemas are that messages of Avro name by an id.
-        zone: the zone of event times without one, as IANA names it; None if such times are none.
+        clock: what shows event times without a zone; None if such times are none.
     """
 
     attribute: str | None = None
@@ -86,7 +87,7 @@ class Columns:
     whole: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
     schemas: WriterSchemas = NO_SCHEMAS
-    zone: str | None = None
+    clock: Clock | None = None
     users: tuple[str, ...] | None = None
 
     @property
@@ -157,7 +158,7 @@ def decoded(
     result: dict[str, pa.Array] = {}
     for name, field in wanted.fields.items():
         if field in columns:
-            result[name] = cast_column(name, columns[field], wanted.zone)
+            result[name] = cast_column(name, columns[field], wanted.clock)
     for name, kind in _ALWAYS.items():
         if name not in result and name in wanted.names:
             result[name] = pa.nulls(length, kind)

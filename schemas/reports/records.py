@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpbeam.cells import Clock
 from ldpbeam.schemas.reports.casts import cast_column, is_number
 
 #: The kinds of payloads besides numbers, by the type of a value.
@@ -48,7 +49,7 @@ def _values(records: Sequence[Mapping[str, object]], name: str) -> list[object]:
 
 
 def columns_of(
-    records: Sequence[Mapping[str, object]], fields: Mapping[str, str], zone: str | None = None
+    records: Sequence[Mapping[str, object]], fields: Mapping[str, str], clock: Clock | None = None
 ) -> dict[str, pa.Array]:
     """The columns of records by the names of their fields, not yet cast, without those that have no value.
 
@@ -57,17 +58,17 @@ def columns_of(
     Args:
         records: the records.
         fields: the field that each column is read from, by the column's name.
-        zone: as :func:`cast_column` takes it.
+        clock: as :func:`cast_column` takes it.
     """
     columns: dict[str, pa.Array] = {}
     for name, field in fields.items():
-        column = column_of(name, _values(records, field), zone)
+        column = column_of(name, _values(records, field), clock)
         if column is not None:
             columns[field] = column
     return columns
 
 
-def column_of(name: str, values: Sequence[object], zone: str | None = None) -> pa.Array | None:
+def column_of(name: str, values: Sequence[object], clock: Clock | None = None) -> pa.Array | None:
     """The column of the values that records have in a field, as :func:`columns_of` makes it."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds & {dict, list}:
@@ -75,7 +76,7 @@ def column_of(name: str, values: Sequence[object], zone: str | None = None) -> p
         kinds = set(map(type, values)) - {type(None)}
     if not kinds:
         return None
-    return (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values, zone)
+    return (_of_one_type(values) if len(kinds) == 1 else None) or _mixed(name, values, clock)
 
 
 def without_nested(name: str, values: Sequence[object]) -> list[object]:
@@ -94,7 +95,7 @@ def _of_one_type(values: Sequence[object]) -> pa.Array | None:
         return None
 
 
-def _mixed(name: str, values: Sequence[object], zone: str | None) -> pa.Array:
+def _mixed(name: str, values: Sequence[object], clock: Clock | None) -> pa.Array:
     """A column of values of several types: the values of each type are cast as one column."""
     kinds = np.array([type(value).__name__ for value in values])
     every = np.unique(kinds)
@@ -105,7 +106,7 @@ def _mixed(name: str, values: Sequence[object], zone: str | None) -> pa.Array:
         part = _of_one_type(prepared)
         if part is None:
             continue
-        part = cast_column(name, part, zone)
+        part = cast_column(name, part, clock)
         if name == "payload" and len(every) > 1 and not pa.types.is_null(part.type):
             # A value that is not a number becomes NaN. It may not become null, which means a missing payload.
             number = is_number(part.type)

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Mapping
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.cells import Cells
+from ldpbeam.cells import Cells, clock_of
 from ldpbeam.domains import Categories, KeyValues, Numeric
 from ldpbeam.estimators import check
 from ldpbeam.intervals.answer import WantedIntervals
@@ -69,7 +69,7 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
         most_reports=model.most_reports or MOST_REPORTS,
         epsilon_cap=model.epsilon_cap,
         ledger=_ledger(model),
-        zone=model.zone,
+        local=None if model.zone is None else clock_of(model.zone),
         clock=None if model.windows is None else model.windows.windows.clock,
         text=model.model_dump_json(exclude_unset=True),
     )

@@ -13,11 +13,12 @@ from scipy.stats import norm
 from support.estimate_records import paid, price
 
 import ldpbeam as ldp
-from ldpbeam.answers.alarms import EXPECTED, FAR, FEWEST, LIMITS, SETTLED, WEEKS, added, in_order
+from ldpbeam.answers.alarms import EXPECTED, FAR, FEWEST, LIMITS, SETTLED, WEEKS, _earlier, added, in_order
+from ldpbeam.cells import MONDAY, clock_of
 from ldpbeam.folders.output import ESTIMATES
 from ldpbeam.folders.read import earlier_among
 from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
-from ldpbeam.times import window_fields
+from ldpbeam.times import milliseconds, window_fields
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 
 HOUR = 3_600_000
@@ -50,6 +51,31 @@ def means(
 
 def differing(records: list[EstimateRecord]) -> list[int]:
     return [index for index, record in enumerate(records) if record.alarm and record.alarm.differs]
+
+
+@pytest.mark.parametrize("change", ["2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z"])
+def test_a_season_by_the_clocks_of_a_zone_is_no_difference_after_they_change(change: str) -> None:
+    clock, first = clock_of("Europe/Berlin"), milliseconds(change) - 9 * WEEK * HOUR
+    starts = first + HOUR * np.arange(12 * WEEK)
+    hours = (clock.shows(starts) - MONDAY) // HOUR
+    noise = np.random.default_rng(3).standard_normal(len(starts))
+    records = [
+        replace(record, mean=season(hour) + error, **window_fields((start, start + HOUR)))
+        for record, hour, error, start in zip(
+            means(len(starts)), hours.tolist(), noise.tolist(), starts.tolist(), strict=True
+        )
+    ]
+    assert differing(in_order(records, slides=False, clock=clock)) == []
+    assert len(differing(in_order(records, slides=False))) > 20
+
+
+@pytest.mark.parametrize(("size", "earlier"), [(1, 1), (3, 0), (6, 0), (24, 0)])
+def test_windows_that_are_longer_than_a_change_are_compared_with_those_of_utc(
+    size: int, earlier: int
+) -> None:
+    start, week = milliseconds("2026-04-01T00:00:00Z"), WEEK * HOUR
+    found = _earlier(start, week, size * HOUR, clock_of("Europe/Berlin"))
+    assert found == start - week + earlier * HOUR
 
 
 def test_a_season_of_hours_and_weekdays_is_no_difference() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ldpbeam.cells import clock_of
 from ldpbeam.errors import UserError
 from ldpbeam.schemas.files.candidates import read_table
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -77,7 +78,7 @@ def test_a_window_has_the_names_of_the_times_that_hold_all_of_it() -> None:
 
 def test_names_of_all_places_leave_no_others_and_times_may_be_of_the_study_s_zone() -> None:
     lines = "".join(f"1970-01-01T00:00:00,,{place},<b>{place}</b>\n" for place in range(PLACES))
-    table = read_table([("names.csv", (HEAD + lines).encode())], PLACES, "Europe/Berlin")
+    table = read_table([("names.csv", (HEAD + lines).encode())], PLACES, clock_of("Europe/Berlin"))
     hour = 3_600_000
     every = table.of_window((-hour, 0), PLACES)
     assert every is not None

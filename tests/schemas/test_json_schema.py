@@ -86,7 +86,7 @@ BEYOND = (
     *("unknown service", "does not fit", "does not group", "low < high"),
     *("found nan", "found 10000.0", "finite number"),
     *("does not divide", "there may", "steps from low to high", "must divide that"),
-    *("names as in UTC", "no time zone that"),
+    *("names as in UTC", "is no time zone"),
 )
 #: Mistakes of keys, options and values that test_study_file does not have.
 WRONG = [

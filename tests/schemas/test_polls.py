@@ -18,6 +18,7 @@ from fuzz.poll_inputs import ARROW, AVRO, EVENT, JSON, LINES, NEW_YEAR, SCHEMAS
 from support.polls import PREFIX, at_once, bad_in, offsets, one_by_one, reports_in
 from support.sent_messages import arrow
 
+from ldpbeam.cells import clock_of
 from ldpbeam.schemas.encodings.avro_records import RecordReader
 from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
 from ldpbeam.schemas.files import json_lines
@@ -34,7 +35,7 @@ STUDIES = {
     "whole records": replace(WANTED, whole=True),
     "users of some": replace(WANTED, attribute="y", users=("x",)),
     "no users, other names": replace(WANTED, users=(), renamed=(("payload", "other"), ("app", "payload"))),
-    "a zone, no times": replace(WANTED, zone="Europe/Berlin", timed=False),
+    "a zone, no times": replace(WANTED, clock=clock_of("Europe/Berlin"), timed=False),
 }
 #: Ids as Pub/Sub and others may have them, and the numbers in them.
 NAMES = {

@@ -68,7 +68,7 @@ def wanted_columns(
         extras += [field for service_model in model.services.values() for field in service_model.fields]
     users = tuple(name for name in study.attributes if name not in without) if without else None
     columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole, users=users)
-    return replace(columns, renamed=fields.check(renamed or {}, columns.names), zone=study.zone)
+    return replace(columns, renamed=fields.check(renamed or {}, columns.names), clock=study.local)
 
 
 def columns_or_only(
