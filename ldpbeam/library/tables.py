@@ -72,7 +72,9 @@ def _fields(entry: Any) -> Mapping[str, Any] | None:
 
 
 def _is_column(values: Any) -> bool:
-    return isinstance(values, Iterable) and not isinstance(values, str | bytes | np.generic)
+    # An array of NumPy without a dimension is a single value.
+    single = isinstance(values, str | bytes | np.generic) or getattr(values, "ndim", 1) == 0
+    return isinstance(values, Iterable) and not single
 
 
 #: Columns of reports, the table's metadata, and the row of each report.

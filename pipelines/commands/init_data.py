@@ -116,7 +116,7 @@ def proposal(path: str, column: str) -> Proposal:
     if values.null_count == len(values):
         raise UserError(f"{path}: column {column!r} is empty")
     if any(is_type(values.type) for is_type in _NUMBERS):
-        numbers = values.cast(pa.float64())
+        numbers = values.cast(pa.float64(), safe=False)
         numbers = numbers.filter(pc.is_finite(numbers))
         ends = pc.min_max(numbers)
         if ends["min"].as_py() is None:
@@ -181,14 +181,24 @@ def rounded_outward(low: float, high: float) -> tuple[float, float]:
     if ends[0] == ends[1]:
         ends = ends[0] - step, ends[1] + step
     # Twelve digits: 0.1 + 0.2 is shown as 0.3.
-    return float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
+    first, last = float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
+    if not first <= low <= high <= last:
+        raise ValueError(f"numbers from {low:.17g} to {high:.17g} have too many digits: give --range")
+    return first, last
 
 
 def _values(path: str, column: str) -> pa.ChunkedArray:
     if _is_parquet(path):
         return pq.read_table(path, columns=[column]).column(column)
     options = pyarrow.csv.ConvertOptions(include_columns=[column], strings_can_be_null=True, null_values=[""])
-    return pyarrow.csv.read_csv(path, parse_options=CSV, convert_options=options).column(column)
+    values = pyarrow.csv.read_csv(path, parse_options=CSV, convert_options=options).column(column)
+    if any(is_type(values.type) for is_type in _NUMBERS):
+        options.column_types = {column: pa.string()}
+        texts = pyarrow.csv.read_csv(path, parse_options=CSV, convert_options=options).column(column)
+        # Numbers have no zeros before them, and codes keep theirs.
+        if pc.any(pc.match_substring_regex(texts, r"^\s*0\d")).as_py():
+            return texts
+    return values
 
 
 def _is_parquet(path: str) -> bool:

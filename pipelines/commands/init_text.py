@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -149,4 +150,6 @@ class Draft:
 
 def _inline(text: str) -> str:
     """A text as YAML writes it on one line, in quotes where it would be read as something else."""
-    return str(yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=1_000_000))[1:-2]
+    plain = str(yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=1_000_000))[1:-2]
+    # A study file has more numbers than YAML 1.1, such as 1e3.
+    return f"'{text}'" if plain == text and re.fullmatch(r"[-+.\w]*\d[-+.\w]*", text) else plain

@@ -126,6 +126,10 @@ def _prepared(name: str, value: object) -> object:
 
     In a payload, what is not UTF-8 is a question mark: null would mean a missing one.
     """
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
+    if isinstance(value, np.longdouble):
+        return float(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if name == "payload":
             # No infinite number is a report. Null would mean a missing payload.

@@ -224,6 +224,19 @@ def test_payloads_of_several_types_come_in_one_column() -> None:
     assert ldp.estimate(study, pandas.DataFrame(mixed)).records() == expected.records()
 
 
+@pytest.mark.parametrize("kind", [np.longdouble, ">f8", ">i4", "u1", np.float16])
+def test_numbers_of_every_type_of_numpy_are_payloads(kind: Any) -> None:
+    service = {"mechanism": "grr", "epsilon": 1}
+    attributes = {"x": {"domain": {"categories": 2}, "services": {"s": service}}}
+    study = ldp.Study.from_dict(study="s", attributes=attributes)
+    payloads = (np.arange(60) % 2).astype(kind)
+    users = [f"u{index}" for index in range(60)]
+    single = [{"user_id": user, "payload": payload} for user, payload in zip(users, payloads, strict=True)]
+    nested = [{**report, "payload": np.asarray(report["payload"])} for report in single]
+    for reports in ({"user_id": users, "payload": payloads}, single, nested):
+        assert ldp.estimate(study, reports).counts["used"] == 60
+
+
 def test_nonsense_is_counted_as_dead_letters_with_its_row() -> None:
     payload = columns()["payload"].copy()
     payload[[3, 5]] = 7.5, np.nan
@@ -331,6 +344,12 @@ def test_a_study_with_windows_needs_event_times_at_once(as_table: bool) -> None:
             {},
             ValueError,
             "the column 'payload' is of type float: give a value for each",
+        ),
+        (
+            columns(payload=np.array(0.5)),
+            {},
+            ValueError,
+            "the column 'payload' is of type ndarray: give a value for each",
         ),
         ([1, 2], {}, TypeError, "reports are of type int: give a table"),
         (columns(), {"columns": {"user_id": "uid"}}, ValueError, "no column 'uid'"),

@@ -223,6 +223,42 @@ def test_a_range_is_rounded_outward(ends: tuple[float, float], expected: tuple[f
     assert low <= ends[0] and ends[1] <= high
 
 
+CODES = ["12e03", "374e949253", "1E6", "-1e-3", "1_000", "0x1F", "007", ".5e1", "no", "2025-11-20"]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_categories_like_numbers_are_those_of_the_file(
+    init: Callable[..., Any], tmp_path: Path, code: str
+) -> None:
+    (tmp_path / "codes.csv").write_text(f"v\n{code}\nother\n")
+    ran = init("codes.csv", "--attribute", "v", "--epsilon", "1", "--yes")
+    assert ran.code == 0, ran.err
+    domain = read_study(tmp_path / "study.yaml").attribute("v").domain
+    assert isinstance(domain, Categories) and set(domain.names) == {code, "other"}
+
+
+def test_numbers_with_zeros_before_them_are_codes(tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("v,w,x\n01,0.5,0\n02,1,10\n10,-0.5,20\n")
+    assert proposal(str(tmp_path / "codes.csv"), "v").categories == ("01", "02", "10")
+    for numbers in ("w", "x"):
+        assert proposal(str(tmp_path / "codes.csv"), numbers).range is not None
+
+
+@pytest.mark.parametrize("step", [1, 10**6, 10**12])
+def test_whole_numbers_of_more_digits_than_a_float_has_are_a_range_or_refused(
+    init: Callable[..., Any], tmp_path: Path, step: int
+) -> None:
+    numbers = [2**53 + 1 + index * step for index in range(100)]
+    (tmp_path / "large.csv").write_text("v\n" + "".join(f"{number}\n" for number in numbers))
+    ran = init("large.csv", "--attribute", "v", "--epsilon", "1", "--yes")
+    if step == 1:
+        assert ran.code == 2 and "have too many digits: give --range" in ran.err
+        return
+    assert ran.code == 0, ran.err
+    domain = read_study(tmp_path / "study.yaml").attribute("v").domain
+    assert isinstance(domain, Numeric) and domain.low <= numbers[0] and numbers[-1] <= domain.high
+
+
 @pytest.mark.parametrize(
     ("values", "most"),
     [

@@ -7,7 +7,7 @@ import { kindOf } from "./domains.js";
 const LONGEST = 256;
 /** 1990 and 2200: event times outside are a mistake. */
 const [EARLIEST, LATEST] = [Date.UTC(1990, 0, 1), Date.UTC(2200, 0, 1)];
-const ZONED = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
+const ZONED = /^\d{4}-\d\d-\d\d[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
 
 function bytesOf(text) {
   return new TextEncoder().encode(text).length;
@@ -31,11 +31,17 @@ function checkText(name, text) {
   }
 }
 
+function momentOf(text) {
+  // V8 takes 30 February for 2 March.
+  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`).getUTCDate();
+  return ZONED.test(text) && day === Number(text.slice(8, 10)) ? Date.parse(text) : NaN;
+}
+
 function eventTime(time) {
   const found = kindOf(time);
   let milliseconds = time;
   if (time instanceof Date) milliseconds = time.getTime();
-  if (typeof time === "string") milliseconds = ZONED.test(time) ? Date.parse(time) : NaN;
+  if (typeof time === "string") milliseconds = momentOf(time);
   if (!Number.isFinite(milliseconds)) {
     throw new TypeError(
       `event_time must be a Date, milliseconds since 1970, or RFC 3339 with a zone, found ${found}`,

@@ -30,7 +30,7 @@ function named(known) {
  *   one where a field is missing that the study needs.
  */
 export function fromStudy(study, { device_key, means, ...of } = {}) {
-  if (!Array.isArray(study?.clients)) {
+  if (!Array.isArray(study?.clients) || study.clients.some((known) => typeof (known ?? 0) !== "object")) {
     throw new TypeError(`a study is what ldpbeam explain --json prints, parsed; found ${kindOf(study)}`);
   }
   const meant = study.clients.filter((known) => Object.entries(of).every(([name, is]) => known[name] === is));

@@ -24,6 +24,7 @@ test("the lines of the document", () => {
 
 test("event times are dates, milliseconds or text with a zone", () => {
   const time = Date.UTC(2026, 10, 20, 10);
+  assert.match(line({ user_id: "u", event_time: "2028-02-29T10:00:00Z", payload: 1 }), /"2028-02-29T10:00:00.000Z"/);
   for (const event_time of [time, new Date(time), "2026-11-20T10:00:00Z", "2026-11-20t05:00:00.000-05:00"]) {
     assert.match(line({ user_id: "u", event_time, payload: 1 }), /"event_time":"2026-11-20T10:00:00.000Z"/);
   }
@@ -54,6 +55,9 @@ const WRONG = [
   [{ event_time: 1763632800 }, /years 1990 to 2199, found a number; is it in milliseconds\?/],
   [{ event_time: "2026-11-20T10:00:00" }, /RFC 3339 with a zone, found text$/],
   [{ event_time: "yesterday" }, /RFC 3339 with a zone, found text$/],
+  [{ event_time: "2026-02-30T10:00:00Z" }, /RFC 3339 with a zone, found text$/],
+  [{ event_time: "2026-04-31T10:00:00+02:00" }, /RFC 3339 with a zone, found text$/],
+  [{ event_time: "2026-04-30T24:00:00Z" }, /RFC 3339 with a zone, found text$/],
   [{ payload: NaN }, /payload must be what report returned, found NaN/],
   [{ payload: "cc02" }, /payload must be what report returned, found text$/],
   [{ attribute: 3 }, /attribute must be text, found a number/],

@@ -60,6 +60,7 @@ for (const [what, known, of, said] of [
   ["text", '{"clients": []}', {}, /explain --json prints, parsed; found text/],
   ["nothing", undefined, {}, /found undefined/],
   ["a study file", { attributes: {} }, {}, /found an object/],
+  ["nothing in place of a client", { clients: [null] }, {}, /explain --json prints, parsed; found an object/],
   ["two clients", study, {}, /^TypeError: 2 clients .* attribute "minutes", service "maps"; attribute "code"/],
   ["another name", study, { attribute: "hours" }, /^TypeError: 0 clients/],
 ]) {
