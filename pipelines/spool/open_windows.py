@@ -247,8 +247,8 @@ class OpenWindows:
                 self._due.add(key)
         rows = {key: self._rows(key) for key in self._due if key not in solving}
         small = max(rows.values(), default=0) * SMALL
-        ready = sorted(rows, key=lambda key: (rows[key] < small, key[1][1], key))
-        timed = [(key, LATE if self.windows[key].closed else ON_TIME) for key in ready[:most]]
+        ready = heapq.nsmallest(most, rows, key=lambda key: (rows[key] < small, key[1][1], key))
+        timed = [(key, LATE if self.windows[key].closed else ON_TIME) for key in ready]
         early = [
             key for key in self._early if key not in solving and key[1][0] <= now and key not in self._due
         ]
