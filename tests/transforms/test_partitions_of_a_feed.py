@@ -192,3 +192,28 @@ def test_reports_of_a_partition_that_is_not_found_yet_are_not_late() -> None:
     read.take(2, *[new] * 10)
     read.empty(0, 1, 2, UNFOUND)
     assert read.at >= NOW + 58 * SECOND - DISORDER
+
+
+@pytest.mark.parametrize(
+    ("leads", "ahead"),
+    [
+        # A machine whose clock is an hour behind sees that all are ahead.
+        ([[HOUR] * 20, [HOUR + 7] * 20, []], HOUR),
+        # Some reports of each partition, and all of one, may say what they like.
+        ([[0, 0, 0, YEAR, YEAR] * 4, [0] * 20, [YEAR] * 20], 0),
+        ([[-HOUR] * 20, [HOUR] * 20], 0),
+        ([[YEAR] * 20], 24 * HOUR),
+        ([[YEAR] * 19], 0),
+    ],
+)
+def test_the_clock_is_ahead_of_publication_where_most_reports_of_all_partitions_are(
+    leads: list[list[int]], ahead: int
+) -> None:
+    read = Read(len(leads))
+    assert read.watermarks.clock(0) is None
+    for partition, times in enumerate(leads):
+        read.take(partition, *(NOW + lead for lead in times))
+    assert read.watermarks.clock(500) == NOW + 500 + ahead
+    # The watermark never is: what all say may be wrong.
+    read.empty(*range(len(leads)))
+    assert read.at is None or read.at <= NOW + SECOND - DISORDER

@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.transforms.sources.feeds import UNFOUND
+from ldpbeam.windows import FUTURE
 
 #: The delay is measured over the last reports, this many of them; one batch adds at most the second number.
 REPORTS, REPORTS_OF_A_BATCH = 10_000, 500
@@ -70,6 +71,9 @@ class Claim:
         self._reports_at = self._active = elapsed
         self._delays: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._delay = 0
+        #: How far half of the last reports are ahead of their publication, at least: whose clock is behind.
+        #: A few say nothing.
+        self.lead: int | None = None
         self._oldest: deque[int] = deque(maxlen=BATCHES)
         self._frontier: int | None = None
         #: When the newest message of the last batch was published.
@@ -102,8 +106,7 @@ class Claim:
             if len(self._oldest) == BATCHES:
                 self._raise_frontier(min(self._oldest))
         if len(times):
-            times = np.minimum(times, newest)
-            latest = int(times.max())
+            latest = min(int(times.max()), newest)
             self._latest = latest if self._latest is None else max(self._latest, latest)
             self._reports_at, self._silence = elapsed, 0
             self._remember(newest - times)
@@ -154,8 +157,11 @@ class Claim:
             places = (np.arange(REPORTS_OF_A_BATCH) + 0.5) * len(delays) / REPORTS_OF_A_BATCH
             delays = np.sort(delays)[places.astype(np.int64)]
         self._delays = np.concatenate([self._delays, delays])[-REPORTS:]
-        rank = len(self._delays) // LIARS
-        self._delay = int(np.partition(self._delays, rank)[rank])
+        rank, half = len(self._delays) // LIARS, len(self._delays) // 2
+        delays = np.partition(self._delays, (rank, half))
+        # An event after its publication counts as published.
+        self._delay = max(0, int(delays[rank]))
+        self.lead = min(max(0, int(-delays[half])), FUTURE) if len(delays) >= LIARS else 0
 
 
 class Watermarks:
@@ -193,9 +199,9 @@ class Watermarks:
             claim = self._of(partition)
             if silent is not None and (claim.silent is None or silent > claim.silent):
                 claim.fall_silent(silent)
-                known = [median for when, median in self._medians if when <= silent]
-                if known:
-                    claim.raised = known[-1] if claim.raised is None else max(claim.raised, known[-1])
+                then = next((median for when, median in reversed(self._medians) if when <= silent), None)
+                if then is not None:
+                    claim.raised = then if claim.raised is None else max(claim.raised, then)
         claims = sorted(claim.at for claim in self._claims.values() if claim.at is not None)
         if claims:
             self._medians.append((elapsed, claims[(len(claims) - 1) // 2]))
@@ -227,9 +233,15 @@ class Watermarks:
         return max((each for each in behind if each is not None), default=None)
 
     def clock(self, elapsed: int) -> int | None:
-        """The server's clock or less, in epoch milliseconds; None before anything has arrived."""
+        """The server's clock or less, in epoch milliseconds; None before anything has arrived.
+
+        It is ahead of publication by as much as half of the last reports of every partition say: publish
+        times may be of this machine, whose clock may be wrong.
+        """
         clocks = [claim.clock(elapsed) for claim in self._claims.values()]
-        return max((clock for clock in clocks if clock is not None), default=None)
+        known = [clock for clock in clocks if clock is not None]
+        leads = [claim.lead for claim in self._claims.values() if claim.lead is not None]
+        return max(known) + min(leads, default=0) if known else None
 
     def _of(self, partition: int) -> Claim:
         if partition not in self._claims:
