@@ -236,9 +236,15 @@ class Run:
 
     @property
     def _clocks(self) -> tuple[int, int]:
-        """The clocks of this machine and of the server, the earlier one first: one may be wrong."""
-        here, server = self.clock.now(), self.marks.clock(self.clock.elapsed())
-        return (here, here) if server is None else (min(here, server), max(here, server))
+        """The clocks of this machine and of the server, the earlier one first: one may be wrong.
+
+        Reports were read up to the watermark and the disorder, so no clock is earlier that an earlier process
+        has seen.
+        """
+        here, server, reached = self.clock.now(), self.marks.clock(self.clock.elapsed()), self.marks.at()
+        server = here if server is None else server
+        latest = max(here, server)
+        return min(here, server), latest if reached is None else max(latest, reached + self.spool.disorder)
 
     def _note_loss(self, at: int | None) -> None:
         if at not in (None, self._lost_at):
