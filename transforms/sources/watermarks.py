@@ -16,14 +16,11 @@ Of each partition, as of a feed without partitions:
 The *claim* of a partition is the lesser of latest + silence and frontier - delay, less the disorder. It never
 goes back. The clock moves it only by silence: a process that was stopped knows nothing of the time meanwhile.
 
-The watermark of the feed is the least of the claims. Two rules keep an idle or dishonest partition from
-blocking the others:
-
-- A partition without a report makes no claim, once it is known that all that was published there by some time
-  was taken.
-- A partition counts as the median of all claims, as it stood at that time, if its own claim is earlier: what
-  is published after that is in order with what was read before. A partition that catches up after an outage
-  has messages of before, so it counts as its own claim.
+The watermark of the feed is the least of the claims. One rule keeps an idle or dishonest partition from
+blocking the others. Once it is known that all that was published in a partition by some time was taken, the
+partition counts as the median of all claims, as it stood at that time, if its own claim is earlier or it has
+none: what is published after that is in order with what was read before. A partition that catches up after an
+outage has messages of before, so it counts as its own claim.
 
 The median is honest while most partitions are. So a partition whose reports all claim to be of next year
 moves nothing: its own claim is not the least, and the median is that of the others. With two partitions the
@@ -41,7 +38,6 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.transforms.sources.feeds import UNFOUND
 from ldpbeam.windows import FUTURE
 
 #: The delay is measured over the last reports, this many of them; one batch adds at most the second number.
@@ -211,9 +207,7 @@ class Watermarks:
     def at(self) -> int | None:
         """The watermark in epoch milliseconds; None before there is one. It never goes back."""
         least: list[int] = []
-        for partition, claim in self._claims.items():
-            if claim.at is None and claim.silent is not None and partition != UNFOUND:
-                continue
+        for claim in self._claims.values():
             known = [time for time in (claim.at, claim.raised) if time is not None]
             if not known:
                 return self._said
