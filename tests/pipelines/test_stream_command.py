@@ -12,6 +12,7 @@ import pytest
 
 import ldpbeam as ldp
 from ldpbeam.pipelines.commands import stream
+from ldpbeam.pipelines.sources import folder
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 pytestmark = pytest.mark.slow
@@ -26,14 +27,14 @@ attributes:
 STUDY = parse_study(TEXT)
 
 
-def ran(command: Any, folder: Path) -> tuple[Any, dict[str, Any]]:
+def ran(command: Any, place: Path) -> tuple[Any, dict[str, Any]]:
     """A run that ends soon, and its accounting."""
-    (folder / "study.yaml").write_text(TEXT)
+    (place / "study.yaml").write_text(TEXT)
     done = command(
-        "stream", "--study", folder / "study.yaml", "--input", folder / "in/*", "--output", folder / "out",
+        "stream", "--study", place / "study.yaml", "--input", place / "in/*", "--output", place / "out",
         "--stop-when-idle", "2s",
     )  # fmt: skip
-    (path,) = (folder / "out").glob("runs/*/accounting.json")
+    (path,) = (place / "out").glob("runs/*/accounting.json")
     return done, json.loads(path.read_text())
 
 
@@ -66,3 +67,17 @@ def test_a_damaged_file_is_named_and_the_exit_code_says_that_something_is_missin
         f"1 file is damaged: how many reports it lost is not known; look at the outputs with care: {bad}"
         in (done.err)
     )
+
+
+def test_a_source_that_cannot_be_opened_leaves_no_run(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: object) -> None:
+        raise OSError("the server is gone")
+
+    monkeypatch.setattr(folder, "entries_of", gone)
+    (tmp_path / "study.yaml").write_text(TEXT)
+    given = ("--study", tmp_path / "study.yaml", "--input", tmp_path / "in/*", "--output", tmp_path / "out")
+    done = command("stream", *given)
+    assert (done.code, "the server is gone" in done.err) == (2, True)
+    assert not (tmp_path / "out").exists()
