@@ -145,7 +145,7 @@ def sent_by_people(study: Study, *, visits: int = 120, users: int = 30, seed: in
         who = rng.integers(users, size=visits)
         times = rng.integers(0, 40 * SECOND, visits)
         people = People(
-            values=_values(attribute.domain, visits, rng),
+            values=values_of(attribute.domain, visits, rng),
             users=pa.array([f"user-{number}" for number in who]),
             times=np.where(times < 20 * SECOND, times, times + 10 * SECOND),
             groups=pa.array(np.array(["north", "north", "east", "west", "far", ""])[who % 6]),
@@ -167,7 +167,7 @@ def people_report(study: Study, *, visits: int = 120, users: int = 30, seed: int
     return found
 
 
-def _values(domain: Domain, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
+def values_of(domain: Domain, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
     if isinstance(domain, Categories):
         return rng.choice(3, people, p=[0.6, 0.3, 0.1])
     if isinstance(domain, Vector):

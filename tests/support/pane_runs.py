@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,14 +12,9 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Timestamp
 
-from ldpbeam.answers.solve import solve
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells
-from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
 from ldpbeam.study import Study
@@ -29,15 +23,12 @@ from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.kept import at_most, users_alike
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
-from ldpbeam.transforms.reports.batches import WATERMARK, attribute_name
+from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
-from ldpbeam.transforms.windows.panes import Panes
 from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
-from ldpbeam.transforms.windows.unbounded import FoldStream
 from support.pane_reports import times_of
-from support.pane_scripts import SECOND, Scenario, Step
+from support.pane_scripts import SECOND, Step
 
 
 class Streamed(NamedTuple):
@@ -86,48 +77,6 @@ def _taken(run: int) -> Streamed:
         if name == "counts":
             counts[element[0]] += element[1]
     return Streamed([snapshots for name, (_, snapshots) in given if name == "panes"], +counts)
-
-
-def stream(
-    study: Study,
-    script: Iterable[Step],
-    shards: int,
-    engine: Callable[[], beam.Pipeline],
-    marked: bool = True,
-) -> Streamed:
-    """Run a script to its end, when the watermark goes to infinity.
-
-    Args:
-        study: the study.
-        script: the source.
-        shards: of users.
-        engine: makes the pipeline.
-        marked: whether batches carry the watermark of their source.
-    """
-    source, reached, run = TestStream(coder=BatchCoder()), None, next(_runs)
-    for watermark, batches in script:
-        if watermark != reached:
-            source.advance_watermark_to(_timestamp(watermark))
-            reached = watermark
-        if batches:
-            mark = {WATERMARK: str(watermark).encode()} if marked else {}
-            source.add_elements([_at_its_earliest(batch, mark) for batch in batches])
-    source.advance_watermark_to_infinity()
-    assert study.windows is not None
-    with engine() as pipeline:
-        gains, counts = pipeline | source | FoldStream(study, shards)
-        _ = gains | Panes(study) | "GivePanes" >> beam.Map(_give, run, "panes")
-        _ = counts | "GiveCounts" >> beam.Map(_give, run, "counts")
-    return _taken(run)
-
-
-def _timestamp(milliseconds: int) -> Timestamp:
-    return Timestamp(micros=1000 * milliseconds)
-
-
-def _at_its_earliest(batch: pa.RecordBatch, mark: dict[bytes, bytes]) -> TimestampedValue:
-    marked = batch.replace_schema_metadata({**batch.schema.metadata, **mark})
-    return TimestampedValue(marked, _timestamp(min(times_of(batch))))
 
 
 def in_batch(study: Study, batches: Sequence[pa.RecordBatch], shards: int = 4) -> Streamed:
@@ -211,20 +160,3 @@ def check_order(streamed: Streamed) -> None:
         assert indexes == tuple(range(len(panes)))
         early = timings.count("early")
         assert timings == ("early",) * early + ("on_time",) + ("late",) * (len(panes) - early - 1)
-
-
-def last_estimates(study: Study, streamed: Streamed) -> list[str]:
-    """What is estimated of the last panes, as it is written."""
-    panes = [panes[-1] for panes in streamed.by_window.values()]
-    found = [record for pane in panes for snapshot in pane for record in solve(study, snapshot)]
-    return sorted(json.dumps(without_pane(json_fields(record))) for record in found)
-
-
-def without_pane(record: Mapping[str, Any]) -> dict[str, Any]:
-    """An estimate without its pane's name: that is all in which a last pane may differ from a batch run."""
-    return {key: value for key, value in record.items() if key not in ("pane_index", "pane_timing")}
-
-
-def run_scenario(scenario: Scenario, engine: Callable[[], beam.Pipeline]) -> Streamed:
-    """What a stream says as a scenario's script runs on an engine."""
-    return stream(scenario.study, scenario.script, scenario.shards, engine, scenario.marked)
