@@ -22,7 +22,6 @@ from ldpbeam.inputs import files as inputs
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.pipelines.simulated.report_files import SentReports, write_reports
 from ldpbeam.pipelines.spool.batch import tally_here
-from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.reports.casts import binary_of_width
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -252,18 +251,10 @@ def run_bare(folder: Path, given: Input) -> str:
 
 def _columns_of(blocks: Any) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
     """The ids, times and payloads of each block."""
-    dtype = avro.fixed_dtype(blocks.writer_schema)
     for block in blocks:
-        if dtype is not None:
-            records = np.frombuffer(block.bytes_.getbuffer(), dtype=dtype)
-            users = np.ascontiguousarray(records["user_id"]).view("S16")
-            yield users, records["event_time"].copy(), records["payload"].copy()
-        else:
-            rows = list(block)
-            ids, times, payloads = (
-                [row[name] for row in rows] for name in ("user_id", "event_time", "payload")
-            )
-            yield np.array(ids, "S"), np.array(times), np.array(payloads)
+        rows = list(block)
+        ids, times, payloads = ([row[name] for row in rows] for name in ("user_id", "event_time", "payload"))
+        yield np.array(ids, "S"), np.array(times), np.array(payloads)
 
 
 CONTENDERS: dict[str, Callable[[Path, Input], str]] = {

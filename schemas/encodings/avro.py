@@ -1,24 +1,37 @@
-"""Reports in Avro: NumPy reads blocks of fixed-width records without a copy, fastavro reads the others."""
+"""Avro containers: fastavro reads the records of one block after the other, within bounds."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from itertools import islice
 from typing import IO, Any
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings import compression, per_byte
-from ldpbeam.schemas.encodings.avro_records import Records
-from ldpbeam.schemas.encodings.avro_rows import Rows
-from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, Block
+from ldpbeam.schemas.encodings.avro_records import RecordColumns, Values, problem_of
+from ldpbeam.schemas.encodings.avro_schemas import with_bytes_for_texts
+from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, MOST_BLOCK_BYTES, Block
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header, write_block, write_header
-from ldpbeam.schemas.reports.columns import Columns, with_most_letters
+from ldpbeam.schemas.reports.columns import RECORD, Columns, with_most_letters
 
-_WIDTHS = {"double": "<f8", "float": "<f4"}
+#: A batch has about this many reports, or the blocks that bring it to this many bytes.
+BATCH_REPORTS, BATCH_BYTES = 65_536, 2**24
+#: A block with more reports is decoded twice, the first time only to check it.
+WHOLE_REPORTS = 4 * BATCH_REPORTS
+#: The most plain bytes of a block for each compressed one. Ratios of 1,000 to 1 are read.
+MOST_RATIO = 2_048
+#: The most values that the arrays and maps of a block may have.
+MOST_ITEMS = 2**21
+#: About this many values are decoded before the fields that are not wanted are released: the more records
+#: there are at a time, the longer Python's garbage collector takes.
+_PART_VALUES = 2**12
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -28,92 +41,158 @@ def schema(name: str) -> dict[str, Any]:
     return parsed
 
 
-def fixed_dtype(writer_schema: Any) -> np.dtype[Any] | None:
-    """The NumPy dtype of a record schema whose fields all have fixed widths; None for other schemas."""
-    if not isinstance(writer_schema, dict) or writer_schema.get("type") != "record":
-        return None
-    if not writer_schema["fields"]:
-        return None
-    fields: list[tuple[str, str]] = []
-    named: dict[str, int] = {}
-    for field in writer_schema["fields"]:
-        kind = field["type"]
-        if isinstance(kind, dict) and kind.get("type") in _WIDTHS:
-            kind = kind["type"]
-        if isinstance(kind, dict) and kind.get("type") == "fixed" and kind.get("logicalType") != "decimal":
-            named[kind["name"]] = kind["size"]
-            kind = kind["name"]
-        if not isinstance(kind, str) or (kind not in named and kind not in _WIDTHS):
-            return None
-        fields.append((field["name"], _WIDTHS.get(kind) or f"V{named[kind]}"))
-    return np.dtype(fields)
-
-
-#: The blocks of a range of a file may have this many plain bytes, and so many more for each compressed byte.
-#: Ratios of 1,000 to 1 are read; much larger ones would take too long.
-MOST_BYTES, MOST_RATIO = 2**28, 2_048
-
-
 def decode_blocks(
     header: Header, blocks: Iterator[Block], wanted: Columns
 ) -> Iterator[pa.RecordBatch | Block]:
     """Decode blocks to batches of reports; a block that does not decode is returned with its problem.
 
-    The reports of a block are used only if the whole block decodes. So a block that is too large for memory
-    is decoded twice, the first time only to check it.
+    The reports of a block are used only if the whole block decodes.
 
     Args:
         header: the header of the blocks' file.
         blocks: the blocks; one that has a problem already is passed on.
         wanted: which columns are read.
     """
-    dtype = fixed_dtype(header.writer_schema)
-    waiting: Any = Rows(header, dtype, wanted) if dtype is not None else Records(header, wanted)
-    left = MOST_BYTES
-    total = total_held = 0
+    reader: _BlockReader | None = None
+    reports = held = size = 0
     for block in blocks:
         if block.problem:
             yield block
             continue
-        left += MOST_RATIO * len(block.data)
-        held = len(block.data) + SYNC_SIZE
-        most = int(per_byte.VALUES * held / header.shape.per_byte) if header.shape.per_byte else left
         try:
-            per_byte.check(block.reports, held, per_byte.OF_RECORDS)
-            per_byte.check(block.reports * header.shape.values, held, per_byte.VALUES, "values")
-            size, parts = waiting.checked(block, min(left, most))
+            reader = reader or _BlockReader(header, wanted)
+            plain = _plain(header, block)
+            parts = reader.checked(plain, block.reports)
         except MemoryError:
             raise
         except Exception as error:  # each codec and fastavro raise their own errors
-            reports = block.reports if 0 < block.reports <= len(block.data) else 1
-            reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
-            if reports < block.reports and dtype is not None and header.codec == "null":
-                reports = max(1, len(block.data) // dtype.itemsize)
-            problem = f"it does not decode: {str(error) or repr(error)}"
-            if isinstance(error, compression.TooLargeError) and most < left:
-                reason = per_byte.TOO_MANY_REPORTS
-                problem = f"it could have more than {per_byte.VALUES} values in arrays for each byte"
-            elif isinstance(error, compression.TooLargeError):
-                problem = (
-                    f"it would be more than {MOST_BYTES // 2**20} MB and {MOST_RATIO:,} times its compressed "
-                    "blocks"
-                )
-            yield Block(block.position, reports, block.data, problem, reason)
+            yield _bad(block, error)
             continue
-        left -= size
-        total, total_held = total + block.reports, total_held + held
-        for part in parts:
-            waiting.add(block, part)
-            if waiting.full:
-                yield from _bounded(waiting.batches(), total, total_held)
-    yield from _bounded(waiting.batches(), total, total_held)
+        reports, held = reports + block.reports, held + len(block.data) + SYNC_SIZE
+        size += len(plain)
+        first = 0
+        for values, records in parts:
+            reader.add(values, block.position, first, records)
+            first += records
+            if reader.waiting >= BATCH_REPORTS:
+                yield from reader.batches(reports, held)
+                size = 0
+        if size >= BATCH_BYTES:
+            yield from reader.batches(reports, held)
+            size = 0
+    if reader is not None:
+        yield from reader.batches(reports, held)
 
 
-def _bounded(
-    items: Iterator[pa.RecordBatch | Block], reports: int, size: int
-) -> Iterator[pa.RecordBatch | Block]:
-    for item in items:
-        yield item if isinstance(item, Block) else with_most_letters(item, reports, size)
+def _plain(header: Header, block: Block) -> bytes:
+    """The plain bytes of a block.
+
+    Raises:
+        ValueError: if it does not decompress, or would have more bytes, reports or values than are permitted.
+    """
+    shape, held = header.shape, len(block.data) + SYNC_SIZE
+    times = 2 if block.reports > WHOLE_REPORTS else 1
+    per_byte.check(block.reports, held, per_byte.OF_RECORDS / times)
+    per_byte.check(block.reports * shape.values, held, per_byte.VALUES / times, "values")
+    most = min(MOST_BLOCK_BYTES, MOST_RATIO * len(block.data))
+    plain = compression.plain(header.codec, block.data, most)
+    items = int(len(plain) * shape.per_byte)
+    per_byte.check(items, held, per_byte.VALUES, "values")
+    if items > MOST_ITEMS:
+        raise ValueError(f"its arrays and maps could have {items:,} values: write smaller blocks")
+    return plain
+
+
+def _bad(block: Block, error: Exception) -> Block:
+    reports = block.reports if 0 < block.reports <= len(block.data) else 1
+    reason = per_byte.TOO_MANY_REPORTS if isinstance(error, per_byte.TooManyError) else CORRUPT_BLOCK
+    return Block(block.position, reports, block.data, problem_of(error), reason)
+
+
+class _BlockReader:
+    """Reads records of blocks, and collects them into batches.
+
+    Args:
+        header: the header of the blocks' file.
+        wanted: which columns are read.
+
+    Raises:
+        ValueError: if the schema is not a record.
+    """
+
+    def __init__(self, header: Header, wanted: Columns) -> None:
+        if not isinstance(header.writer_schema, dict) or header.writer_schema.get("type") != "record":
+            raise ValueError("its schema is not a record")
+        self._columns = RecordColumns(header.writer_schema, wanted)
+        self._metadata = header.metadata_of(wanted)
+        self._part_records = max(1, _PART_VALUES // header.shape.values)
+        self._sync = header.sync
+        # fastavro reads a file whose blocks we put there one by one, once they are within bounds.
+        self._file = io.BytesIO()
+        write_header(self._file, with_bytes_for_texts(header.writer_schema), {}, self._sync)
+        self._file.seek(0)
+        self._blocks = fastavro.block_reader(self._file)
+        self._values: Values = {}
+        #: The position of a block, the first of its records that wait, and their number.
+        self._places: list[tuple[int, int, int]] = []
+        #: How many records wait.
+        self.waiting = 0
+
+    def checked(self, plain: bytes, reports: int) -> Iterator[tuple[Values, int]]:
+        """The values of a block's records, and their number, some at a time; all of them decode.
+
+        Raises:
+            ValueError: if bytes are left after the last record, or text is not UTF-8.
+            Exception: fastavro's errors, if a record does not decode.
+        """
+        if reports <= WHOLE_REPORTS:
+            return iter(list(self._parts(plain, reports)))
+        for _ in self._parts(plain, reports):
+            pass
+        return self._parts(plain, reports)
+
+    def _parts(self, plain: bytes, reports: int) -> Iterator[tuple[Values, int]]:
+        self._file.seek(0)
+        self._file.truncate()
+        write_block(self._file, reports, plain, self._sync)
+        self._file.seek(0)
+        block = next(self._blocks)
+        records = _with_bytes(block, plain) if self._columns.wanted.whole else iter(block)
+        while part := list(islice(records, self._part_records)):
+            values = self._columns.values_of(part)
+            for field in self._columns.texts:
+                # No character of UTF-8 goes on behind a line end.
+                b"\n".join(filter(None, values[field])).decode()
+            yield values, len(part)
+        if block.bytes_.read(1):
+            raise ValueError(f"bytes are left after its {reports} records")
+
+    def add(self, values: Values, position: int, first: int, records: int) -> None:
+        """Add consecutive records of the block at a position; ``first`` is the place of the first of them."""
+        for field, some in values.items():
+            self._values.setdefault(field, []).extend(some)
+        self._places.append((position, first, records))
+        self.waiting += records
+
+    def batches(self, reports: int, size: int) -> Iterator[pa.RecordBatch]:
+        """The records that wait; the blocks that have been read had ``reports`` in ``size`` bytes."""
+        if self.waiting:
+            positions, firsts, records = np.array(self._places, dtype=np.int64).T
+            before = np.cumsum(records) - records
+            rows = np.arange(self.waiting) + np.repeat(firsts - before, records)
+            places = np.repeat(positions, records), rows
+            for batch in self._columns.batches(self._values, self._metadata, *places):
+                yield with_most_letters(batch, reports, size)
+        self._values, self._places, self.waiting = {}, [], 0
+
+
+def _with_bytes(block: Any, plain: bytes) -> Iterator[dict[str, Any]]:
+    """The records of a block, each with its bytes."""
+    start = 0
+    for record in block:
+        end = block.bytes_.tell()
+        yield {**record, RECORD: plain[start:end]}
+        start = end
 
 
 def fixed_report_schema(widths: Mapping[str, int], *, users: bool = True) -> dict[str, Any]:
@@ -128,6 +207,12 @@ def fixed_report_schema(widths: Mapping[str, int], *, users: bool = True) -> dic
 
 
 _FIRST = ("user_id", "event_time", "payload")
+
+
+def fixed_dtype(writer_schema: Mapping[str, Any]) -> np.dtype[Any]:
+    """The NumPy dtype of the records of :func:`fixed_report_schema`."""
+    kinds = [(field["name"], field["type"]) for field in writer_schema["fields"]]
+    return np.dtype([(name, "<f8" if kind == "double" else f"V{kind['size']}") for name, kind in kinds])
 
 
 def write_fixed(

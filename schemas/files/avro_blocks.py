@@ -19,8 +19,8 @@ STEP_BYTES = 2**20
 FIRST_BYTES = 2**25
 #: The most records of a block; a larger count is corrupt.
 MOST_RECORDS = 2**24
-#: The most bytes that a block takes in a file.
-MOST_BLOCK_BYTES = 2**27
+#: The most bytes of a block, in the file and plain.
+MOST_BLOCK_BYTES = 2**25
 #: The bytes before a block's data: two integers of at most ten bytes each.
 _LONGEST_PREFIX = 20
 

@@ -6,11 +6,13 @@ So a schema or a buffer that could exhaust memory is refused before it is used.
 
 from __future__ import annotations
 
-import re
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +21,9 @@ from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
-from ldpbeam.schemas.encodings.avro_alike import FEWEST
-from ldpbeam.schemas.encodings.avro_records import RecordReader, Values
-from ldpbeam.schemas.encodings.avro_schemas import measure
+from ldpbeam.schemas.encodings.avro_alike import FEWEST, values_alike
+from ldpbeam.schemas.encodings.avro_records import RecordColumns, Values, problem_of
+from ldpbeam.schemas.encodings.avro_schemas import Shape, measure, without_logical_types
 from ldpbeam.schemas.encodings.writer_schemas import measured
 from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.files.avro_headers import MAGIC
@@ -29,6 +31,7 @@ from ldpbeam.schemas.messages.placed import Ids
 from ldpbeam.schemas.reports.casts import is_null
 from ldpbeam.schemas.reports.columns import (
     ORIGIN_KEYS,
+    RECORD,
     Columns,
     decoded,
     is_nested,
@@ -153,7 +156,7 @@ def decode_objects(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> D
             given = data[len(OBJECT_MAGIC) : _OBJECT_AT]
             problem = f"its schema's fingerprint is {given.hex()}; known is {known.hex()} of {ours['name']}"
             yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, data, 0)
-    reader = RecordReader(ours, measure(ours), replace(wanted, renamed=()))
+    reader = _RecordReader(ours, measure(ours), replace(wanted, renamed=()))
     yield from _decode_records(poll, indices[is_known], _OBJECT_AT, reader)
 
 
@@ -167,7 +170,7 @@ def decode_framed(poll: Poll, indices: NDArray[np.int64], wanted: Columns, schem
         schema: the schema as JSON, of which :func:`~ldpbeam.schemas.encodings.writer_schemas.measured` takes
             the measure.
     """
-    yield from _decode_records(poll, indices, FRAMED_AT, RecordReader(*measured(schema), wanted))
+    yield from _decode_records(poll, indices, FRAMED_AT, _RecordReader(*measured(schema), wanted))
 
 
 def framed_id(data: bytes) -> int | None:
@@ -176,7 +179,44 @@ def framed_id(data: bytes) -> int | None:
     return int.from_bytes(data[len(FRAME_MAGIC) : FRAMED_AT], "big") if is_framed else None
 
 
-def _decode_records(poll: Poll, indices: NDArray[np.int64], start: int, reader: RecordReader) -> Decoded:
+class _RecordReader:
+    """A reader of messages of one record of a schema each.
+
+    Args:
+        writer_schema: the schema.
+        shape: its shape.
+        wanted: which columns are read.
+    """
+
+    def __init__(self, writer_schema: Any, shape: Shape, wanted: Columns) -> None:
+        self._schema: Any = fastavro.parse_schema(without_logical_types(writer_schema))
+        self._most = shape.most_bytes
+        self.columns = RecordColumns(writer_schema, wanted)
+
+    def alike(self, records: Sequence[bytes]) -> Values | None:
+        """The values of records of as many bytes each; None if values have other places, or few records."""
+        if self.columns.wanted.whole:
+            return None
+        fields, read = self._schema["fields"], self.columns.read.values()
+        return values_alike(fields, b"".join(records), len(records), read)
+
+    def one(self, data: bytes) -> Values:
+        """The values of one record.
+
+        Raises:
+            ValueError: if it is too large, or bytes are left after it.
+            Exception: fastavro's errors, if it does not decode.
+        """
+        if len(data) > self._most:
+            raise ValueError(f"a record has more than {self._most:,} bytes")
+        stream = io.BytesIO(data)
+        record: Any = fastavro.schemaless_reader(stream, self._schema, None)
+        if stream.tell() < len(data):
+            raise ValueError("bytes are left after its record")
+        return self.columns.values_of([{**record, RECORD: data}])
+
+
+def _decode_records(poll: Poll, indices: NDArray[np.int64], start: int, reader: _RecordReader) -> Decoded:
     """Decode the record of a schema that begins at byte ``start`` of each message at some indices."""
     values: Values = {}
     whole: list[NDArray[np.int64]] = []
@@ -188,29 +228,25 @@ def _decode_records(poll: Poll, indices: NDArray[np.int64], start: int, reader: 
         records = [value[start:] for value in poll.at(group)]
         alike = None
         if len(group) >= FEWEST and records[0]:
-            alike = reader.alike(b"".join(records), len(group))
+            alike = reader.alike(records)
             if alike is None:  # perhaps for few of them
                 groups += np.array_split(group, 2)
                 continue
         if alike is not None:
-            _extend(values, alike.values)
+            _extend(values, alike)
             whole.append(group)
             continue
         for index, record in zip(group.tolist(), records, strict=True):
             try:
-                parts = list(reader.parts([record], 1))
+                _extend(values, reader.one(record))
             except Exception as error:  # fastavro raises errors of many types
                 message = poll.message(index)
-                # The text of fastavro's errors has the address of a stream, which differs each time.
-                problem = f"it does not decode: {re.sub(' from <.*?>', '', repr(error))}"
-                yield BadMessage(message, 1, BAD_MESSAGE, problem, message.data, 0)
+                yield BadMessage(message, 1, BAD_MESSAGE, problem_of(error), message.data, 0)
             else:
-                for part in parts:
-                    _extend(values, part.values)
                 whole.append(np.array([index]))
     if whole:
         positions = np.concatenate(whole)
-        yield from reader.batches(values, {}, positions, np.zeros_like(positions))
+        yield from reader.columns.batches(values, {}, positions, np.zeros_like(positions))
 
 
 def _extend(values: Values, further: Values) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.schemas.encodings import avro_records, avro_rows
+from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.windows import split as windows
@@ -119,7 +119,7 @@ def test_formats_orders_shards_sizes_and_workers_do_not_matter(
     run_estimate: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (avro_rows, avro_records, parquet):
+    for module in (avro, parquet):
         monkeypatch.setattr(module, "BATCH_REPORTS", 3)
     monkeypatch.setattr(json_lines, "CHUNK_BYTES", 900)
     monkeypatch.setattr(files, "RANGE_BYTES", 2_100)

@@ -165,7 +165,7 @@ CORRUPT = {
 }
 
 
-SAID = {"count": 5, "negative count": 1, "noise": 1}
+SAID = {"huge count": 1, "count": 5, "negative count": 1, "noise": 1}
 
 
 @pytest.mark.parametrize("name", CORRUPT)

@@ -19,10 +19,9 @@ from support.polls import PREFIX, at_once, bad_in, offsets, one_by_one, reports_
 from support.sent_messages import arrow
 
 from ldpbeam.cells import clock_of
-from ldpbeam.schemas.encodings.avro_records import RecordReader
 from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
 from ldpbeam.schemas.files import json_lines
-from ldpbeam.schemas.messages import polls
+from ldpbeam.schemas.messages import binary, polls
 from ldpbeam.schemas.messages.binary import BadMessage, Poll
 from ldpbeam.schemas.messages.placed import Ids, ids_of
 from ldpbeam.schemas.messages.polls import decode_poll
@@ -207,12 +206,12 @@ def test_one_odd_object_leaves_the_others_their_columns(
 ) -> None:
     read = list[bytes]()
 
-    def count(reader: RecordReader, pieces: list[bytes], *rest: Any) -> Iterator[Any]:
-        read.extend(pieces)
-        return plain(reader, pieces, *rest)
+    def count(reader: binary._RecordReader, record: bytes) -> Any:
+        read.append(record)
+        return plain(reader, record)
 
-    plain = RecordReader.parts
-    monkeypatch.setattr(RecordReader, "parts", count)
+    plain = binary._RecordReader.one
+    monkeypatch.setattr(binary._RecordReader, "one", count)
     objects = [avro_inputs.object_of(record) for record in records(5_000)]
     own = objects[place]
     objects[place] = {

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 
 from ldpbeam.beam.elements import _Decode
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.messages.decode import ARROW, LINES, decode_messages
 from ldpbeam.schemas.reports.columns import Columns
@@ -140,13 +139,8 @@ def avro_faces(name: str, kind: Any, values: Sequence[Any], folder: Path) -> dic
     fastavro.writer(stream, schema, records)
     data = stream.getvalue()
     faces = {"avro": read_file(data, folder)}
-    dtype = avro.fixed_dtype({"type": "record", "fields": [{"name": name, "type": kind}]})
-    if dtype is not None and None not in values:
-        fixed = {**schema, "fields": [{"name": name, "type": kind}, fields[1]]}
-        rows = np.zeros(len(values), avro.fixed_dtype(fixed))
-        rows[name] = values if kind in ("double", "float") else [np.void(value) for value in values]
-        rows[ORDER] = range(len(values))
-        plain = io.BytesIO()
-        avro.write_fixed(plain, rows, fixed, {}, bytes(range(16)))
-        faces["fixed-width avro"] = read_file(plain.getvalue(), folder)
+    if None not in values:
+        plain = {**schema, "fields": [{"name": name, "type": kind}, fields[1]]}
+        fastavro.writer(alone := io.BytesIO(), plain, records)
+        faces["avro without null"] = read_file(alone.getvalue(), folder)
     return {face: _column(name, batches, len(values)) for face, batches in faces.items()}

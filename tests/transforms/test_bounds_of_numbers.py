@@ -18,8 +18,8 @@ import pytest
 from support.security_page import rows_of, section
 
 import ldpbeam as ldp
-from ldpbeam.schemas.encodings import avro_records, per_byte
-from ldpbeam.schemas.encodings.avro_rows import WHOLE_REPORTS
+from ldpbeam.schemas.encodings import avro, per_byte
+from ldpbeam.schemas.encodings.avro import WHOLE_REPORTS
 from ldpbeam.schemas.files import parquet as parquet_files
 from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, write_block, write_header
 from ldpbeam.schemas.messages import binary
@@ -176,7 +176,7 @@ def test_a_block_that_is_decoded_twice_has_half_as_much(
 ) -> None:
     row = TABLE["values of Avro records, and of Parquet columns that are read"][0]
     assert f"half as many, and as many reports, in a block with more than {WHOLE_REPORTS:,}" in row
-    monkeypatch.setattr(avro_records, "WHOLE_REPORTS", 100)
+    monkeypatch.setattr(avro, "WHOLE_REPORTS", 100)
     of, _ = avro_blocks(tmp_path, 0, width, size=100)
     assert outcome(of(int(100 * most))) == {"decoded": int(100 * most)}
     assert outcome(of(int(100 * most) + 1)) == {"too_many_reports": 1}

@@ -212,7 +212,7 @@ def test_a_process_may_end_between_any_two_batches_and_each_report_is_read_once(
     monkeypatch.setattr(folder, "RANGE_BYTES", 1500)
     monkeypatch.setattr(folder, "DECODED_BYTES", size)
     monkeypatch.setattr(files, "RANGE_ROWS", 100)
-    monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 7)
+    monkeypatch.setattr("ldpbeam.schemas.encodings.avro.BATCH_REPORTS", 7)
     monkeypatch.setattr("ldpbeam.schemas.files.json_lines.CHUNK_BYTES", 500)
     (watching.path / f"b.{kind}").write_bytes(write(MANY[:200]))
     (watching.path / f"c.{kind}").write_bytes(write(MANY[200:]))
@@ -249,7 +249,7 @@ def test_a_file_that_is_gone_or_empty_while_it_is_read_is_a_dead_letter(
     is_left: bool, watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder, "DECODED_BYTES", 1)
-    monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 50)
+    monkeypatch.setattr("ldpbeam.schemas.encodings.avro.BATCH_REPORTS", 50)
     (watching.path / "a").write_bytes(avro(MANY))
     first = watching.open()
     assert first.take() is not None
@@ -422,7 +422,7 @@ def test_the_position_is_by_whole_files_and_the_part_that_is_being_read(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder, "DECODED_BYTES", 1)
-    monkeypatch.setattr("ldpbeam.schemas.encodings.avro_records.BATCH_REPORTS", 50)
+    monkeypatch.setattr("ldpbeam.schemas.encodings.avro.BATCH_REPORTS", 50)
     watching.write("a", "ann")
     (watching.path / "b.avro").write_bytes(avro(MANY))
     (watching.path / "c.txt").write_text("these are no reports")

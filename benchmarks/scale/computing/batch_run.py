@@ -10,7 +10,7 @@ from benchmarks.scale.measured import Measured
 from benchmarks.scale.prices import GB_HOUR_BATCH, SHUFFLED_GB, VCPU_HOUR_BATCH
 from benchmarks.scale.setting import KEY_WIDTH, study_of
 from ldpbeam.pipelines.graphs import batch
-from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
+from ldpbeam.schemas.encodings.avro import BATCH_REPORTS
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile
 from ldpbeam.transforms.sources.read import FileInput

@@ -13,7 +13,7 @@ from benchmarks.scale.measuring.meter import line, outputs, spent
 from benchmarks.scale.measuring.reports import sent
 from benchmarks.scale.setting import filled, study_of
 from ldpbeam.pipelines.simulated.report_files import write_reports
-from ldpbeam.schemas.encodings.avro_rows import BATCH_REPORTS
+from ldpbeam.schemas.encodings.avro import BATCH_REPORTS
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import ReportFile, split
