@@ -74,7 +74,7 @@ class Contest(NamedTuple):
 def contests(users: int) -> Iterator[Contest]:
     """All comparisons."""
     plain, equal = Wanted("ldpbeam", _PLAIN, 1.5), Wanted("ldpbeam", _EQUAL, 1.15)
-    loop = Wanted("ldpbeam", _LOOP, 0.7)
+    loop = Wanted("ldpbeam", _LOOP, 1.1)
     yield Contest("Parquet, ids of 16 bytes", Input(users), (plain, equal))
     yield Contest("Parquet, UUIDs as text", Input(users, "uuid"), (plain, equal))
     yield Contest("Parquet, ids like e-mail addresses", Input(users, "e-mail"), (plain, equal))

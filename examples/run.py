@@ -88,7 +88,7 @@ def commands(name: str, folder: Path) -> Iterator[list[str]]:
     people, reports, estimates = (str(folder / part) for part in ("people.csv", "reports", "estimates"))
     perturb = ["perturb", *study, "--attribute", attribute, "--input", people, *columns]
     perturb += ["--output", reports, "--seed", "7", "--overwrite"]
-    estimate = ["estimate", *study, "--input", f"{reports}/*.avro", "--output", estimates, "--overwrite"]
+    estimate = ["estimate", *study, "--input", f"{reports}/*", "--output", estimates, "--overwrite"]
     estimate += ["--truth", people, *columns]
     if name != "privkvm":
         yield perturb

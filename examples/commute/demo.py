@@ -50,7 +50,7 @@ def main() -> int:
         ["explain", *study],
         ["perturb", *study, "--attribute", "minutes", "--input", str(people), "--user-column", "user"]
         + [*columns, "--output", str(reports), "--seed", "7", "--overwrite"],
-        ["estimate", *study, "--input", f"{reports}/*.avro", "--output", str(estimates), "--overwrite"]
+        ["estimate", *study, "--input", f"{reports}/*", "--output", str(estimates), "--overwrite"]
         + ["--truth", str(people), *columns],
     )
     for command in commands:

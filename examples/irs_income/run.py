@@ -80,7 +80,7 @@ def main() -> int:
             ["perturb", "--study", str(study), "--attribute", "income", "--input", str(people), *values]
             + ["--output", str(folder / "reports"), "--seed", str(options.seed), "--overwrite"]
         ) or ldpbeam(
-            ["estimate", "--study", str(study), "--input", str(folder / "reports" / "*.avro")]
+            ["estimate", "--study", str(study), "--input", str(folder / "reports" / "*")]
             + ["--output", str(folder / "estimates"), "--truth", str(people), *values, "--overwrite"]
         )
         if code:

@@ -6,7 +6,7 @@
     import ldpbeam as ldp
 
     with beam.Pipeline() as pipeline:
-        reports = pipeline | ldp.beam.ReadReports("study.yaml", "reports/*.avro")
+        reports = pipeline | ldp.beam.ReadReports("study.yaml", "reports/*.parquet")
         results = reports | ldp.beam.Estimate("study.yaml")
         results.estimates | beam.io.WriteToParquet("estimates")
 

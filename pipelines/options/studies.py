@@ -63,8 +63,8 @@ def perturb(parser: Parser) -> None:
     data.add_argument("--input", required=True, metavar="FILE", help="CSV file of people, with a header line")
     data.add_argument("--output", required=True, metavar="FOLDER", help="folder for the files of reports")
     data.add_argument(
-        "--format", choices=("avro", "jsonl", "parquet"), default="avro",
-        help="format of the files of reports (default: avro)",
+        "--format", choices=("parquet", "avro", "jsonl"), default="parquet",
+        help="format of the files of reports (default: parquet)",
     )  # fmt: skip
     data.add_argument(
         "--overwrite", action="store_true", help="replace reports of the same attribute and service"

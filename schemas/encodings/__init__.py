@@ -1,1 +1,1 @@
-"""Decoding of untrusted bytes with bounded memory: Avro, Parquet pages, Arrow buffers and every codec."""
+"""Decoding of untrusted bytes with bounded memory: Avro, Arrow buffers and every codec."""

@@ -1,6 +1,6 @@
 """Avro records that have the bytes of each value in the same places: NumPy reads these as columns.
 
-User ids are often UUIDs, and times are years from their next digit, so most blocks of records are such ones.
+User ids are often UUIDs, and times are years from their next digit, so most messages of one record are alike.
 """
 
 from __future__ import annotations

@@ -90,23 +90,6 @@ def at_most(most: int, parts: Iterable[bytes]) -> Iterator[bytes]:
         yield part
 
 
-def of_size(size: int, parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of ``size`` bytes each; the last has the rest."""
-    held: list[bytes] = []
-    length = 0
-    for part in parts:
-        held.append(part)
-        length += len(part)
-        if length >= size:
-            joined = b"".join(held)
-            for start in range(0, length - size + 1, size):
-                yield joined[start : start + size]
-            length %= size
-            held = [joined[len(joined) - length :]]
-    if length:
-        yield b"".join(held)
-
-
 def gzip_pieces(stream: IO[bytes]) -> Iterator[bytes]:
     """The plain bytes of a gzip stream of one or more members, in pieces of at most ``PIECE_BYTES``.
 
