@@ -105,7 +105,7 @@ def test_quiet_leaves_out_notes_and_verbose_adds_times_and_what_the_engine_logs(
 
 def test_what_there_is_as_json(command: Callable[..., Any], study: Path) -> None:
     for name, known in (("mechanisms", registered_mechanisms()), ("estimators", registered_estimators())):
-        found = json.loads(command(name, "--json").out)
+        found = json.loads(command("explain", f"--{name}", "--json").out)
         assert {entry["name"]: entry["summary"] for entry in found} == {
             name: one.summary for name, one in known.items()
         }
@@ -122,8 +122,8 @@ def test_what_there_is_as_json(command: Callable[..., Any], study: Path) -> None
 def test_the_command_after_it_prints_as_it_asks_itself(
     command: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command("mechanisms", "--json")
-    assert not command("mechanisms").out.startswith("[")
+    command("explain", "--mechanisms", "--json")
+    assert not command("explain", "--mechanisms").out.startswith("[")
     printing.document({})
     assert not capsys.readouterr().out
 

@@ -21,7 +21,7 @@ LOCAL = "local"
 #: Options that once had another name.
 _RENAMED = {"--partitions": "--shards"}
 #: How argparse says which options are missing.
-_REQUIRED = "the following arguments are required: "
+_REQUIRED = re.compile("the following arguments are required: (.*)|one of the arguments (.*) is required")
 #: The message of argparse for an option whose value is not a number.
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 #: The message of argparse for a number that :func:`within` refuses.
@@ -74,9 +74,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError with argparse's message and a pointer to ``--help``."""
-        required, _, names = message.partition(_REQUIRED)
-        if names and not required:
-            missing = [name for name in re.split("[,/] ?", names) if name.startswith("-")]
+        required = _REQUIRED.fullmatch(message)
+        if required is not None:
+            names = required[1] or required[2]
+            missing = [name for name in re.split("[,/ ]+", names) if name.startswith("-")]
             # The missing option may be there, misspelt: then the error names that one.
             unknown = [name for name in self._given if name.partition("=")[0] not in self.options]
             refuse([name for name in unknown if _is_near(name, missing)], missing)
@@ -93,7 +94,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def options(self) -> list[str]:
-        """The names of all options, as ``--study``; not of those that are always refused."""
+        """The names of all options, as ``--study``; not of those that help leaves out."""
         actions = self._option_string_actions.items()
         return [name for name, action in actions if action.help != argparse.SUPPRESS]
 

@@ -98,13 +98,13 @@ def _kept(text: str) -> Any:
 SECTIONS: Mapping[str, tuple[Command, ...]] = {
     "Write and understand a study": (
         Command(
-            "init", "asks a few questions, or reads a table, and writes a commented study",
-            "ldpbeam init people.csv --attribute price --epsilon 1 --yes",
+            "init", "writes a commented study, from options or from what a table proposes",
+            "ldpbeam init people.csv --attribute price --epsilon 1",
             "ldpbeam.pipelines.commands.init:init_command", "ldpbeam.pipelines.options.studies:init",
             printing=("json",),
         ),
         Command(
-            "explain", "what a study will do, in plain sentences",
+            "explain", "what a study will do; or all mechanisms, estimators and keys of a study",
             "ldpbeam explain --study study.yaml",
             "ldpbeam.pipelines.commands.lists:explain_command", "ldpbeam.pipelines.options.studies:explain",
             printing=("json",),
@@ -118,18 +118,6 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "evaluate", "how accurate estimators are, by epsilon and number of people",
             "ldpbeam evaluate --study study.yaml --epsilon 0.5 1 2 --users 10000 --output evaluated",
             "ldpbeam.planning.evaluate:evaluate_command", "ldpbeam.planning.options:evaluate", printing=_ALL,
-        ),
-        Command(
-            "mechanisms", "all mechanisms, one per line", "ldpbeam mechanisms",
-            "ldpbeam.pipelines.commands.lists:mechanisms_command", printing=("json",),
-        ),
-        Command(
-            "estimators", "all estimators, one per line", "ldpbeam estimators",
-            "ldpbeam.pipelines.commands.lists:estimators_command", printing=("json",),
-        ),
-        Command(
-            "schema", "the JSON Schema of study files", "ldpbeam schema",
-            "ldpbeam.pipelines.commands.lists:schema_command",
         ),
     ),
     "Be the clients": (
@@ -208,13 +196,22 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "ldpbeam doctor --runner flink --flink-master localhost:8081",
             "ldpbeam.runners.doctor:doctor_command", "ldpbeam.runners.options:doctor", printing=("json",),
         ),
-        Command(
-            "completion", "what a shell needs to complete commands, options, names and files",
-            "ldpbeam completion bash > ~/.local/share/bash-completion/completions/ldpbeam",
-            "ldpbeam.command_line.completion:completion_command", "ldpbeam.command_line.options:completion",
-        ),
     ),
 }  # fmt: skip
+
+#: What stands in the place of a command's name: ``ldpbeam --completion SHELL``.
+COMPLETION = Command(
+    "--completion", "what a shell needs to complete commands, options, names and files",
+    "ldpbeam --completion bash > ~/.local/share/bash-completion/completions/ldpbeam",
+    "ldpbeam.command_line.completion:completion_command", "ldpbeam.command_line.options:completion",
+)  # fmt: skip
+#: What was a command once, and is an option now.
+NOW_OPTIONS = {
+    "mechanisms": "explain --mechanisms",
+    "estimators": "explain --estimators",
+    "schema": "explain --schema",
+    "completion": "--completion SHELL",
+}
 
 COMMANDS: Mapping[str, Command] = {
     command.name: command for commands in SECTIONS.values() for command in commands

@@ -1,4 +1,4 @@
-"""``ldpbeam completion``: the script with which a shell completes commands, options, names and files."""
+"""``ldpbeam --completion``: the script with which a shell completes commands, options, names and files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import shtab
 
-from ldpbeam.command_line.catalogue import COMMANDS
+from ldpbeam.command_line.catalogue import COMMANDS, COMPLETION
+from ldpbeam.command_line.options import SHELLS
 from ldpbeam.errors import DONE
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import registered_mechanisms
@@ -23,6 +24,7 @@ def _all_commands() -> argparse.ArgumentParser:
     """One parser with a subparser for each command; an option's metavar says what it is completed with."""
     root = argparse.ArgumentParser("ldpbeam")
     root.add_argument("--version", action="version", version="", help="print the version and end")
+    root.add_argument("--completion", choices=SHELLS, help=COMPLETION.summary)
     made: Any = lambda *, prog, made: made  # noqa: E731 - the parser is made already
     every: Any = root.add_subparsers(parser_class=made)
     names = {"MECHANISM": list(registered_mechanisms()), "ESTIMATOR": list(registered_estimators())}

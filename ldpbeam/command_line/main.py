@@ -12,7 +12,7 @@ from importlib import metadata
 from importlib.abc import MetaPathFinder
 from typing import Any
 
-from ldpbeam.command_line.catalogue import COMMANDS, SECTIONS
+from ldpbeam.command_line.catalogue import COMMANDS, COMPLETION, NOW_OPTIONS, SECTIONS
 from ldpbeam.command_line.standard_streams import standard_streams
 from ldpbeam.errors import (
     BUG,
@@ -139,6 +139,10 @@ def _done(name: str, given: list[str]) -> int:
     for argument in given:
         if any("\ud800" <= letter <= "\udfff" for letter in argument):
             raise UserError(f"{argument}: this is not UTF-8; rename the file or folder")
+    if name == COMPLETION.name:
+        return COMPLETION.run(given[1:])
+    if name in NOW_OPTIONS:
+        raise UserError(f"ldpbeam {name} is now ldpbeam {NOW_OPTIONS[name]}")
     if name not in COMMANDS:
         raise UserError(f"unknown command {name!r}; {meant_or_known(name, COMMANDS)}")
     return COMMANDS[name].run(given[1:])
@@ -151,7 +155,8 @@ def _print_help() -> None:
         print(f"\n{heading}:")
         for command in commands:
             print(f"  {command.name:<14}{command.summary}")
-    print("\nldpbeam COMMAND --help prints a command's options, ldpbeam --version the version.")
+    print("\nldpbeam COMMAND --help prints a command's options, ldpbeam --version the version, and")
+    print("ldpbeam --completion SHELL the completion for a shell.")
 
 
 def _formatted(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:

@@ -1,4 +1,4 @@
-"""Options that commands of several rooms have, and those of ``ldpbeam completion``."""
+"""Options that commands of several rooms have, and those of ``ldpbeam --completion``."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 
 def completion(parser: Parser) -> None:
-    """Add the argument of ``ldpbeam completion``."""
+    """Add the argument of ``ldpbeam --completion``."""
     group = parser.add_argument_group("which shell")
     group.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")

@@ -103,7 +103,7 @@ class Draft:
             lines += [f"      # {line}" for line in self._of_remembered_noise()]
         lines += [
             "    estimates:",
-            "      # auto chooses the method by the data; `ldpbeam estimators` lists all.",
+            "      # auto chooses the method by the data; `ldpbeam explain --estimators` lists all.",
             "      all: {estimator: auto}",
         ]
         if self.windows and not self.users:

@@ -1,4 +1,4 @@
-"""What prints texts about studies and clients: explain, mechanisms, estimators, schema and vectors."""
+"""What prints texts about studies and clients: explain and vectors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,24 @@ from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import KINDS, registered_mechanisms
 from ldpbeam.printing import document
 from ldpbeam.schemas.study.json_schema import study_schema
+from ldpbeam.study import Study
 from ldpbeam.untrusted import shown
 
 
-def mechanisms_command(_: argparse.Namespace) -> int:
+def explain_command(options: argparse.Namespace) -> int:
+    """Run ``ldpbeam explain`` and return its exit code."""
+    if options.mechanisms:
+        _print_mechanisms()
+    elif options.estimators:
+        _print_estimators()
+    elif options.schema:
+        print(json.dumps(study_schema(), indent=2))
+    else:
+        _print_study(study_of(options.study))
+    return DONE
+
+
+def _print_mechanisms() -> None:
     """Print a line for each mechanism: its name, what it perturbs, and a summary."""
     known = registered_mechanisms()
     listed = [
@@ -27,32 +41,22 @@ def mechanisms_command(_: argparse.Namespace) -> int:
     document(listed)
     for name, mechanism in known.items():
         print(f"{name:<22}{KINDS[mechanism.domain_type]:<18}{mechanism.summary}")
-    return DONE
 
 
-def estimators_command(_: argparse.Namespace) -> int:
+def _print_estimators() -> None:
     """Print a line for each estimator: its name and a summary."""
     known = registered_estimators()
     document([{"name": name, "summary": estimator.summary} for name, estimator in known.items()])
     for name, estimator in known.items():
         print(f"{name:<22}{estimator.summary}")
-    return DONE
 
 
-def schema_command(_: argparse.Namespace) -> int:
-    """Print the JSON Schema of study files."""
-    print(json.dumps(study_schema(), indent=2))
-    return DONE
-
-
-def explain_command(options: argparse.Namespace) -> int:
-    """Run ``ldpbeam explain`` and return its exit code."""
-    study = study_of(options.study)
+def _print_study(study: Study) -> None:
+    """Print what a study will do, a sentence per line."""
     sentences = explain(study)
     document({"study": study.name, "sentences": sentences, "clients": described_clients(study)})
     for number, sentence in enumerate(sentences, 1):
         print(f"{number}. {shown(sentence)}")
-    return DONE
 
 
 def vectors_command(options: argparse.Namespace) -> int:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
+
 from ldpbeam.command_line.arguments import Parser, within
 from ldpbeam.command_line.options import add_people_options, add_study_option
 
 
 def init(parser: Parser) -> None:
     """Add the options of ``ldpbeam init``."""
-    study = parser.add_argument_group(
-        "what the study says",
-        "What no option says is asked on a terminal; with --yes the proposals are taken.",
+    study = parser.add_argument_group("what the study says")
+    study.add_argument(
+        "data",
+        nargs="?",
+        metavar="FILE",
+        help="CSV or Parquet file of values, which proposes a range or categories, and whether there are ids",
     )
-    study.add_argument("data", nargs="?", metavar="FILE", help="CSV or Parquet file of values, for proposals")
     study.add_argument(
         "--attribute", metavar="NAME", help="what is asked about; with a file, one of its columns"
     )
     study.add_argument(
-        "--range", nargs=2, type=float, metavar=("LOW", "HIGH"), help="it is a number in this range"
+        "--range",
+        nargs=2,
+        type=float,
+        metavar=("LOW", "HIGH"),
+        help="it is a number in this range (with a file: that of its values, rounded outward)",
     )
-    study.add_argument("--categories", nargs="+", metavar="NAME", help="it is one of these categories")
+    study.add_argument(
+        "--categories", nargs="+", metavar="NAME", help="it is one of these (with a file: those in it)"
+    )
     study.add_argument(
         "--epsilon", type=float, metavar="E", help="the privacy budget of a report (default: 1)"
     )
@@ -47,12 +57,18 @@ def init(parser: Parser) -> None:
         "-o", "--output", default="study.yaml", metavar="FILE",
         help="the study (default: study.yaml); its JSON Schema is written beside it",
     )  # fmt: skip
-    written.add_argument("--yes", action="store_true", help="ask nothing")
+    # Once it answered questions, which are no longer asked.
+    written.add_argument("--yes", action="store_true", help=SUPPRESS)
 
 
 def explain(parser: Parser) -> None:
     """Add the options of ``ldpbeam explain``."""
-    add_study_option(parser.add_argument_group("what is explained"))
+    group = parser.add_argument_group("what is explained")
+    one = group.add_mutually_exclusive_group(required=True)
+    one.add_argument("--study", metavar="FILE", help="what this study will do")
+    one.add_argument("--mechanisms", action="store_true", help="list all mechanisms, one per line")
+    one.add_argument("--estimators", action="store_true", help="list all estimators, one per line")
+    one.add_argument("--schema", action="store_true", help="print the JSON Schema of study files")
 
 
 def perturb(parser: Parser) -> None:

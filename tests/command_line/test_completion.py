@@ -18,8 +18,8 @@ from ldpbeam.mechanisms import registered_mechanisms
 
 @pytest.fixture(scope="module")
 def script(command: Callable[..., Any]) -> str:
-    """What ``ldpbeam completion bash`` prints."""
-    ran = command("completion", "bash")
+    """What ``ldpbeam --completion bash`` prints."""
+    ran = command("--completion", "bash")
     assert (ran.code, ran.err) == (0, "")
     return str(ran.out)
 
@@ -34,7 +34,8 @@ def completed(script: str, folder: Path, *words: str) -> set[str]:
 
 
 def test_bash_completes_commands_and_options(script: str, tmp_path: Path) -> None:
-    assert completed(script, tmp_path, "ldpbeam", "est") == {"estimate", "estimators"}
+    assert completed(script, tmp_path, "ldpbeam", "est") == {"estimate"}
+    assert completed(script, tmp_path, "ldpbeam", "--c") == {"--completion"}
     assert set(COMMANDS) <= completed(script, tmp_path, "ldpbeam", "")
     assert completed(script, tmp_path, "ldpbeam", "estimate", "--max-b") == {"--max-bad-fraction"}
     assert completed(script, tmp_path, "ldpbeam", "perturb", "--format", "") == {"avro", "jsonl", "parquet"}
@@ -56,7 +57,7 @@ def test_bash_completes_mechanisms_estimators_and_files(script: str, tmp_path: P
 def test_every_shell_has_a_script_that_names_all_commands(
     shell: str, command: Callable[..., Any], tmp_path: Path
 ) -> None:
-    ran = command("completion", shell)
+    ran = command("--completion", shell)
     assert (ran.code, ran.err) == (0, "")
     assert all(name in ran.out for name in COMMANDS)
     if shutil.which(shell) and shell != "tcsh":

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.command_line.catalogue import COMMANDS, SECTIONS, Command, named
+from ldpbeam.command_line.catalogue import COMMANDS, COMPLETION, SECTIONS, Command, named
 
 #: What takes a second to import, or is not needed before the options are known.
 HEAVY = ("numpy", "scipy", "pyarrow", "apache_beam", "pydantic", "yaml", "rich")
-every_command = pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+ALL = [*COMMANDS.values(), COMPLETION]
+every_command = pytest.mark.parametrize("command", ALL, ids=[command.name for command in ALL])
 
 
 def test_help_imports_nothing_that_computes() -> None:
@@ -63,9 +64,10 @@ def test_every_option_has_a_text_and_a_group(command: Command) -> None:
 def test_the_help_names_what_must_be_given_and_an_example(command: Command) -> None:
     text = command.parser().format_help()
     usage = text.splitlines()[0]
-    assert usage.startswith(f"usage: ldpbeam {command.name} ")
+    start = f"usage: ldpbeam {command.name} "
+    assert usage.startswith(start)
     needed = [a.option_strings[-1] for a in command.parser()._actions if a.required and a.option_strings]
-    assert [word for word in usage.split() if word.startswith("--")] == needed
+    assert [word for word in usage[len(start) :].split() if word.startswith("--")] == needed
     assert text.endswith(f"example:\n  {command.example}\n")
 
 

@@ -24,7 +24,7 @@ def test_the_version_is_the_packages(command: Any) -> None:
     assert command("--version") == (0, f"ldpbeam {version}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [["estimators"], ["estimat"]])
+@pytest.mark.parametrize("arguments", [["explain", "--estimators"], ["estimat"]])
 def test_the_module_does_what_the_program_does(arguments: list[str]) -> None:
     module, program = run(*MODULE, *arguments), run(*PROGRAM, *arguments)
     assert (module.returncode, module.stdout, module.stderr) == (
@@ -41,10 +41,10 @@ def test_the_garbage_collector_leaves_what_a_command_imported_and_no_more() -> N
         "from ldpbeam.command_line.main import main\n"
         "counts = [gc.get_freeze_count()]\n"
         "for _ in range(2):\n"
-        "    assert main(['estimators']) == 0 and gc.isenabled()\n"
+        "    assert main(['explain', '--estimators']) == 0 and gc.isenabled()\n"
         "    counts.append(gc.get_freeze_count())\n"
         "gc.disable()\n"
-        "assert main(['mechanisms']) == 0 and not gc.isenabled()\n"
+        "assert main(['explain', '--mechanisms']) == 0 and not gc.isenabled()\n"
         "print(*counts, file=sys.stderr)\n"
     )
     ran = run(sys.executable, "-c", code)
@@ -54,3 +54,19 @@ def test_the_garbage_collector_leaves_what_a_command_imported_and_no_more() -> N
     # What is frozen is freed as ever when nothing refers to it.
     assert once > 10_000
     assert once >= twice
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mechanisms"], "ldpbeam mechanisms is now ldpbeam explain --mechanisms"),
+        (["estimators", "--json"], "ldpbeam estimators is now ldpbeam explain --estimators"),
+        (["schema"], "ldpbeam schema is now ldpbeam explain --schema"),
+        (["completion", "bash"], "ldpbeam completion is now ldpbeam --completion SHELL"),
+        (["--completion", "csh"], "argument SHELL: invalid choice: 'csh' (choose from 'bash', 'zsh', "),
+    ],
+)
+def test_what_was_a_command_names_its_option(arguments: list[str], said: str, command: Any) -> None:
+    ran = command(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"ldpbeam: {said}")

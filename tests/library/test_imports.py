@@ -107,7 +107,7 @@ def test_the_library_needs_what_its_page_installs_and_commands_say_what_they_mis
         return subprocess.run([sys.executable, "-c", blocked + command], capture_output=True, text=True)
 
     stream = "stream", "--study", study, "--input", "reports", "--output", "out"
-    for command, package in ((stream, "cryptography"), (("completion", "bash"), "shtab")):
+    for command, package in ((stream, "cryptography"), (("--completion", "bash"), "shtab")):
         ran = run(*command)
         (sentence,) = ran.stderr.splitlines()
         assert (ran.returncode, ran.stdout) == (2, "")

@@ -35,7 +35,7 @@ LINES = (
     "dead-letters [dead]",
     "diff [out] [out2]",
     "check [out] mean>2",
-    "init [people.csv] --attribute v --epsilon 1 --yes --output [new/study.yaml]",
+    "init [people.csv] --attribute v --epsilon 1 --output [new/study.yaml]",
     "perturb --study [study.yaml] --attribute x --value-column v --input [people.csv] --output [new/out] "
     "--seed 1 --services a --start 2026-11-20T10:00:00Z",
     "plan --study [study.yaml] --users 1000",

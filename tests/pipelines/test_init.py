@@ -36,7 +36,7 @@ def init(command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_file_and_a_column_make_a_study(init: Callable[..., Any], command: Any, tmp_path: Path) -> None:
-    ran = init("stones.csv", "--attribute", "price", "--epsilon", "0.5", "--yes")
+    ran = init("stones.csv", "--attribute", "price", "--epsilon", "0.5")
     assert ran.code == 0, ran.err
     study = read_study(tmp_path / "study.yaml")
     assert study.name == "stones"
@@ -50,9 +50,18 @@ def test_a_file_and_a_column_make_a_study(init: Callable[..., Any], command: Any
     assert command("explain", "--study", "study.yaml").code == 0
 
 
+def test_yes_of_older_scripts_is_taken_and_changes_nothing(init: Callable[..., Any], tmp_path: Path) -> None:
+    written = []
+    for more in ((), ("--yes",)):
+        assert init("--attribute", "x", "--range", "0", "1", *more).code == 0
+        written.append((tmp_path / "study.yaml").read_text())
+        (tmp_path / "study.yaml").unlink()
+    assert written[0] == written[1]
+
+
 def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) -> None:
     asked = ("--attribute", "Total cost", "--windows", "1h", "--groups", "cut")
-    ran = init("stones.csv", *asked, "--yes", "--json")
+    ran = init("stones.csv", *asked, "--json")
     found = json.loads(ran.out)
     commands = [shlex.split(line) for line in found["next"]]
     assert [words[1] for words in commands] == ["explain", "plan", "perturb", "estimate"]
@@ -70,7 +79,7 @@ def test_columns_of_persons_and_times_are_named_in_what_comes_next(
 ) -> None:
     rows = (f"u{place % 9},2026-11-20T10:{place:02}:00+01:00,{place / 7}" for place in range(60))
     (tmp_path / "trips.csv").write_text("\n".join(["User ID,created_at,price", *rows]))
-    found = json.loads(init("trips.csv", "--attribute", "price", *more, "--yes", "--json").out)
+    found = json.loads(init("trips.csv", "--attribute", "price", *more, "--json").out)
     words = shlex.split(found["next"][2])
     named = dict(itertools.pairwise(words))
     assert named["--time-column"] == "created_at" and "--start" not in words
@@ -82,13 +91,13 @@ def test_columns_of_persons_and_times_are_named_in_what_comes_next(
 def test_a_field_makes_groups_and_publish_stands_as_a_comment(
     init: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert init("--attribute", "x", "--range", "0", "1", "--groups", "a: b", "--yes").code == 0
+    assert init("--attribute", "x", "--range", "0", "1", "--groups", "a: b").code == 0
     study = read_study(tmp_path / "study.yaml")
     assert study.groups is not None and study.groups.field == "a: b"
     text = (tmp_path / "study.yaml").read_text()
     (tmp_path / "study.yaml").write_text(text.replace("# publish:", "publish:"))
     assert read_study(tmp_path / "study.yaml").publish.at_least == 50
-    assert init("--attribute", "x", "--range", "0", "1", "--yes", "-o", "none.yaml").code == 0
+    assert init("--attribute", "x", "--range", "0", "1", "-o", "none.yaml").code == 0
     assert read_study(tmp_path / "none.yaml").groups is None
     (tmp_path / "none.yaml").write_text((tmp_path / "none.yaml").read_text().replace("# groups:", "groups:"))
     assert read_study(tmp_path / "none.yaml").groups is not None
@@ -98,7 +107,7 @@ def test_a_field_makes_groups_and_publish_stands_as_a_comment(
 def test_what_clients_reveal_over_windows_stands_as_comments_that_a_study_can_have(
     domain: tuple[str, ...], init: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert init("--attribute", "x", *domain, "--windows", "1h", "--yes").code == 0
+    assert init("--attribute", "x", *domain, "--windows", "1h").code == 0
     text = (tmp_path / "study.yaml").read_text()
     for key in ("kept", "ledger", "panel"):
         text = text.replace(f"# {key}:", f"{key}:")
@@ -114,7 +123,7 @@ def test_what_clients_reveal_over_windows_stands_as_comments_that_a_study_can_ha
 def test_texts_are_categories_and_what_yaml_reads_otherwise_is_quoted(
     init: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert init("stones.csv", "--attribute", "cut", "--yes").code == 0
+    assert init("stones.csv", "--attribute", "cut").code == 0
     study = read_study(tmp_path / "study.yaml")
     assert study.attribute("cut").domain == Categories(("Fair", "Very Good", "no"))
     assert [version.mechanism.name for version in study.attribute("cut").versions] == ["grr"]
@@ -123,7 +132,7 @@ def test_texts_are_categories_and_what_yaml_reads_otherwise_is_quoted(
 def test_options_alone_make_a_study_that_knows_no_data(init: Callable[..., Any], tmp_path: Path) -> None:
     ran = init(
         "--attribute", "minutes", "--range", "0", "180", "--services", "maps", "taxi=piecewise",
-        "--epsilon", "2", "--windows", "1h", "--name", "commute", "-o", "deep/commute.yaml", "--yes",
+        "--epsilon", "2", "--windows", "1h", "--name", "commute", "-o", "deep/commute.yaml",
     )  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     study = read_study(tmp_path / "deep" / "commute.yaml")
@@ -134,7 +143,7 @@ def test_options_alone_make_a_study_that_knows_no_data(init: Callable[..., Any],
         ("taxi", "piecewise", 2.0),
     ]
     assert "proposed" not in (tmp_path / "deep" / "commute.yaml").read_text()
-    other = ("--range", "0", "1000", "--users", "ids", "-o", "other.yaml", "--yes")
+    other = ("--range", "0", "1000", "--users", "ids", "-o", "other.yaml")
     told = init("stones.csv", "--attribute", "price", *other)
     assert (told.code, told.err) == (0, ""), "a range that the user knew says nothing of the data"
 
@@ -143,7 +152,7 @@ def test_options_alone_make_a_study_that_knows_no_data(init: Callable[..., Any],
 def test_a_file_without_user_ids_makes_a_study_without_users(
     windows: str, init: Callable[..., Any], tmp_path: Path
 ) -> None:
-    asked = ("--attribute", "price", "--windows", windows, "--yes", "-o")
+    asked = ("--attribute", "price", "--windows", windows, "-o")
     ran = init("stones.csv", *asked, "none.yaml")
     assert "no column is a user id, so the study says users: none" in ran.err
     assert read_study(tmp_path / "none.yaml").without_users == ("price",)
@@ -161,7 +170,7 @@ def test_a_file_without_user_ids_makes_a_study_without_users(
 
 
 def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., Any], tmp_path: Path) -> None:
-    assert init("--attribute", "x", "--categories", "a", "b", "--yes").code == 0
+    assert init("--attribute", "x", "--categories", "a", "b").code == 0
     text = (tmp_path / "study.yaml").read_text()
     first = text.splitlines()[0]
     assert first == "# yaml-language-server: $schema=study.schema.json"
@@ -174,7 +183,7 @@ def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., 
 
 def test_parquet_is_read_too(init: Callable[..., Any], tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [18, 43, 91], "id": ["a", "b", "c"]}), tmp_path / "people.parquet")
-    ran = init("people.parquet", "--attribute", "age", "--yes")
+    ran = init("people.parquet", "--attribute", "age")
     assert ran.code == 0, ran.err
     assert read_study(tmp_path / "study.yaml").attribute("age").domain == Numeric(10, 100)
     assert "perturb" not in ran.out
@@ -197,7 +206,7 @@ def test_a_step_is_proposed_where_all_values_are_its_multiples(
     numbers: list[float], expected: Numeric, init: Callable[..., Any], tmp_path: Path
 ) -> None:
     pq.write_table(pa.table({"x": pa.array([*numbers] * 5)}), tmp_path / "x.parquet")
-    ran = init("x.parquet", "--attribute", "x", "--yes")
+    ran = init("x.parquet", "--attribute", "x")
     assert ran.code == 0, ran.err
     assert read_study(tmp_path / "study.yaml").attribute("x").domain == expected
     said = "All values of the file are multiples of the step" in (tmp_path / "study.yaml").read_text()
@@ -284,7 +293,7 @@ def test_numbers_that_make_no_range_are_one_sentence(
     ends: tuple[float, float], init: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "wide.csv").write_text("v\n{!r}\n{!r}\n".format(*ends))
-    ran = init("wide.csv", "--attribute", "v", "--yes")
+    ran = init("wide.csv", "--attribute", "v")
     assert ran.code == 2
     assert "wide.csv: column 'v': numbers from" in ran.err and "give one with --range" in ran.err
 
@@ -331,7 +340,7 @@ def test_decimals_are_numbers(tmp_path: Path) -> None:
 def test_a_range_of_an_outlier_is_warned_of(start: int, init: Callable[..., Any], tmp_path: Path) -> None:
     rows = "".join(f"{start + value}\n" for value in (*range(1, 100), 5_000))
     (tmp_path / "tail.csv").write_text("v\n" + rows)
-    ran = init("tail.csv", "--attribute", "v", "--yes")
+    ran = init("tail.csv", "--attribute", "v")
     assert ran.code == 0
     ends = f"{start} to {start + 100}, and the range is {start} to {start + 5_000}"
     assert f"98% of the values lie from {ends}" in ran.err

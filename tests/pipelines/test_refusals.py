@@ -61,7 +61,6 @@ GIVEN = {
     "perturb": "--study small.yaml --attribute x --input people.csv --output out",
     "rollup": "--study small.yaml --statistics nothing* --output out",
     "evaluate": "--study small.yaml --no-figures --output out",
-    "init": "--yes",
     "plan": "--study mixed.yaml --users 10 --attribute x",
 }
 ROWS: dict[str, list[tuple[str, str]]] = {
@@ -70,7 +69,10 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("explain --studdy=x", "unknown option --studdy; did you mean --study?"),
         ("explain --study small.yaml --job_name x", "unknown option --job_name"),
         ("explain --study small.yaml extra", "unexpected argument 'extra'"),
-        ("explain small.yaml", "arguments are required: --study; write --study small.yaml"),
+        ("explain small.yaml", "one of the arguments --study --mechanisms --estimators --schema is required; "
+         "write --study small.yaml"),
+        ("explain", "one of the arguments --study --mechanisms --estimators --schema is required"),
+        ("explain --schema --mechanisms", "argument --mechanisms: not allowed with argument --schema"),
         ("estimate small.yaml in.jsonl", "required: --study, --output; write --study small.yaml"),
         ("estimate --study small.yaml in.jsonl --output o", "; files of reports are named with --input"),
         ("explain --study foo://study.yaml", "foo://study.yaml: cannot be read: "),
@@ -79,7 +81,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("estimate --study x --input y", "the following arguments are required: --output"),
         ("estimate --study x --input y --job_name z", "the following arguments are required: --output"),
         ("stream --input x --output y", "the following arguments are required: --study"),
-        ("completion csh", "argument SHELL: invalid choice: 'csh' (choose from 'bash', 'zsh', "),
         ("doctor --runner spark", "'spark' (choose from 'local', 'direct', 'flink', 'dataflow')"),
         ("doctor --flink-master localhost:1", "--flink-master: it is for --runner flink, and this is local"),
         ("vectors --mechanism square_wav", "of mechanism 'square_wav'; did you mean 'square_wave'?"),
@@ -264,9 +265,9 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--designs", "give windows.size alone"),
     ],
     "init": [
-        ("", "--attribute is missing, and there is no terminal to ask on"),
-        ("table.csv", "--attribute is missing"),
-        ("--attribute x", "--range is missing"),
+        ("", "--attribute is missing: as in --attribute minutes"),
+        ("table.csv", "--attribute is missing: name one of the columns price, when"),
+        ("--attribute x", "--range or --categories is missing, as in --range 0 180, or a file"),
         ("--attribute x --range 0 1 -o wrong.yaml", "wrong.yaml: it exists, and is not overwritten"),
         ("table.csv --attribute Price", "there is no column 'Price'; did you mean 'price'?"),
         ("table.csv --attribute when", "has values of type timestamp"),
@@ -406,8 +407,3 @@ def test_pubsub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.Monke
     monkeypatch.delattr("google.cloud.pubsub_v1")
     monkeypatch.setitem(sys.modules, "google.cloud.pubsub_v1", None)
     assert refused(line) == "Pub/Sub needs google-cloud-pubsub: pip install 'ldpbeam[pubsub]'"
-
-
-def test_a_closed_stdin_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
-    assert "--attribute is missing, and there is no terminal to ask on" in refused("init")

@@ -178,5 +178,5 @@ def test_every_mechanism_estimator_and_option_is_described(schema: Draft202012Va
 
 
 def test_the_command_prints_it(command: Callable[..., Any]) -> None:
-    ran = command("schema")
+    ran = command("explain", "--schema")
     assert json.loads(ran.out) == study_schema()
