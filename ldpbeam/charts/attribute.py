@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 from ldpbeam.answers.truth import Truth
 from ldpbeam.charts.figures import Figure
-from ldpbeam.charts.means import means
-from ldpbeam.charts.names import frequencies, key_means
-from ldpbeam.charts.numbers import distributions
+from ldpbeam.charts.names import frequencies, key_means, means
+from ldpbeam.charts.numbers import certain_shares, distributions
 from ldpbeam.charts.over_time import means_over_time, shares_over_time
-from ldpbeam.charts.strict import range_bounds, strict_bounds
 from ldpbeam.charts.subject import Subject, Subset
 
 
@@ -21,8 +19,7 @@ def figures_of(subject: Subject, truths: Mapping[Subset, Truth] | None = None) -
         means_over_time(subject, truths),
         shares_over_time(subject),
         distributions(subject, truths),
-        strict_bounds(subject),
-        range_bounds(subject),
+        certain_shares(subject),
         frequencies(subject, truths),
         key_means(subject, truths),
         means(subject, truths),

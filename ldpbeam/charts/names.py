@@ -1,4 +1,4 @@
-"""Categories and keys: one row per name, sorted, with a bar or a dot for each estimate or group."""
+"""Rows of numbers with their intervals: the shares of categories or keys, means of keys, and other means."""
 
 from __future__ import annotations
 
@@ -8,26 +8,45 @@ from typing import Any, Literal
 import altair as alt
 
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts.figures import Columns, Figure, Key, columns_of
-from ldpbeam.charts.panels import TRUTH, Place, colour, drawn, keys_of, most_frequent, places_of, reach, tips
-from ldpbeam.charts.subject import Subject, Subset, banded, level_of, many
+from ldpbeam.charts.figures import GOES_ON, Figure, colour, of, reach
+from ldpbeam.charts.subject import Panel, Subject, Subset, banded, level_of, many, mean_ends
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: This many names are drawn, and this many in each of several panels.
 MOST_NAMES, MOST_NAMES_OF_PANELS = 30, 12
 
 Field = Literal["frequencies", "key_means"]
-_COLUMNS = ("estimate", "label", "value", "low", "high")
 
 
 def frequencies(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The shares of categories, or of the people who have each key; None if no estimate has any."""
-    return _figure(subject, "frequencies", truths)
+    of_keys = any(record.keys for record in subject.records)
+    title = f"Who has which key of {subject.name}" if of_keys else f"Shares of {subject.name}"
+    return _of_names(subject, truths, "frequencies", title)
 
 
 def key_means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The mean value of each key; None if no estimate has any."""
-    return _figure(subject, "key_means", truths)
+    return _of_names(subject, truths, "key_means", f"Mean {subject.name} of each key")
+
+
+def means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
+    """The means of all groups and estimates; None with several windows, and where there is only one mean."""
+    records = [record for own in subject.subsets.values() for record in own if record.mean is not None][
+        :MOST_NAMES
+    ]
+    if len(subject.windows) > 1 or len(records) < 2:
+        return None
+    rows, panel = [], Panel("", "", records)
+    for record in records:
+        label, truth = subject.group_of(record), truths.get(Subset.of(record))
+        estimate = subject.labels[record.name]
+        known = {"panel": panel.title, "estimate": estimate, "label": label or record.name}
+        rows.append(_row("estimate", known, record.mean, mean_ends(record)))
+        if truth is not None and truth.mean is not None:
+            rows.append(_row("truth", known, truth.mean))
+    title = f"Mean {subject.name}{' by group' * subject.by_group}"
+    return _figure(subject, title, rows, [panel], [], shares=False)
 
 
 def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
@@ -38,141 +57,125 @@ def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
 def ends_of(record: EstimateRecord, field: Field) -> dict[str, tuple[float, float]]:
     """The interval of each name; empty without intervals."""
     ends = many(record, field)
-    return (
-        {}
-        if ends is None
-        else dict(zip(record.labels or (), zip(ends.low, ends.high, strict=True), strict=True))
-    )
+    pairs = () if ends is None else zip(ends.low, ends.high, strict=True)
+    return dict(zip(record.labels or (), pairs, strict=False))
 
 
-def _figure(subject: Subject, field: Field, truths: Mapping[Subset, Truth]) -> Figure | None:
-    places, left_out = places_of(subject, lambda record: getattr(record, field))
-    if not places:
+def _of_names(subject: Subject, truths: Mapping[Subset, Truth], field: Field, title: str) -> Figure | None:
+    panels, left_out = subject.panels(lambda record: getattr(record, field))
+    if not panels:
         return None
-    alone, shares = len(places) == 1, field == "frequencies"
-    records = [record for place in places for record in place.records]
+    records = [record for panel in panels for record in panel.records]
     order = most_frequent(
         [values_of(record, "frequencies") for record in records],
-        MOST_NAMES if alone else MOST_NAMES_OF_PANELS,
+        MOST_NAMES if len(panels) == 1 else MOST_NAMES_OF_PANELS,
     )
-    panels = [
-        (place, _rows(subject, place, order, field), _truth(subject, place, order, field, truths))
-        for place in places
-    ]
-    of_keys = records[0].keys is not None
-    every = len({name for record in records for name in record.labels or ()})
-    labels = {subject.label(record) for record in records}
-    keys = keys_of(subject, labels, not subject.by_group and any(truth for *_, truth in panels))
-    extent = extent_of([row for _, rows, truth in panels for row in (*rows, *truth)], shares)
-    together = max(len(place.records) for place in places) > 1
-    title = f"Who has which key of {subject.name}" if of_keys else f"Shares of {subject.name}"
-    return Figure(
-        title=title if shares else f"Mean {subject.name} of each key",
-        chart=row_chart(
-            ("share of people who have it" if of_keys else "share of people")
-            if shares
-            else f"mean {subject.name}",
-            keys,
-            extent,
-            (12 * len(keys) + 8 if together else 24 if alone else 19) * len(order),
-            shares=shares,
-            bars=not of_keys and not together,
-            together=together,
-        ),
-        panels=[place.panel(row_data(rows, truth, extent), alone) for place, rows, truth in panels],
-        caption=" ".join(
-            [
-                *([f"With {level_of(records)} intervals."] if many(records[0], field) is not None else []),
-                *([f"The {len(order)} most frequent of {every:,}."] if every > len(order) else []),
-                *left_out,
-            ]
-        ),
-        keys=keys,
-    )
-
-
-def extent_of(rows: Sequence[Mapping[str, Any]], shares: bool) -> tuple[float, float]:
-    """The ends of the axis, the same in all panels: all values, and most of the upper ends of intervals."""
-    values = [row["value"] for row in rows]
-    high = reach(values, [row["high"] for row in rows if row.get("high") is not None])
-    low = min([*values, *(row["low"] for row in rows if row.get("low") is not None)])
-    room = 0.02 * (high - low) or 0.01
-    return (min(low - room, 0.0) if low < 0 else 0.0) if shares else low - room, high + room
-
-
-def _rows(subject: Subject, place: Place, order: Sequence[str], field: Field) -> list[dict[str, Any]]:
     rows = []
-    for record in place.records:
-        ends = ends_of(record, field) if record.name in banded(place.records) else {}
-        values, label = values_of(record, field), subject.label(record)
-        rows += [
-            {"estimate": label, "label": name, "value": values[name]}
-            | dict(zip(("low", "high"), ends.get(name, (None, None)), strict=True))
-            for name in order
-            if name in values
-        ]
-    return rows
-
-
-def _truth(
-    subject: Subject, place: Place, order: Sequence[str], field: Field, truths: Mapping[Subset, Truth]
-) -> list[dict[str, Any]]:
-    rows = {}
-    for record in place.records:
-        truth = truths.get(Subset.of(record))
-        true = None if truth is None else truth.shares if field == "frequencies" else truth.key_means
-        label = subject.label(record) if subject.by_group else TRUTH
-        for name, value in zip(record.labels or (), [] if true is None else true.tolist(), strict=False):
+    for panel in panels:
+        for record in panel.records:
+            values, ends = values_of(record, field), ends_of(record, field)
+            banded_ends = ends if record.name in banded(panel.records) else {}
+            known = {"panel": panel.title, "estimate": subject.labels[record.name]}
+            rows += [
+                _row("estimate", known | {"label": name}, values[name], banded_ends.get(name))
+                for name in order
+                if name in values
+            ]
+        for record in panel.records[:1]:
+            truth = truths.get(Subset.of(record))
+            true = None if truth is None else truth.shares if field == "frequencies" else truth.key_means
+            known = {"panel": panel.title, "estimate": subject.labels[record.name]}
+            pairs = () if true is None else zip(record.labels or (), true.tolist(), strict=False)
             # A key that nobody has has no mean.
-            if name in order and value == value:
-                rows[label, name] = {"estimate": label, "label": name, "value": value}
-    return list(rows.values())
+            rows += [
+                _row("truth", known | {"label": name}, value)
+                for name, value in pairs
+                if name in order and value == value
+            ]
+    every = len({name for record in records for name in record.labels or ()})
+    if every > len(order):
+        left_out = [f"The {len(order)} most frequent of {every:,}.", *left_out]
+    return _figure(subject, title, rows, panels, left_out, shares=field == "frequencies")
 
 
-def row_data(
-    rows: Sequence[Mapping[str, Any]], truth: Sequence[Mapping[str, Any]], extent: tuple[float, float]
-) -> dict[str, Columns]:
-    """The data sets of :func:`row_chart`: ``estimate`` has the colour, and ``label`` names the row."""
-    cut = [{**row, "value": extent[1]} for row in rows if (row["high"] or extent[1]) > extent[1]]
-    named = {"main": rows, "truth": truth, "cut": cut}
-    return {name: columns_of(own, _COLUMNS) for name, own in named.items()}
+def _row(
+    part: str, known: Mapping[str, str], value: float | None, ends: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    low, high = ends or (None, None)
+    return {"part": part, **known, "value": value, "low": low, "high": high}
 
 
-def row_chart(
+def _figure(
+    subject: Subject,
     title: str,
-    keys: Sequence[Key],
-    extent: tuple[float, float],
-    height: int,
+    rows: Sequence[Mapping[str, Any]],
+    panels: Sequence[Panel],
+    left_out: Sequence[str],
     *,
     shares: bool,
-    bars: bool = False,
-    together: bool = False,
-    named: bool = True,
-) -> dict[str, Any]:
-    """A bar or a dot in each row, or dots of estimates or groups; intervals, and ticks of the truth."""
+) -> Figure:
+    """A bar for each share, or a dot for each mean; lines of intervals, and ticks of the truth."""
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    estimates = [own for own in subject.labels.values() if any(row["estimate"] == own for row in rows)]
+    values = [row["value"] for row in rows]
+    lows, highs = ([row[end] for row in rows if row[end] is not None] for end in ("low", "high"))
+    low, high = min([*values, *lows, *([0.0] * shares)]), reach(values, highs)
+    room = 0.02 * (high - low) or 0.01
     x = alt.X(
         "value:Q",
+        title="share of people" if shares else f"mean {subject.name}",
+        axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=4, grid=True),
+        scale=alt.Scale(domain=[low - room * (low < 0 or not shares), high + room], nice=False, zero=shares),
+    )
+    axis = alt.Axis(grid=False, labelLimit=120, labelOverlap=False, domain=False, ticks=False)
+    placed: dict[str, Any] = {"y": alt.Y("label:N", title=None, axis=axis, sort=labels)}
+    beside = len({(row["label"], row["estimate"]) for row in rows}) > len(labels)
+    if beside:
+        placed["yOffset"] = alt.YOffset("estimate:N", sort=estimates)
+    tint = colour([*subject.labels.values()], estimates if beside else ())
+    marks = of("estimate")
+    shown = (
+        marks.mark_bar(height={"band": 0.7}, opacity=0.45)
+        if shares
+        else marks.mark_circle(size=50, opacity=1)
+    )
+    return Figure(
         title=title,
-        axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=5, grid=True),
-        scale=alt.Scale(domain=list(extent), nice=False, zero=shares),
+        layers=[
+            shown.encode(x=x, color=tint, **placed),
+            marks.mark_rule(strokeWidth=1.5, clip=True).encode(x="low:Q", x2="high:Q", color=tint, **placed),
+            of("truth").mark_tick(thickness=2, size=12, style="truth").encode(x=x, **placed),
+        ],
+        rows=rows,
+        panels=[panel.title for panel in panels],
+        height=(11 * len(estimates) if beside else 20) * len(labels),
+        caption=" ".join(
+            ([f"With {level_of(subject.records) or '95%'} intervals."] if highs else [])
+            + (["Black ticks: the truth."] if any(row["part"] == "truth" for row in rows) else [])
+            + ([GOES_ON] if max([*highs, high]) > high else [])
+            + [*left_out]
+        ),
+        left=30 + 7 * min(17, max(map(len, labels))),
     )
-    axis = alt.Axis(grid=False, labelLimit=110, labelOverlap=False, domain=False, ticks=False)
-    order = [key.label for key in keys]
-    placed: dict[str, Any] = {"y": alt.Y("label:N", title=None, axis=axis if named else None, sort=None)}
-    if together:
-        placed["yOffset"] = alt.YOffset("estimate:N", sort=order)
-    tint, spelled = colour(keys), ".3~%" if shares else ".4~g"
-    shown = ["label:N", "estimate:N", *tips(spelled, ("value", "value"), ("low", "low"), ("high", "high"))]
-    main, cut, truth = (alt.Chart(alt.NamedData(name)) for name in ("main", "cut", "truth"))
-    mark = (
-        main.mark_bar(height={"band": 0.62}, opacity=0.75) if bars else main.mark_circle(size=55, opacity=1)
-    )
-    # The line of an interval is seen on a bar of any colour.
-    rule = {} if bars else {"color": tint}
-    layers = [
-        mark.encode(x=x, color=tint, tooltip=shown, **placed),
-        main.mark_rule(strokeWidth=1.5, clip=True).encode(x="low:Q", x2="high:Q", **rule, **placed),
-        cut.mark_point(shape="triangle-right", filled=True, size=28, opacity=1).encode(x=x, **rule, **placed),
-        truth.mark_tick(thickness=2.5, size=17).encode(x=x, color=tint, tooltip=shown[:3], **placed),
-    ]
-    return drawn(layers, max(60, height))
+
+
+def most_frequent(panels: Sequence[Mapping[str, float]], most: int) -> list[str]:
+    """The names that all panels draw, by their largest share in any panel.
+
+    Every panel's most frequent name goes first, then every panel's second, and so on.
+
+    Args:
+        panels: the share of each name in each panel, in the order of the study, which breaks ties.
+        most: the largest number of names.
+    """
+    best_rank: dict[str, int] = {}
+    largest: dict[str, float] = {}
+    for shares in panels:
+        for rank, name in enumerate(sorted(shares, key=lambda name: -shares[name])):
+            best_rank[name] = min(rank, best_rank.get(name, rank))
+            largest[name] = max(shares[name], largest.get(name, shares[name]))
+    place = {
+        name: number for number, name in enumerate(dict.fromkeys(n for shares in panels for n in shares))
+    }
+    chosen = sorted(largest, key=lambda name: (best_rank[name], -largest[name], place[name]))[:most]
+    return sorted(chosen, key=lambda name: (-largest[name], place[name]))

@@ -1,8 +1,8 @@
-"""The distribution of a number: step areas of all estimates, their intervals, and their quantiles."""
+"""The distribution of a number: step areas with their intervals and quantiles, and what is certain of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,136 +11,121 @@ import numpy as np
 
 from ldpbeam import words
 from ldpbeam.answers.truth import Truth
-from ldpbeam.charts.figures import Columns, Figure, Key, columns_of
-from ldpbeam.charts.panels import (
-    TRUTH,
-    Place,
-    colour,
-    drawn,
-    keys_of,
-    places_of,
-    reach,
-    ticks,
-    tips,
-)
-from ldpbeam.charts.subject import Subject, Subset, banded, level_of, many, pair, state_of
-from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
+from ldpbeam.charts.figures import GOES_ON, Figure, colour, of, reach
+from ldpbeam.charts.subject import Panel, Subject, Subset, banded, level_of, many, pair
+from ldpbeam.schemas.outputs.records import CumulativeShares, EstimateRecord, Numbers
 
-#: Neighbouring buckets are added up until at most this many are left; a screen shows no more.
-MOST_STEPS = 256
-#: With several panels each is narrow, and this many are enough.
-MOST_STEPS_OF_PANELS = 128
-#: The quantiles of the strip below a distribution, by the column that has them.
+#: Neighbouring buckets are added up until at most this many are left, alone and in each of several panels.
+MOST_STEPS, MOST_STEPS_OF_PANELS = 128, 64
+#: A figure says this many sentences; the table of the attribute has all.
+MOST_SENTENCES = 6
+#: The quantiles of the strip above a distribution, by the column that has them.
 _STRIP = {"q05": "0.05", "q25": "0.25", "q50": "0.5", "q75": "0.75", "q95": "0.95"}
-_BANDS = ("estimate", "low", "share_low", "share_high", "flagged")
-_NONE: Columns = {"low": ()}
 
 
 def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The distributions of an attribute; None if no estimate has one."""
-    places, left_out = places_of(subject, lambda record: record.distribution)
-    if not places:
+    panels, left_out = subject.panels(lambda record: record.distribution)
+    if not panels:
         return None
-    alone = len(places) == 1
-    steps = [_of_place(subject, place, MOST_STEPS if alone else MOST_STEPS_OF_PANELS) for place in places]
-    true = [_truth(subject, place, truths, MOST_STEPS if alone else MOST_STEPS_OF_PANELS) for place in places]
-    rows, records = (
-        [row for own in steps for row in own],
-        [record for place in places for record in place.records],
-    )
-    top = 1.04 * reach(
-        [row["share"] for own in (*steps, *true) for row in own],
-        [row["share_high"] for row in rows if "share_high" in row],
-    )
-    labels = {subject.label(record) for record in records}
-    keys = keys_of(subject, labels, not subject.by_group and any(true))
-    unit = rows[0]["high"] - rows[0]["low"]
-    panels = [
-        place.panel(
-            {
-                "steps": columns_of(own, ("estimate", "code", "low", "high", "share")),
-                "truth": columns_of(of_truth, ("estimate", "low", "share")),
-                "bands": columns_of([row for row in own if "share_high" in row], _BANDS),
-                "cut": columns_of(
-                    [
-                        {**row, "low": (row["low"] + row["high"]) / 2, "share": top}
-                        for row in own
-                        if row["low"] < row["high"] and row.get("share_high", 0.0) > top
-                    ],
-                    ("estimate", "low", "share"),
-                ),
-                "zero": {"zero": [0]},
-                "quantiles": _strips(subject, place, (0.07 if alone else 0.09) * top),
-            },
-            alone,
-        )
-        for place, own, of_truth in zip(places, steps, true, strict=True)
+    most = MOST_STEPS if len(panels) == 1 else MOST_STEPS_OF_PANELS
+    rows = [
+        {"panel": panel.title, **row} for panel in panels for row in _of_panel(subject, panel, truths, most)
     ]
-    whole = [place for place in places if all(state_of(r) == "complete" for r in place.records)] or places
-    last = [record for place in whole if place.window == whole[-1].window for record in place.records]
+    steps = [row for row in rows if row["part"] != "strip" and row["low"] < row["high"]]
+    ends = [row["share_high"] for row in steps if row.get("share_high") is not None]
+    top = reach([row["share"] for row in steps], ends)
+    first = next(record for panel in panels for record in panel.records)
+    unit = steps[0]["high"] - steps[0]["low"]
+    tint = colour([*subject.labels.values()], {row.get("estimate", "") for row in rows})
+    strips = max(len(panel.records) for panel in panels)
+    for row in rows:
+        if row["part"] == "strip":
+            row["level"] = (1.12 + 0.08 * row["place"]) * top
+        elif "share_high" in row:
+            row["share_high"] = min(row["share_high"], 1.05 * top)
     return Figure(
         title=f"Distribution of {subject.name}",
-        chart=_chart(
-            subject, keys, top, max(len(place.records) for place in places), unit, records[0].step, alone
-        ),
-        panels=panels,
-        summary=[_sentence(subject, record) for record in last],
+        layers=_layers(subject.name, tint, (1.12 + 0.08 * strips) * top, unit, first.step),
+        rows=rows,
+        panels=[panel.title for panel in panels],
+        height=300 if len(panels) == 1 else 150,
+        summary=_summary(subject, _last(panels), _quantiles),
         caption=" ".join(
-            [
-                *_caption(records, unit, any(panel.data.get("cut", _NONE)["low"] for panel in panels)),
-                *left_out,
-            ]
+            [*_caption(first, unit, any(row["part"] == "truth" for row in rows))]
+            + ([GOES_ON] if max([*ends, 0.0]) > top else [])
+            + left_out
         ),
-        keys=keys,
     )
 
 
-def _of_place(subject: Subject, place: Place, most: int) -> list[dict[str, Any]]:
-    """The steps of the estimates of a panel, with the intervals of the first of those that share them."""
-    rows = []
-    for record in place.records:
-        label, ends = subject.label(record), many(record, "distribution")
-        code = f"e{keys_of(subject, {label}, truth=False)[0].colour}"
-        ends = ends if record.name in banded(place.records) else None
-        own = _steps(record.distribution, record.bucket_edges, label, most, ends)
-        rows += [row | {"code": code, "flagged": bool(_flag(record))} for row in own]
-    return rows
-
-
-def _truth(subject: Subject, place: Place, truths: Mapping[Subset, Truth], most: int) -> list[dict[str, Any]]:
-    rows = {}
-    for record in place.records:
-        truth = truths.get(Subset.of(record))
-        if truth is not None:
-            label = subject.label(record) if subject.by_group else TRUTH
-            rows[label] = _steps(tuple(truth.shares), record.bucket_edges, label, most)
-    return [row for own in rows.values() for row in own]
+def _of_panel(
+    subject: Subject, panel: Panel, truths: Mapping[Subset, Truth], most: int
+) -> Iterator[dict[str, Any]]:
+    """The steps of the estimates, with the intervals of the first of those that share them; and the truth."""
+    for place, record in enumerate(panel.records):
+        assert record.distribution is not None
+        known = {"estimate": subject.labels[record.name], "flagged": bool(_flag(record))}
+        ends = many(record, "distribution") if record.name in banded(panel.records) else None
+        shares = {"share": record.distribution}
+        # Neighbours of a smooth density rise and fall together, so that the ends of their intervals add up.
+        shares |= {"share_low": ends.low, "share_high": ends.high} if ends else {}
+        yield from ({"part": "step", **known, **row} for row in _steps(record.bucket_edges, shares, most))
+        quantiles = record.quantiles or {}
+        if quantiles.keys() >= {*_STRIP.values()}:
+            strip = {name: quantiles[level] for name, level in _STRIP.items()}
+            yield {"part": "strip", "place": place, **known, **strip}
+    truth = truths.get(Subset.of(panel.records[0])) if panel.records else None
+    if truth is not None:
+        edges = panel.records[0].bucket_edges
+        yield from ({"part": "truth", **row} for row in _steps(edges, {"share": tuple(truth.shares)}, most))
 
 
 def _steps(
-    distribution: Numbers | None,
-    bucket_edges: Numbers | None,
-    label: str,
-    most: int,
-    ends: Any = None,
+    bucket_edges: Numbers | None, shares: Mapping[str, Sequence[float]], most: int
 ) -> list[dict[str, Any]]:
     """One row per step, and one more where the last step ends."""
-    assert distribution is not None and bucket_edges is not None
-    times = -(-len(distribution) // most)
-    starts = np.arange(0, len(distribution), times)
-    shares = np.add.reduceat(np.asarray(distribution), starts)
-    edges = [*np.asarray(bucket_edges)[starts], bucket_edges[-1]]
+    assert bucket_edges is not None
+    count = len(bucket_edges) - 1
+    starts = np.arange(0, count, -(-count // most))
+    edges = [*np.asarray(bucket_edges)[starts].tolist(), bucket_edges[-1]]
+    columns = {name: np.add.reduceat(np.asarray(own), starts).tolist() for name, own in shares.items()}
     rows = [
-        {"estimate": label, "low": float(low), "high": float(high), "share": float(share)}
-        for (low, high), share in zip(pairwise(edges), shares, strict=True)
+        {"low": low, "high": high} | {name: own[at] for name, own in columns.items()}
+        for at, (low, high) in enumerate(pairwise(edges))
     ]
-    if ends is not None:
-        # Neighbours of a smooth density rise and fall together, so that the ends of their intervals add up.
-        lows = np.add.reduceat(np.asarray(ends.low), starts)
-        highs = np.add.reduceat(np.asarray(ends.high), starts)
-        for row, low, high in zip(rows, lows, highs, strict=True):
-            row |= {"share_low": float(low), "share_high": float(high)}
     return [*rows, {**rows[-1], "low": rows[-1]["high"]}]
+
+
+def _layers(name: str, tint: alt.Color, top: float, unit: float, step: float | None) -> list[alt.Chart]:
+    """From back to front: intervals, areas, the truth, and above them quantiles."""
+    x = alt.X("low:Q", title=name, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=5))
+    y = alt.Y(
+        "share:Q",
+        title=f"share of people per {'value' if step == unit else words.number(unit)}",
+        stack=None,
+        scale=alt.Scale(domain=[0, top], nice=False),
+        axis=alt.Axis(format="~%", tickCount=4),
+    )
+    pale = alt.condition("datum.flagged", alt.value(0.08), alt.value(0.22))
+    bands = of("step").transform_filter("isValid(datum.share_low)")
+    level = alt.Y("level:Q")
+    return [
+        bands.mark_area(interpolate="step-after", clip=True).encode(
+            x=x, y=alt.Y("share_low:Q", stack=None), y2="share_high:Q", color=tint, opacity=pale
+        ),
+        of("step")
+        .mark_area(interpolate="step-after", fillOpacity=0.05, line={"strokeWidth": 1.75})
+        .encode(x=x, y=y, color=tint),
+        of("truth")
+        .mark_line(interpolate="step-after", strokeWidth=1.25, strokeDash=[2, 2], style="truth")
+        .encode(x=x, y=y),
+        of("strip").mark_rule(strokeWidth=1.5).encode(x="q05:Q", x2="q95:Q", y=level, color=tint),
+        of("strip").mark_rule(strokeWidth=5, opacity=0.5).encode(x="q25:Q", x2="q75:Q", y=level, color=tint),
+        of("strip")
+        .mark_tick(orient="vertical", thickness=2.5, size=12)
+        .encode(x="q50:Q", y=level, color=tint),
+    ]
 
 
 def _flag(record: EstimateRecord) -> str:
@@ -148,78 +133,28 @@ def _flag(record: EstimateRecord) -> str:
     return record.intervals.flags.get("distribution", "") if record.intervals is not None else ""
 
 
-def _strips(subject: Subject, place: Place, depth: float) -> Columns:
-    """One row per estimate with quantiles; ``level`` is where its strip lies below the distribution."""
-    rows = []
-    for number, record in enumerate(place.records):
-        quantiles = record.quantiles or {}
-        if all(level in quantiles for level in _STRIP.values()):
-            row = {"estimate": subject.label(record), "level": -(number + 1.1) * depth}
-            rows.append(row | {name: quantiles[wanted] for name, wanted in _STRIP.items()})
-    return columns_of(rows, ("estimate", "level", *_STRIP))
+def _last(panels: Sequence[Panel]) -> list[Panel]:
+    """The panels of the last complete window, or of the last one."""
+    whole = [panel for panel in panels if panel.records and panel.records[0].complete] or panels
+    return [panel for panel in whole if panel.window == whole[-1].window]
 
 
-def _chart(
-    subject: Subject,
-    keys: Sequence[Key],
-    top: float,
-    strips: int,
-    unit: float,
-    step: float | None,
-    alone: bool,
-) -> dict[str, Any]:
-    """Layers from back to front: intervals, areas, the truth, zero, quantiles, and what a pointer finds."""
-    x = alt.X(
-        "low:Q",
-        title=subject.name,
-        scale=alt.Scale(nice=False),
-        axis=alt.Axis(grid=False, tickCount=6 if alone else 4),
-    )
-    y = alt.Y(
-        "share:Q",
-        title=f"share of people per {'value' if step == unit else words.number(unit)}"
-        if alone
-        else "share of people",
-        stack=None,
-        scale=alt.Scale(domain=[-(strips + 0.9) * (0.07 if alone else 0.09) * top, 1.02 * top], nice=False),
-        axis=alt.Axis(format="~%", values=ticks(top, 5 if alone else 4)),
-    )
-    tint = colour(keys)
-    pale = alt.condition("datum.flagged", alt.value(0.08), alt.value(0.22))
-    cut = alt.Chart(alt.NamedData("cut")).mark_point(shape="triangle-up", filled=True, size=28, opacity=0.9)
-    steps, quantiles = alt.Chart(alt.NamedData("steps")), alt.Chart(alt.NamedData("quantiles"))
-    truth = alt.Chart(alt.NamedData("truth"))
-    level = alt.Y("level:Q")
-    columns = [(f"e{key.colour}", key.label) for key in keys if key.colour >= 0]
-    named = [("first", "value")] if step == unit else [("first", "from"), ("last", "to")]
-    shown = [*tips(",.5~g", *named), *tips(".3~%", *columns)]
-    layers = [
-        alt.Chart(alt.NamedData("bands"))
-        .mark_area(interpolate="step-after", clip=True)
-        .encode(x=x, y=alt.Y("share_low:Q"), y2="share_high:Q", color=tint, opacity=pale),
-        steps.mark_area(interpolate="step-after", fillOpacity=0.05, line={"strokeWidth": 1.75}).encode(
-            x=x, y=y, color=tint
-        ),
-        truth.mark_line(interpolate="step-after", strokeWidth=1.5, strokeDash=[2, 2]).encode(
-            x=x, y=y, color=tint
-        ),
-        cut.encode(x=x, y=y, color=tint),
-        alt.Chart(alt.NamedData("zero")).mark_rule(strokeWidth=1).encode(y="zero:Q"),
-        quantiles.mark_rule(strokeWidth=1.5).encode(x="q05:Q", x2="q95:Q", y=level, color=tint),
-        quantiles.mark_rule(strokeWidth=5, opacity=0.55).encode(x="q25:Q", x2="q75:Q", y=level, color=tint),
-        quantiles.mark_tick(orient="vertical", thickness=2.5, size=12).encode(x="q50:Q", y=level, color=tint),
-        steps.transform_filter("datum.low < datum.high")
-        .transform_calculate(
-            first=f"datum.low + {0.5 * (step or 0.0)}", last=f"datum.high - {0.5 * (step or 0.0)}"
-        )
-        .transform_pivot("code", value="share", groupby=["low", "high", "first", "last"])
-        .mark_rect(opacity=0)
-        .encode(x="low:Q", x2="high:Q", tooltip=shown),
-    ]
-    return drawn(layers, 320 if alone else 170)
+def _summary(
+    subject: Subject, panels: Sequence[Panel], of_estimate: Callable[[EstimateRecord], str]
+) -> list[str]:
+    """A sentence for each estimate, with its group and name if there are several; none if there are many."""
+    said = []
+    for panel in panels:
+        for record in panel.records:
+            label = subject.labels[record.name] if len(subject.labels) > 1 else ""
+            window = panel.window if len(subject.windows) > 1 else ""
+            where = ", ".join(filter(None, (panel.group, window, label)))
+            if sentence := of_estimate(record):
+                said.append(f"{words.opened(where, sentence)}.")
+    return said if len(said) <= MOST_SENTENCES else []
 
 
-def _sentence(subject: Subject, record: EstimateRecord) -> str:
+def _quantiles(record: EstimateRecord) -> str:
     """Where half and nine in ten of the people are."""
     quantiles, parts = record.quantiles or {}, []
     # With a step, quantiles are values that people have, which need no digits of theirs.
@@ -231,24 +166,96 @@ def _sentence(subject: Subject, record: EstimateRecord) -> str:
         )
     if "0.05" in quantiles and "0.95" in quantiles:
         parts.append(f"nine in ten are between {spelled['0.05']} and {spelled['0.95']}")
-    where = subject.label(record) if subject.by_group or len(subject.labels) > 1 else ""
-    if len(subject.windows) > 1:
-        where = ", ".join(filter(None, (where, Subset.of(record).window)))
-    return f"{words.opened(where, words.listed(parts) or 'there are no quantiles')}."
+    return words.listed(parts) or "there are no quantiles"
 
 
-def _caption(records: Sequence[EstimateRecord], unit: float, cut: bool) -> Iterator[str]:
+def _caption(record: EstimateRecord, unit: float, truth: bool) -> Iterator[str]:
     """How to read the chart."""
-    of_values = records[0].step == unit
+    of_values = record.step == unit
     what = "with each value" if of_values else f"in each step of {words.number(unit)}"
     interval = ""
-    if many(records[0], "distribution") is not None:
+    if many(record, "distribution") is not None:
         rounded = ", but for round values" if of_values else ""
-        interval = f", and its {level_of(records)} interval if people are spread smoothly{rounded}"
+        interval = f", and its {level_of([record])} interval if people are spread smoothly{rounded}"
     yield f"The share of people {what}{interval}."
-    if any(_flag(record) for record in records):
+    if _flag(record):
         yield "Pale bands are flagged."
-    if cut:
-        yield "A triangle marks an interval that goes on."
-    if records[0].quantiles:
-        yield "Below: the median, the middle half, and nine in ten people."
+    if truth:
+        yield "Dashed: the truth."
+    if record.quantiles:
+        yield "Above: the median, the middle half, and nine in ten people."
+
+
+def certain_shares(subject: Subject) -> Figure | None:
+    """What is certain of the share of people up to each value, of the first estimate of each panel.
+
+    Dark is what holds if the density is smooth, and light what holds whatever it is; None if no estimate has
+    strict intervals.
+    """
+    panels, _ = subject.panels(lambda record: record.strict and record.distribution)
+    if not panels:
+        return None
+    panels = [panel for panel in _last(panels) if panel.records]
+    first = panels[0].records[0]
+    rests = "but for round values" if first.step else "without gaps, steps and favourite values"
+    x = alt.X("at:Q", title=subject.name, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=5))
+    scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(format="~%", tickCount=4)
+    y = alt.Y("low:Q", title="share of people", axis=axis, scale=scale)
+    tint = colour([*subject.labels.values()])
+    return Figure(
+        title=f"Share of people up to each value of {subject.name}",
+        layers=[
+            of("strict")
+            .mark_area(interpolate="step-after", opacity=0.2)
+            .encode(x=x, y=y, y2="high:Q", color=tint),
+            of("smooth").mark_area(opacity=0.5).encode(x=x, y=y, y2="high:Q", color=tint),
+            of("line").mark_line(strokeWidth=1.25).encode(x=x, y=y, color=tint),
+        ],
+        rows=[row for panel in panels for row in _cumulative(subject, panel)],
+        panels=[panel.title for panel in panels],
+        height=240 if len(panels) == 1 else 130,
+        summary=_summary(subject, [panel._replace(records=panel.records[:1]) for panel in panels], _certain),
+        caption=f"{level_of([first])} intervals. Light is certain: it holds whatever the density is. "
+        f"Dark holds if people are spread smoothly, {rests}.",
+    )
+
+
+def _cumulative(subject: Subject, panel: Panel) -> list[dict[str, Any]]:
+    record = panel.records[0]
+    assert record.strict is not None and record.intervals is not None and record.distribution is not None
+    edges = np.asarray(record.bucket_edges).tolist()
+    strict, smooth = record.strict.cdf, record.intervals.cdf
+    below = [0.0, *np.cumsum(record.distribution).tolist()]
+    # Between two places the share is at least that of the first one, and at most that of the second one. A
+    # smooth density has a curve that is nearly straight between two places.
+    parts = {
+        "strict": _band(strict, [*strict.high[1:], 1.0], edges[-1]),
+        "line": zip(edges, below, below, strict=True),
+    }
+    if smooth is not None:
+        parts["smooth"] = _band(smooth, smooth.high, edges[-1])
+    known = {"panel": panel.title, "estimate": subject.labels[record.name]}
+    return [
+        {**known, "part": part, "at": at, "low": low, "high": high}
+        for part, columns in parts.items()
+        for at, low, high in columns
+    ]
+
+
+def _band(cdf: CumulativeShares, highs: Sequence[float], end: float) -> Any:
+    return zip([*cdf.at, end], [*cdf.low, 1.0], [*highs, 1.0], strict=True)
+
+
+def _certain(record: EstimateRecord) -> str:
+    """What is certain of the median, and what if the density is smooth; empty without a median."""
+    strict = record.strict.quantiles.get("0.5") if record.strict else None
+    smooth = ((record.intervals.quantiles if record.intervals else None) or {}).get("0.5")
+    said = [
+        f"{how} between {words.listed([words.rounded(end, None if record.step else own) for end in own])}"
+        for how, own in (
+            ("the median is certainly", pair(strict)),
+            ("if people are spread smoothly", pair(smooth)),
+        )
+        if own is not None
+    ]
+    return "; ".join(said)

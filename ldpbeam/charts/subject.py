@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
 
 from ldpbeam import words
+from ldpbeam.answers.named_numbers import numbers_of
 from ldpbeam.cells import Clock
 from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, FitEntry, ManyEnds
 from ldpbeam.times import milliseconds
 
-#: A figure has at most this many panels.
-MOST_PANELS = 12
-#: One chart has at most this many groups; of more groups each has its own.
-MOST_TOGETHER = 4
+#: A figure has at most this many panels, and of one group this many windows.
+MOST_PANELS, MOST_WINDOWS = 12, 2
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,21 @@ class Subset:
         return ", ".join(part for part in (self.group_name, self.window) if part)
 
 
+class Panel(NamedTuple):
+    """What one panel of a figure draws: a group in a window, which may have no estimate."""
+
+    group: str
+    window: str
+    records: Sequence[EstimateRecord]
+
+    @property
+    def title(self) -> str:
+        """The title; empty without windows and groups."""
+        state = state_of(self.records[0]) if self.records else "no estimate"
+        window = f"{self.window} ({state})" if state != "complete" else self.window
+        return "\n".join(line for line in (self.group, window) if line)
+
+
 @dataclass(frozen=True)
 class Subject:
     """The estimates of one attribute.
@@ -103,21 +120,12 @@ class Subject:
 
     @property
     def by_group(self) -> bool:
-        """Whether colours stand for groups; with one group, or none, they stand for estimates."""
+        """Whether there are several groups."""
         return len(self.groups) > 1
 
-    @property
-    def together(self) -> bool:
-        """Whether one chart has all groups."""
-        return 1 < len(self.groups) <= MOST_TOGETHER
-
-    def label(self, record: EstimateRecord) -> str:
-        """What the colour of an estimate stands for."""
-        return Subset.of(record).label if self.by_group else self.labels[record.name]
-
-    def drawn(self, records: Sequence[EstimateRecord]) -> Sequence[EstimateRecord]:
-        """The estimates of a window and group that are drawn: the first one where colours are groups."""
-        return records[:1] if self.by_group else records
+    def group_of(self, record: EstimateRecord) -> str:
+        """The heading of the panel of a group; empty where there is only one."""
+        return Subset.of(record).label if self.by_group else ""
 
     @cached_property
     def subsets(self) -> dict[Subset, list[EstimateRecord]]:
@@ -140,6 +148,39 @@ class Subject:
     def windows(self) -> list[str]:
         """The starts of the windows, in order; empty without windows."""
         return sorted({subset.start for subset in self.subsets if subset.start})
+
+    def panels(self, wanted: Callable[[EstimateRecord], object]) -> tuple[list[Panel], list[str]]:
+        """A panel for each of the largest groups in each of the latest windows, and what is left out.
+
+        Args:
+            wanted: whether an estimate has what the panels show.
+        """
+        chosen = [(Subset.of(record), record) for record in self.records if wanted(record)]
+        groups = [label for label in self.groups if any(own.label == label for own, _ in chosen)]
+        # A longer window, whose users are joined, comes after the windows inside: it ends with the last one.
+        windows = {(own.end or "", own.start or ""): own.window for own, _ in chosen}
+        kept = sorted(windows)[-min(MOST_WINDOWS, MOST_PANELS // min(len(groups) or 1, MOST_PANELS)) :]
+        panels = [
+            Panel(
+                group if self.by_group else "",
+                windows[end, start],
+                [
+                    record
+                    for own, record in chosen
+                    if (own.end or "", own.start or "", own.label) == (end, start, group)
+                ],
+            )
+            for group in groups[:MOST_PANELS]
+            for end, start in kept
+        ]
+        states = dict.fromkeys(state_of(record) for panel in panels for record in panel.records)
+        said = [f"{STATES[state].capitalize()}." for state in states if state in STATES]
+        if len(kept) < len(windows):
+            which = "last" if len(kept) == 1 else f"last {len(kept)}"
+            said.append(f"The {which} of {len(windows):,} windows.")
+        if len(groups) > MOST_PANELS:
+            said.append(f"The {MOST_PANELS} largest of {len(groups):,} groups.")
+        return panels, said
 
 
 def span_name(start: str, end: str, clock: Clock | None) -> str:
@@ -174,7 +215,8 @@ def many(record: EstimateRecord, part: str) -> ManyEnds | None:
 
 def mean_ends(record: EstimateRecord) -> tuple[float, float] | None:
     """The interval of the mean; None without one."""
-    return None if record.intervals is None else pair(record.intervals.mean)
+    part = next(numbers_of(record))
+    return None if np.isnan(part.low[0]) else (float(part.low[0]), float(part.high[0]))
 
 
 def pair(ends: Ends | None) -> tuple[float, float] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ldpbeam.charts.alone import COLOURS, THEME
+from ldpbeam.charts.figures import COLOURS, theme
 from ldpbeam.clients.values import scaled_values
 from ldpbeam.study import Study
 from ldpbeam.trials.evaluation import attribute_in, computed, evaluation, summarised
@@ -36,7 +36,7 @@ class Evaluated:
         """A chart of each kind of error; needs the extra ``[report]``."""
         import altair as alt
 
-        return alt.vconcat(*charts_of(self.rows).values()).configure(**THEME)
+        return alt.vconcat(*charts_of(self.rows).values()).configure(**theme())
 
 
 def evaluate(

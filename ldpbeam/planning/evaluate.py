@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.people import read_people
-from ldpbeam.charts.alone import THEME
+from ldpbeam.charts.figures import theme
 from ldpbeam.clients.values import scaled
 from ldpbeam.command_line.checks import (
     check_people,
@@ -62,7 +62,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
     _write_table(folder / "table.csv", rows)
     written = ["trials.jsonl", "table.csv"]
     for kind, chart in ({} if options.no_figures else charts_of(rows)).items():
-        chart.configure(**THEME).save(folder / f"{kind}.svg")
+        chart.configure(**theme()).save(folder / f"{kind}.svg")
         written.append(f"{kind}.svg")
     document({"output": options.output, "trials": len(wanted.cases), "files": written, "errors": rows})
     _print(rows)

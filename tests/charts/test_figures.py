@@ -1,4 +1,4 @@
-"""What charts draw of estimates by hand: steps, bands, flags and the truth; and a chart alone."""
+"""What charts draw of estimates by hand: steps, bands, flags, the truth and what is certain."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from support.studies import SMALL
 import ldpbeam as ldp
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import RunResults
-from ldpbeam.charts.alone import alone
-from ldpbeam.charts.figures import Figure
-from ldpbeam.charts.numbers import distributions
+from ldpbeam.charts.figures import GOES_ON, Figure
+from ldpbeam.charts.numbers import MOST_SENTENCES, distributions
 from ldpbeam.charts.subject import Subject
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.images import images
@@ -26,7 +25,6 @@ from ldpbeam.schemas.outputs.records import (
     EstimateRecord,
     IntervalsRecord,
     ManyEnds,
-    RangeShare,
     StrictRecord,
 )
 
@@ -46,11 +44,22 @@ def of_service(service: str, **flags: str) -> EstimateRecord:
 MEAN = replace(of_service("m"), distribution=None, bucket_edges=None, intervals=None)
 
 
-def figures_of(*records: EstimateRecord, **people: People) -> list[Figure]:
+def figures_of(*records: EstimateRecord, **people: People) -> dict[str, Figure]:
     study = ldp.Study.from_yaml(SMALL)
     of_study = replace(results(*records), read_study=lambda: (study, ""))
-    (chapter,) = content_of(of_study, ["A sentence."], people).chapters
-    return list(chapter.figures)
+    (chapter,) = content_of(of_study, people).chapters
+    return {figure.title: figure for figure in chapter.figures}
+
+
+def drawn(figure: Figure, part: str, *names: str) -> list[tuple[Any, ...]]:
+    """What a figure draws: these columns of the rows of a part."""
+    return [tuple(row[name] for name in names) for row in figure.rows if row["part"] == part]
+
+
+def distribution(*records: EstimateRecord) -> Figure:
+    figure = distributions(Subject("x", records), {})
+    assert figure is not None
+    return figure
 
 
 @pytest.mark.parametrize(
@@ -61,33 +70,33 @@ def test_a_page_without_estimates_says_why(used: int, why: str) -> None:
     accounting = Accounting(**{"in": 2, "used": used, "dead_letters": 2 - used, **counts})
     found = results()
     run = RunResults(found.about, "out", True, accounting, (), None)
-    lead = content_of(replace(found, runs=(run,)), ["A sentence."], {}).lead
+    lead = content_of(replace(found, runs=(run,)), {}).lead
     assert lead.startswith(f"There is no estimate: {why}")
 
 
 def test_the_steps_are_those_of_the_estimate() -> None:
-    figure, *_ = figures_of(of_service("a"))
-    steps = figure.panels[0].data["steps"]
-    assert steps["share"] == [0.12346, *SHARES[1:7], 0.17654, 0.17654]
-    assert steps["low"] == list(EDGES)
+    steps = drawn(distribution(of_service("a")), "step", "low", "share")
+    # A row more, where the last step ends.
+    assert steps == [*zip(EDGES, SHARES, strict=False), (1.0, SHARES[-1])]
+    fine = replace(of_service("a"), distribution=(1 / 512,) * 512, bucket_edges=tuple(np.arange(513) / 512))
+    steps = drawn(distribution(replace(fine, intervals=None)), "step", "low", "share")
+    assert steps == [(number / 128, 1 / 128) for number in range(128)] + [(1.0, 1 / 128)]
 
 
-def test_a_flagged_band_is_pale() -> None:
-    figure = distributions(
-        Subject("x", [of_service("a"), of_service("b", distribution="the reports say little")]), {}
-    )
-    assert figure is not None
-    data = figure.panels[0].data
-    bands = data["bands"]
-    assert {*zip(bands["estimate"], bands["flagged"], strict=True)} == {
+def test_a_flagged_band_is_pale_and_estimates_of_the_same_services_share_one() -> None:
+    flagged = of_service("b", distribution="the reports say little")
+    figure = distribution(of_service("a"), flagged, replace(flagged, name="again"))
+    assert {*drawn(figure, "step", "estimate", "flagged")} == {
         ("a (auto of a)", False),
         ("b (auto of b)", True),
+        ("again (auto of b)", True),
     }
-    assert bands["share_low"] == [0.012346] * 18
-    assert "Pale bands are flagged." in figure.caption
+    banded = {row["estimate"] for row in figure.rows if row["part"] == "step" and "share_low" in row}
+    assert banded == {"a (auto of a)", "b (auto of b)"}
+    assert "Pale bands are flagged." in distribution(flagged).caption
 
 
-def test_one_wide_interval_does_not_set_the_axis_and_is_marked_where_it_is_cut() -> None:
+def test_one_wide_interval_does_not_set_the_axis_and_the_caption_says_that_it_goes_on() -> None:
     wide = ManyEnds(low=(0.0,) * 16, high=(0.08,) * 15 + (0.9,))
     record = replace(
         of_service("a"),
@@ -95,106 +104,102 @@ def test_one_wide_interval_does_not_set_the_axis_and_is_marked_where_it_is_cut()
         bucket_edges=tuple(number / 16 for number in range(17)),
         intervals=IntervalsRecord(level=0.95, distribution=wide),
     )
-    figure = distributions(Subject("x", [record]), {})
-    assert figure is not None
-    layers = [layer["encoding"]["y"] for layer in figure.chart["layer"] if "y" in layer["encoding"]]
-    (top,) = {y["scale"]["domain"][1] for y in layers if "domain" in y.get("scale", {})}
-    assert 0.08 < top < 0.1
-    cut = figure.panels[0].data["cut"]
-    assert cut["low"] == [15.5 / 16] and cut["share"][0] < top
-    assert "A triangle marks an interval that goes on." in figure.caption
-    # Where nothing is far away, the axis has all.
-    near = replace(
-        record,
-        intervals=replace(record.intervals, distribution=ManyEnds((0.0,) * 16, (0.07,) * 15 + (0.08,))),
-    )
-    figure = distributions(Subject("x", [near]), {})
-    assert figure is not None and figure.panels[0].data["cut"]["low"] == []
+    near = replace(wide, high=(0.07,) * 15 + (0.08,))
+    for ends, cut in ((wide, True), (near, False)):
+        intervals = IntervalsRecord(level=0.95, distribution=ends)
+        figure = distribution(replace(record, intervals=intervals))
+        (top,) = {
+            layer["encoding"]["y"]["scale"]["domain"][1]
+            for layer in figure.chart(600).to_dict()["layer"]
+            if "domain" in layer["encoding"]["y"].get("scale", {})
+        }
+        assert 0.08 < top < 0.12
+        assert (GOES_ON in figure.caption) is cut
 
 
-def test_the_truth_is_drawn_beside_the_estimates_in_the_colour_of_text() -> None:
-    shape, means = figures_of(
-        of_service("a"), MEAN, x=People(np.array([0.1, 0.1, 0.3, 0.9]), None, None, None, 0, 0)
-    )
-    truth = shape.panels[0].data["truth"]
-    assert truth["share"] == [0.5, 0, 0.25, 0, 0, 0, 0, 0.25, 0.25]
-    assert truth["low"] == list(EDGES)
-    assert means.panels[0].data["truth"]["value"] == [0.35]
-    assert [key.colour for key in shape.keys][-1] == -1 and -1 not in [key.colour for key in shape.keys][:-1]
+def test_the_truth_is_drawn_beside_the_estimates() -> None:
+    people = People(np.array([0.1, 0.1, 0.3, 0.9]), None, None, None, 0, 0)
+    shape, means = figures_of(of_service("a"), MEAN, x=people).values()
+    shares = [0.5, 0, 0.25, 0, 0, 0, 0, 0.25, 0.25]
+    assert drawn(shape, "truth", "low", "share") == [*zip(EDGES, shares, strict=True)]
+    assert {*drawn(means, "truth", "value")} == {(0.35,)}
+    assert "Dashed: the truth." in shape.caption and "Black ticks: the truth." in means.caption
 
 
-def test_a_chart_alone_has_its_data_its_colours_and_a_legend_of_several() -> None:
-    records = of_service("a"), of_service("b")
-    for count, legends in ((1, {False}), (2, {True})):
-        figure = distributions(Subject("x", records[:count]), {})
-        assert figure is not None
-        chart: dict[str, Any] = alone(figure, figure.panels[0], 640)
-        assert (chart["width"], chart["title"]["text"]) == (640, "Distribution of x")
-        assert len(chart["datasets"]["steps"]) == 9 * count
-        colours = [layer["encoding"]["color"] for layer in chart["layer"] if "color" in layer["encoding"]]
-        assert {colour["legend"] is not None for colour in colours} == legends
-        assert {tuple(colour["scale"]["range"]) for colour in colours} == {("#0072b2", "#d55e00")[:count]}
-        assert alone(figure, figure.panels[0], 640, legend=False)["layer"][0] is not None
+def test_a_mean_without_its_own_interval_has_that_of_its_standard_error() -> None:
+    figure = figures_of(of_service("a"), replace(MEAN, standard_error=0.1))["Mean x"]
+    assert drawn(figure, "estimate", "low", "high") == [
+        (None, None),
+        (pytest.approx(0.204, abs=1e-3), pytest.approx(0.596, abs=1e-3)),
+    ]
+
+
+def test_a_chart_has_a_legend_of_several_estimates_only() -> None:
+    for records, legend in (
+        ((of_service("a"), MEAN), None),
+        ((MEAN, of_service("a"), of_service("b")), ["a (auto of a)", "b (auto of b)"]),
+    ):
+        layers = distribution(*records).chart(600).to_dict()["layer"]
+        shown = [layer["encoding"]["color"] for layer in layers if "color" in layer["encoding"]]
+        assert all((colour["legend"] or {}).get("values") == legend for colour in shown)
+        # Each estimate has one colour in all figures.
+        assert all(len(colour["scale"]["domain"]) == len(records) for colour in shown)
 
 
 def test_images_are_made_of_every_chart() -> None:
-    pytest.importorskip("vl_convert")
-    made = dict(images([content_of(results(of_service("a"), MEAN), ["A sentence."], {})]))
+    (chapter,) = content_of(results(of_service("a"), MEAN), {}).chapters
+    made = dict(images(chapter.figures))
     assert sorted(made) == [
         "01-distribution-of-x.png", "01-distribution-of-x.svg", "02-mean-x.png", "02-mean-x.svg",
     ]  # fmt: skip
     assert made["02-mean-x.png"].startswith(b"\x89PNG")
-    assert b"m (auto of m)" in made["02-mean-x.svg"]
+    assert b">m</text>" in made["02-mean-x.svg"]
+    assert b"#0072b2" in made["02-mean-x.svg"] and b"var(" not in made["02-mean-x.svg"]
 
 
-def test_what_is_certain_is_drawn_between_places_and_both_kinds_of_bars() -> None:
-    strict = StrictRecord(
-        CumulativeShares((0.0, 0.5), (0.0, 0.2), (0.3, 0.9)),
-        {"0.5": Ends(0.3, 0.8)},
-        ManyEnds((0.1,), (0.7,)),
-    )
-    intervals = IntervalsRecord(
+CERTAIN = replace(
+    of_service("a"),
+    quantiles={"0.5": 0.5},
+    intervals=IntervalsRecord(
         0.95,
         quantiles={"0.5": Ends(0.4, 0.6)},
-        ranges=ManyEnds((0.3,), (0.5,)),
         cdf=CumulativeShares((0.0, 0.5), (0.0, 0.4), (0.1, 0.6)),
-        strict=strict,
-    )
-    ranges = (RangeShare(0.0, 0.5, 0.4),)
-    record = replace(of_service("a"), intervals=intervals, quantiles={"0.5": 0.5}, ranges=ranges)
-    _, figure, of_ranges, *_ = figures_of(record)
-    data = figure.panels[0].data
+        strict=StrictRecord(
+            CumulativeShares((0.0, 0.5), (0.0, 0.2), (0.3, 0.9)), {"0.5": Ends(0.3, 0.8)}, None
+        ),
+    ),
+)
+TITLE = "Share of people up to each value of x"
+
+
+def test_what_is_certain_is_drawn_between_places() -> None:
+    figure = figures_of(CERTAIN)[TITLE]
     # Up to 0.5 people are at most as many as have at most 0.5.
-    assert (data["cdf"]["at"], data["cdf"]["low"], data["cdf"]["high"]) == (
-        [0, 0.5, 1],
-        [0, 0.2, 1],
-        [0.9, 1, 1],
-    )
+    assert drawn(figure, "strict", "at", "low", "high") == [(0.0, 0.0, 0.9), (0.5, 0.2, 1.0), (1.0, 1.0, 1.0)]
     # A smooth curve has no steps.
-    assert (data["smooth"]["low"], data["smooth"]["high"]) == ([0, 0.4, 1], [0.1, 0.6, 1])
-    assert dict(zip(data["bars"]["kind"], data["bars"]["low"], strict=True)) == {"strict": 0.3, "smooth": 0.4}
-    bars = of_ranges.panels[0].data["bars"]
-    assert [bars[name] for name in ("name", "kind", "low", "high")] == [
-        ["0 to 0.5"] * 2, ["strict", "smooth"], [0.1, 0.3], [0.7, 0.5],
-    ]  # fmt: skip
-    assert data["below"]["share"][-1] == 1
+    assert drawn(figure, "smooth", "at", "low", "high") == [(0.0, 0.0, 0.1), (0.5, 0.4, 0.6), (1.0, 1.0, 1.0)]
+    assert drawn(figure, "line", "at", "low")[-1] == (1.0, pytest.approx(1))
     said = (
         "The median is certainly between 0.30 and 0.80; if people are spread smoothly between 0.40 and 0.60."
     )
     assert figure.summary == [said]
     assert figure.caption.endswith("if people are spread smoothly, without gaps, steps and favourite values.")
-    _, figure, *_ = figures_of(replace(record, step=0.125))
-    assert figure.caption.endswith("if people are spread smoothly, but for round values.")
+    stepped = figures_of(replace(CERTAIN, step=0.125))[TITLE]
+    assert stepped.caption.endswith("if people are spread smoothly, but for round values.")
     # Without strict intervals there is no such figure.
-    titles = [figure.title for figure in figures_of(of_service("a"))]
-    assert titles and not {"Share of people up to each value of x", "Shares of ranges of x"} & {*titles}
+    assert TITLE not in figures_of(of_service("a"))
+
+
+def test_many_groups_have_no_sentence_each() -> None:
+    for groups in (MOST_SENTENCES, MOST_SENTENCES + 1):
+        figure = distribution(*(replace(CERTAIN, group=f"g{place}") for place in range(groups)))
+        assert len(figure.panels) == groups
+        assert len(figure.summary) == (groups if groups <= MOST_SENTENCES else 0)
 
 
 def test_with_one_bucket_per_value_each_bar_is_a_value() -> None:
     ages = replace(of_service("m"), bucket_edges=tuple(number + 29.5 for number in range(9)), step=1.0)
-    (figure,) = [figure for figure in figures_of(ages) if figure.title.startswith("Distribution")]
-    assert figure.caption.startswith("The share of people with each value")
+    assert distribution(ages).caption.startswith("The share of people with each value")
     pairs = replace(ages, step=0.5)
     assert pairs.bucket_ends == ([29.75 + at for at in range(8)], [30.25 + at for at in range(8)])
-    (figure,) = [figure for figure in figures_of(pairs) if figure.title.startswith("Distribution")]
-    assert figure.caption.startswith("The share of people in each step of 1")
+    assert distribution(pairs).caption.startswith("The share of people in each step of 1")

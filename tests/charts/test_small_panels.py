@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ldpbeam.charts.figures import Figure
-from ldpbeam.charts.names import MOST_NAMES_OF_PANELS, frequencies
-from ldpbeam.charts.over_time import MOST_LINES, shares_over_time
-from ldpbeam.charts.panels import most_frequent
+from ldpbeam.charts.names import MOST_NAMES_OF_PANELS, frequencies, most_frequent
+from ldpbeam.charts.over_time import MOST_LINES_OF_PANELS, shares_over_time
 from ldpbeam.charts.subject import Subject
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
@@ -38,76 +35,77 @@ def record(
     )  # fmt: skip
 
 
-def test_the_largest_category_of_every_panel_is_drawn_in_all() -> None:
-    records = [record(name, shares, 100 - place) for place, (name, shares) in enumerate(AIRPORTS.items())]
+def shares(*records: EstimateRecord) -> Figure:
     figure = frequencies(Subject("carrier", records), {})
-    assert figure is not None
-    # Three groups are in one chart, and each name has a dot of each.
-    (panel,) = figure.panels
-    drawn = list(dict.fromkeys(panel.data["main"]["label"]))
-    assert len(drawn) == len(CARRIERS) and panel.data["main"]["estimate"][0] == "EWR"
-    several = [replace(one, group=f"{one.group}{copy}") for one in records for copy in range(2)]
-    figure = frequencies(Subject("carrier", several), {})
-    assert figure is not None
-    for panel, one in zip(figure.panels, several, strict=True):
-        assert panel.title == one.group
-        names = list(panel.data["main"]["label"])
-        assert len(names) == MOST_NAMES_OF_PANELS and names == list(figure.panels[0].data["main"]["label"])
-        shares = one.frequencies or ()
-        assert CARRIERS[list(shares).index(max(shares))] in names
-    assert "The 12 most frequent of 16." in figure.caption
-
-
-def over_time(groups: int) -> Figure:
-    figure = shares_over_time(
-        Subject(
-            "carrier",
-            [
-                record(f"{name}{copy}", shares, 100 - 10 * place - copy, hour)
-                for place, (name, shares) in enumerate(AIRPORTS.items())
-                for copy in range(groups // 3)
-                for hour in (8, 9)
-            ],
-        )
-    )
     assert figure is not None
     return figure
 
 
-def test_few_groups_are_lines_of_a_panel_for_each_name() -> None:
-    figure = over_time(3)
-    assert [key.label for key in figure.keys] == ["EWR0", "JFK0", "LGA0"]
-    titles = [panel.title for panel in figure.panels]
-    assert len(titles) == MOST_LINES and {"carrier 0", "carrier 15"} <= {*titles}
-    assert {*figure.panels[0].data["points"]["estimate"]} == {"EWR0", "JFK0", "LGA0"}
+def names_in(figure: Figure, panel: str) -> list[str]:
+    return [row["label"] for row in figure.rows if row["panel"] == panel]
 
 
-def test_many_groups_have_one_column_each_and_names_are_rows() -> None:
-    figure = over_time(6)
-    columns = ["EWR0", "EWR1", "JFK0", "JFK1", "LGA0", "LGA1"]
-    for number, name in enumerate(("carrier 0", "carrier 1", "carrier 15")):
-        row = figure.panels[6 * number : 6 * number + 6]
-        assert [panel.title for panel in row] == columns
-        assert {panel.row for panel in row} == {name}
-        assert [set(panel.data["points"]["estimate"]) for panel in row] == [{group} for group in columns]
-    assert [key.colour for key in figure.keys] == list(range(6))
+def test_the_largest_category_of_every_panel_is_drawn_in_all() -> None:
+    records = [record(name, shares, 100 - place) for place, (name, shares) in enumerate(AIRPORTS.items())]
+    figure = shares(*records)
+    assert figure.panels == ["EWR", "JFK", "LGA"]
+    names = names_in(figure, "EWR")
+    assert len(names) == MOST_NAMES_OF_PANELS and {"carrier 0", "carrier 15"} <= {*names}
+    assert all(names_in(figure, panel) == names for panel in figure.panels)
+    assert "The 12 most frequent of 16." in figure.caption
+    assert len(names_in(shares(record(None, AIRPORTS["LGA"], 100)), "")) == 16
+
+
+def test_groups_are_panels_over_time_and_names_their_lines() -> None:
+    records = [
+        record(name, own, 100 - 10 * place, hour)
+        for place, (name, own) in enumerate(AIRPORTS.items())
+        for hour in (8, 9, 11)
+    ]
+    figure = shares_over_time(Subject("carrier", records))
+    assert figure is not None and figure.panels == list(AIRPORTS)
+    lines = {row["estimate"] for row in figure.rows}
+    assert len(lines) == MOST_LINES_OF_PANELS and {"carrier 0", "carrier 15"} <= lines
+    # From 10 to 11 there is no window, and the line is broken.
+    line = [row for row in figure.rows if (row["panel"], row["estimate"]) == ("JFK", "carrier 0")]
+    assert [(row["start"][11:13], row["value"]) for row in line] == [
+        ("08", 0.3), ("09", 0.3), ("10", None), ("11", 0.3),
+    ]  # fmt: skip
 
 
 def test_a_group_has_one_place_in_all_windows_whoever_has_most_reports_there() -> None:
     # In the first window the last group has the most reports, and one group has none.
     sent = {8: {"a": 10, "b": 20, "c": 90, "d": 5, "e": 4}, 9: {"a": 300, "b": 200, "d": 50, "e": 40}}
-    records = [
-        record(group, AIRPORTS["EWR"], reports, hour)
-        for hour, own in sent.items()
-        for group, reports in own.items()
-    ]
-    figure = frequencies(Subject("carrier", records), {})
-    assert figure is not None
-    assert [panel.title for panel in figure.panels] == 2 * ["a", "b", "c", "d", "e"]
-    assert [panel.note for panel in figure.panels] == 7 * [""] + ["no estimate"] + 2 * [""]
-    assert len({panel.row for panel in figure.panels}) == 2
-    colours = {panel.title: {*panel.data["main"]["estimate"]} for panel in figure.panels if panel.data}
-    assert all(own == {title} for title, own in colours.items())
+    figure = shares(
+        *(
+            record(group, AIRPORTS["EWR"], reports, hour)
+            for hour, own in sent.items()
+            for group, reports in own.items()
+        )
+    )
+    hours = [f"20 Nov 2026, {hour}:00 to {end}:00 UTC" for hour, end in (("08", "09"), ("09", "10"))]
+    expected = [f"{group}\n{hour}" for group in "abcde" for hour in hours]
+    expected[5] += " (no estimate)"
+    assert figure.panels == expected
+    # The panel without an estimate is drawn, and empty.
+    assert names_in(figure, expected[5]) == []
+    (drawn,) = figure.chart(900).to_dict()["datasets"].values()
+    assert {"panel": expected[5]} in drawn
+
+
+def test_many_groups_and_windows_leave_twelve_panels_and_the_caption_says_of_what() -> None:
+    figure = shares(
+        *(record(f"g{place:02}", AIRPORTS["EWR"], 50, hour) for place in range(14) for hour in (8, 9))
+    )
+    assert len(figure.panels) == 12 and all("09:00" in panel for panel in figure.panels)
+    assert figure.caption.endswith("The last of 2 windows. The 12 largest of 14 groups.")
+
+
+@pytest.mark.parametrize(("width", "columns"), [(350, 1), (960, 4)])
+def test_as_many_panels_stand_side_by_side_as_have_room(width: int, columns: int) -> None:
+    chart = shares(*(record(f"g{place}", AIRPORTS["EWR"], 50) for place in range(6))).chart(width).to_dict()
+    assert chart["columns"] == columns
+    assert columns * chart["spec"]["width"] < width
 
 
 @pytest.mark.parametrize(
@@ -132,18 +130,11 @@ def test_each_panels_most_frequent_name_goes_first(
 def test_panels_of_other_names_draw_each_by_its_own() -> None:
     snow = record(None, (0.6, 0.4), 10, 8, ("snow", "others"))
     cup = record(None, (0.3, 0.5, 0.2), 10, 9, ("snow", "cup", "others"))
-    subject = Subject("saw", [snow, cup])
-    both = frequencies(subject, {})
-    assert both is not None
-    shown = [panel.data["main"] for panel in both.panels]
-    assert [dict(zip(data["label"], data["value"], strict=True)) for data in shown] == [
-        {"snow": 0.6, "others": 0.4},
-        {"snow": 0.3, "cup": 0.5, "others": 0.2},
-    ]
-    over_time = shares_over_time(subject)
+    both = shares(snow, cup)
+    shown = [{row["label"]: row["value"] for row in both.rows if row["panel"] == own} for own in both.panels]
+    assert shown == [{"snow": 0.6, "others": 0.4}, {"snow": 0.3, "cup": 0.5, "others": 0.2}]
+    over_time = shares_over_time(Subject("saw", [snow, cup]))
     assert over_time is not None
-    assert {key.label for key in over_time.keys} == {"snow", "cup", "others"}
-    (data,) = (panel.data["points"] for panel in over_time.panels)
-    assert sorted(zip(data["estimate"], data["value"], strict=True)) == [
-        *(("cup", 0.5), ("others", 0.2), ("others", 0.4), ("snow", 0.3), ("snow", 0.6)),
+    assert [(row["estimate"], row["value"]) for row in over_time.rows] == [
+        *(("cup", 0.5), ("others", 0.4), ("others", 0.2), ("snow", 0.6), ("snow", 0.3)),
     ]

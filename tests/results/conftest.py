@@ -41,13 +41,6 @@ class Opened:
     requests: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
-    def draw_all(self) -> None:
-        """Scroll to every chart, and wait until each is drawn."""
-        for chart in self.page.locator("[data-chart]").all():
-            # Playwright's own scrolling waits for two frames at one place, which a busy machine may not draw.
-            chart.evaluate("chart => chart.scrollIntoView({block: 'center', behavior: 'instant'})")
-            chart.locator("svg.marks").wait_for()
-
     @property
     def overflow(self) -> int:
         """By how many pixels the page is wider than the window."""
@@ -68,7 +61,6 @@ def open_page(chromium: Any) -> Iterator[Callable[..., Opened]]:
         opened.page.on("console", lambda message: opened.said.append(message.text))
         opened.page.on("pageerror", lambda error: opened.said.append(str(error)))
         opened.page.goto(path.as_uri())
-        opened.draw_all()
         return opened
 
     yield open_it

@@ -11,7 +11,8 @@ from scipy.stats import norm
 from support.estimate_records import paid, price
 
 from ldpbeam.charts.subject import Subject
-from ldpbeam.results.page.answer import Answer, answer_of
+from ldpbeam.results.page.answer import answer_of
+from ldpbeam.results.page.html import Answer
 from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
 from ldpbeam.study import Study
 
@@ -32,10 +33,15 @@ def answer(*records: EstimateRecord, study: Study | None = None) -> Answer:
     return made
 
 
+def rows(made: Answer) -> list[dict[str, str]]:
+    return [dict(zip(made.table.columns, row, strict=True)) for row in made.table.rows]
+
+
 def test_the_mean_is_told_with_the_digits_that_its_interval_leaves() -> None:
     made = answer(price(mean=18.59103, intervals=IntervalsRecord(0.95, mean=Ends(16.6, 20.6))))
-    assert made.headline == "Mean price: 18.6 (16.6 to 20.6)"
-    assert [(row.value, row.change, row.flagged) for row in made.rows] == [("18.6 (16.6 to 20.6)", "", False)]
+    assert made.headline == "Mean price: 18.6"
+    assert rows(made) == [{"Mean price": "18.6 (16.6 to 20.6)", "from": "10 reports"}]
+    assert rows(answer(price(users=9)))[0]["from"] == "9 people"
     assert made.sentences == []
 
 
@@ -44,13 +50,12 @@ def test_the_last_complete_window_is_compared_with_the_one_before() -> None:
     made = answer(mean(5.0, 1.0, 0), mean(12.0, 1.0, 1), early)
     # Without its study clients may remember noise, so standard errors add, but for sums over reports.
     room = norm.ppf(0.975) * np.hypot(1, 1)
-    assert made.rows[0].change == f"+7.0 ({7 - room:.1f} to {7 + room:.1f}): clear"
+    (row,) = rows(made)
+    assert row["change"] == f"+7.0 ({7 - room:.1f} to {7 + room:.1f}): clear"
+    assert row["Mean price, 20 Nov 2026, 11:00 to 12:00 UTC"].startswith("12.0 (")
     assert made.sentences == ["Since 20 Nov 2026, 10:00: rose by 7.0."]
-    (panel,) = made.figure.panels
-    # The line ends at the number beside it.
-    assert panel.data["line"]["value"] == [5, 12]
     small = answer(mean(5.0, 1.0, 0), mean(7.0, 1.0, 1))
-    assert small.rows[0].change.endswith(": may be chance")
+    assert rows(small)[0]["change"].endswith(": may be chance")
     assert small.sentences == ["Since 20 Nov 2026, 10:00: changes may be chance."]
 
 
@@ -63,7 +68,7 @@ def test_changes_of_all_groups_hold_together() -> None:
             for place in range(groups)
             for hour in (0, 1)
         ]
-        assert answer(*records).rows[0].change.endswith("clear") is clear
+        assert rows(answer(*records))[0]["change"].endswith("clear") is clear
 
 
 def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_named() -> None:
@@ -73,19 +78,24 @@ def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_name
         for place, (group, value) in enumerate(values.items())
     ]
     made = answer(*records)
-    assert made.headline == "Mean price: 10.0 (a) to 30.0 (b)"
+    assert made.headline == "Mean price: b 30.0, highest; a 10.0, lowest"
     assert made.sentences == ["b and c are clearly higher than a and d. Other differences may be chance."]
-    assert [row.key for row in made.rows] == [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
+    assert [row["group"] for row in rows(made)] == ["a", "b", "c", "d"]
     assert answer(records[0], records[3]).sentences == ["Differences between groups may be chance."]
+    many = [mean(90.0, 1.0, group="top"), *(mean(1.0, 1.0, group=f"g{place}") for place in range(5))]
+    assert answer(*many).sentences == [
+        "top is clearly higher than 5 other groups. Other differences may be chance."
+    ]
 
 
 def test_a_flagged_number_is_moved_into_its_interval_and_marked() -> None:
     made = answer(replace(mean(12.0, 1.0, flags={"mean": "outside"}), mean=99.0))
-    assert made.rows[0].flagged and made.rows[0].value.startswith("14.0")
-    assert answer(replace(mean(12.0, 1.0), complete=False)).rows[0].flagged
+    (row,) = rows(made)
+    assert row["careful"] == "flagged" and "14.0 (10.0 to 14.0)" in row.values()
+    assert rows(answer(replace(mean(12.0, 1.0), complete=False)))[0]["careful"] == "incomplete"
     # What rests on a flagged interval is not clear.
     after = mean(40.0, 1.0, 1, flags={"mean": "outside"})
-    assert answer(mean(5.0, 1.0), after).rows[0].change.endswith("may be chance")
+    assert rows(answer(mean(5.0, 1.0), after))[0]["change"].endswith("may be chance")
 
 
 def test_of_categories_it_is_the_most_frequent_one_of_the_last_window() -> None:
@@ -97,8 +107,8 @@ def test_of_categories_it_is_the_most_frequent_one_of_the_last_window() -> None:
         # Names may stand in another order, or be new.
         paid(frequencies=(0.15, 0.25, 0.45), **shares | places[1]),
     )
-    assert made.headline == "Share of car: 45% (30% to 60%)"
-    assert "points" in made.rows[0].change
+    assert made.headline == "Share of car: 45%"
+    assert "points" in rows(made)[0]["change"]
     assert answer_of(Subject("paid", [paid(categories=None, frequencies=None)]), None) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from support.estimate_records import paid, price, results
@@ -32,18 +33,14 @@ def test_one_flag_of_many_windows_is_one_warning_that_names_them() -> None:
         flagged(price(), 1, "EWR"),
     ]
     first, second = warnings_of(results(*records))
-    assert (first.what, first.where) == ("price, the shape", "2 of 3")
+    assert (first.what, first.where) == (
+        "price, the shape",
+        "2 of 3: JFK, 20 Nov 2026, 11:00, EWR, 20 Nov 2026, 10:00",
+    )
     assert first.sentence.startswith("the reports show no detail finer than 9% to 31% of the range: ")
     assert PAGE not in first.sentence and first.sentence.endswith("epsilon.")
-    # The latest comes first.
-    assert [subset.short for subset in first.subsets] == [
-        "JFK, 20 Nov 2026, 11:00",
-        "EWR, 20 Nov 2026, 10:00",
-    ]
-    assert (second.where, second.sentence.startswith("the reports do not tell whether many")) == (
-        "1 of 3",
-        True,
-    )
+    assert second.where == "1 of 3: JFK, 20 Nov 2026, 11:00"
+    assert second.sentence.startswith("the reports do not tell whether many")
 
 
 def test_flags_of_single_shares_are_one_warning() -> None:
@@ -53,7 +50,7 @@ def test_flags_of_single_shares_are_one_warning() -> None:
         for hour in (0, 1)
     ]
     (warned,) = warnings_of(results(*records))
-    assert (warned.what, warned.where) == ("paid, the share of cash and card > 5", "2 of 2")
+    assert warned.what == "paid, the share of cash and card > 5" and warned.where.startswith("2 of 2: ")
 
 
 def test_sentences_that_differ_in_numbers_are_one() -> None:
@@ -77,29 +74,21 @@ def test_half_of_the_reports_unused_is_the_first_and_loudest_warning() -> None:
         "1,000 of 2,000 reports were not used (900 duplicates and 100 late): find out why before you read on."
     )
     assert not any(warned.loud for warned in warnings_of(of_counts(duplicates=900, late=99)))
-    text = page([content_of(of_counts(duplicates=1_500), ["A sentence."], {})])
+    text = page([content_of(of_counts(duplicates=1_500), {})])
     assert 'class="loud"' in text
 
 
-def test_a_warning_links_to_its_panel_and_the_line_of_the_overview_to_the_warning() -> None:
-    records = [
-        flagged(replace(price(), distribution=(0.4, 0.6), bucket_edges=(0.0, 1.0, 2.0)), hour, group, **flags)
-        for hour in (0, 1)
-        for group, flags in (("EWR", {"mean": "outside"} if hour else {}), ("JFK", {}))
-    ]
-    text = page([content_of(results(*records), ["A sentence."], {})])
-    # The mean over time is the first figure; the panel of the last window is the second of the next one.
-    assert '<a href="#p1.1">EWR, 20 Nov 2026, 11:00</a>' in text
-    assert 'id="p1.1"' in text and 'id="w0.1"' in text
-    assert text.count('<a href="#w0.1">1</a>') == 1
-    assert "1 of 4: " in text
-
-
-def test_what_has_no_panel_has_a_row_in_the_table() -> None:
-    records = [flagged(price(), 0, f"g{place}", mean="outside") for place in range(3)]
-    text = page([content_of(results(*records), ["A sentence."], {})])
-    for place in range(3):
-        assert f'id="r1.{place}"' in text and f'href="#r1.{place}"' in text
+def test_what_numbers_say_of_themselves_is_folded_into_their_attribute() -> None:
+    records = [flagged(price(), 0, "EWR", mean="outside"), replace(paid(), group="EWR")]
+    text = page([content_of(replace(of_counts(late=1), estimates=tuple(records)), {})])
+    parts = re.split("<h2>", text)
+    assert [part.partition("</h2>")[0] for part in parts[1:]] == [
+        "Before you use these numbers", "price", "paid", "Where the numbers come from",
+    ]  # fmt: skip
+    assert "came too late" in parts[1] and "outside" not in parts[1]
+    assert re.search(r"<summary>Careful: 1 thing to know.*outside", parts[2], re.DOTALL)
+    assert '<th scope="col">careful</th>' in parts[2]
+    assert "careful" not in parts[3].lower()
 
 
 def test_the_whole_output_has_no_place() -> None:

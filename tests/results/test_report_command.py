@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 import threading
 from pathlib import Path
@@ -14,6 +12,7 @@ from support.output_folders import stream_folder
 from support.studies import SMALL
 
 from ldpbeam.folders.read import read_results
+from ldpbeam.results.page import contents
 from ldpbeam.results.page import writing as write
 from ldpbeam.schemas.study.yaml_file import parse_study
 
@@ -33,13 +32,6 @@ def small(
     assert run_estimate(folder, SMALL, write_reports(folder / "reports", sent)).code == 0
     make_people(folder / "people.csv", values)
     return folder
-
-
-def figures(page: Path) -> list[dict[str, Any]]:
-    """The charts in a page."""
-    (data,) = re.findall(r'id="figures">(.*?)</script>', page.read_text(), re.DOTALL)
-    found: list[dict[str, Any]] = json.loads(data)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -96,7 +88,7 @@ def test_totals_of_groups_are_compared_with_everybody(
     assert both.err == f"ldpbeam: {sentence}, and make a page for each folder\n"
     assert command("report", groups, "-o", page, *truth, "--group-column", "region").code == 0
     assert command("report", total, "-o", page, *truth).code == 0
-    assert figures(page)[0]["panels"][0]["truth"]["share"] == [0.4, 0, 0.2, 0, 0.2, 0, 0, 0.2, 0.2]
+    assert "Dashed: the truth." in page.read_text()
 
 
 def test_without_the_extra_the_message_names_it(
@@ -151,14 +143,21 @@ def test_a_stream_goes_on_when_its_page_cannot_be_written(
     assert "the page was not written" in capsys.readouterr().err
 
 
-def test_a_page_that_would_be_too_large_has_fewer_charts(
+def test_a_page_of_many_attributes_has_charts_of_the_first_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results, page = read_results(str(stream_folder(tmp_path / "out"))), tmp_path / "report.html"
-    whole = write.write_page(str(page), [results], {})
-    # The mean over time, the distribution in three windows, and the line of the overview.
-    assert [len(figure["panels"]) for figure in figures(page)] == [1, 3, 1]
-    monkeypatch.setattr(write, "LARGEST_PAGE", whole)
-    assert write.write_page(str(page), [results], {}) < whole
-    assert figures(page) == []
-    assert "Its charts are left out, to keep the page small." in page.read_text()
+    results = read_results(str(stream_folder(tmp_path / "out")))
+    for most, charts in ((1, True), (0, False)):
+        monkeypatch.setattr(contents, "MOST_CHARTED", most)
+        (chapter,) = contents.content_of(results, {}).chapters
+        assert bool(chapter.figures) is charts
+        assert ("charts are left out" in chapter.note) is not charts
+        assert chapter.answer is not None and chapter.estimates.rows
+
+
+def test_export_writes_each_chart_as_svg_and_png(small: Path, tmp_path: Path, command: Any) -> None:
+    ran = command("report", small / "output", "-o", tmp_path / "page.html", "--export", tmp_path / "charts")
+    assert ran.code == 0, ran.err
+    names = sorted(path.name for path in (tmp_path / "charts").iterdir())
+    assert f"{len(names)} images are in" in ran.out
+    assert names[:2] == ["01-distribution-of-x.png", "01-distribution-of-x.svg"]

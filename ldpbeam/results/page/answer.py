@@ -4,68 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
 
-import altair as alt
 import numpy as np
 
 from ldpbeam import words
 from ldpbeam.answers.named_numbers import Numbers, normal_quantile, numbers_of
-from ldpbeam.charts.figures import Figure, Key, Panel, columns_of
 from ldpbeam.charts.names import values_of
-from ldpbeam.charts.panels import colour, drawn, keys_of, reach
 from ldpbeam.charts.subject import MOST_PANELS, Subject, Subset, state_of
+from ldpbeam.results.page.html import Answer, table_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 
 #: The intervals of all changes of an attribute hold at once in this share of all cases, and those of all
 #: differences of its groups. A difference is clear if its interval leaves out zero.
 TOGETHER = 0.95
-#: This many groups that are clearly higher than others are named, the highest ones.
+#: This many groups that are clearly higher than others are named, the highest ones, and this many others.
 MOST_NAMED = 3
 _Key = TypeVar("_Key", bound=Hashable)
-
-
-class Row(NamedTuple):
-    """A line of the overview.
-
-    Attributes:
-        key: the group, or the attribute, with its colour.
-        subset: the window and group of the number.
-        value: the number, with its interval.
-        change: its difference from the window before, with its interval; empty if there is none.
-        reports: how many reports it is of.
-        flagged: whether the number, or its window, needs care.
-    """
-
-    key: Key
-    subset: Subset
-    value: str
-    change: str
-    reports: str
-    flagged: bool
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One number of an attribute.
-
-    Attributes:
-        number: what the number is, as in ``Mean delay``.
-        headline: the number in a sentence.
-        sentences: how groups differ, and what changed.
-        rows: the lines of the overview.
-        figure: the charts of the lines, a panel each.
-    """
-
-    number: str
-    headline: str
-    sentences: Sequence[str]
-    rows: Sequence[Row]
-    figure: Figure
 
 
 class _Known(NamedTuple):
@@ -87,9 +46,10 @@ class _Known(NamedTuple):
         return value if self.ends is None else min(max(value, self.ends[0]), self.ends[1])
 
     @property
-    def flagged(self) -> bool:
-        """Whether the number, or its window, needs care."""
-        return bool(self.part.flags[0]) or state_of(self.record) != "complete"
+    def careful(self) -> str:
+        """Why the number, or its window, needs care; empty if nothing says so."""
+        state = state_of(self.record)
+        return state if state != "complete" else "flagged" if self.part.flags[0] else ""
 
 
 class _Difference(NamedTuple):
@@ -137,31 +97,24 @@ def answer_of(subject: Subject, study: Study | None) -> Answer | None:
     )
     pairs = combinations([label for label in current if label != "other groups"], 2)
     between = _differences({pair: (current[pair[1]], current[pair[0]]) for pair in pairs}, remembering)
-    share = name.startswith("share of ")
-    shown = list(current)[:MOST_PANELS]
+    share, called = name.startswith("share of "), _called(name, subject)
+    rows = [
+        {
+            "group": label if subject.by_group else "",
+            f"{called}, {Subset.of(one.record).window}".removesuffix(", "): _text(one, share),
+            "change": _change(changes[label], share) if label in changes else "",
+            "from": _people(one.record),
+            "careful": one.careful,
+        }
+        for label, one in [*current.items()][:MOST_PANELS]
+    ]
     return Answer(
-        number=_called(name, subject),
-        headline=_headline(_called(name, subject), current, subject, share),
+        headline=f"{called}: {_headline(current, subject, share)}",
         sentences=[
             *([" ".join(_of_groups(between))] if between else []),
             *_of_changes(changes, next(iter(before.values()), None), subject, share),
         ],
-        rows=[
-            Row(
-                keys_of(subject, {label}, truth=False)[0] if subject.by_group else Key(subject.name, 0),
-                Subset.of(current[label].record),
-                _text(current[label], share),
-                _change(changes[label], share) if label in changes else "",
-                words.counted(current[label].record.reports, "report"),
-                current[label].flagged,
-            )
-            for label in shown
-        ],
-        figure=_sparklines(
-            subject,
-            {label: [one for start, one in series[label].items() if start <= now] for label in shown},
-            share,
-        ),
+        table=table_of(rows, optional=("group", "change", "careful")),
     )
 
 
@@ -220,13 +173,20 @@ def _text(one: _Known, share: bool) -> str:
     return text + (f" ({words.rounded_ends(one.ends, share=share)})" if one.ends else "")
 
 
-def _headline(number: str, current: Mapping[str, _Known], subject: Subject, share: bool) -> str:
-    """The number, or the least and the greatest of the groups."""
+def _people(record: EstimateRecord) -> str:
+    """How many people a number is of, or reports where these have no users."""
+    if record.users is None:
+        return words.counted(record.reports, "report")
+    return words.counted(record.users, "person", "people")
+
+
+def _headline(current: Mapping[str, _Known], subject: Subject, share: bool) -> str:
+    """The number, or the highest and the lowest of the groups."""
+    texts = {label: words.rounded(one.value, one.ends, share=share) for label, one in current.items()}
     if not subject.by_group:
-        return f"{number}: {_text(next(iter(current.values())), share)}"
-    ends = (choose(current, key=lambda label: current[label].value) for choose in (min, max))
-    texts = [f"{words.rounded(current[g].value, current[g].ends, share=share)} ({g})" for g in ends]
-    return f"{number}: {' to '.join(texts)}"
+        return next(iter(texts.values()))
+    low, high = (choose(current, key=lambda label: current[label].value) for choose in (min, max))
+    return f"{high} {texts[high]}, highest; {low} {texts[low]}, lowest"
 
 
 def _of_groups(between: Mapping[tuple[str, str], _Difference]) -> Iterator[str]:
@@ -238,7 +198,8 @@ def _of_groups(between: Mapping[tuple[str, str], _Difference]) -> Iterator[str]:
             higher.setdefault(first, []).append(second)
     alike: dict[str, list[str]] = {}
     for label, lower in higher.items():
-        alike.setdefault(words.listed(lower), []).append(label)
+        named = words.listed(lower) if len(lower) <= MOST_NAMED else f"{len(lower)} other groups"
+        alike.setdefault(named, []).append(label)
     most = sorted(alike.items(), key=lambda own: -len(higher[own[1][0]]))[:MOST_NAMED]
     for lower_ones, labels in most:
         are = "is" if len(labels) == 1 else "are"
@@ -271,45 +232,3 @@ def _change(own: _Difference, share: bool) -> str:
     moved, ends = _moved(own, share), words.rounded_ends(own.ends, share=share).replace("%", "")
     sign = "+" if own.value > 0 and not moved.startswith("0 ") and moved != "0" else ""
     return f"{sign}{moved} ({ends}): {'clear' if own.clear else 'may be chance'}"
-
-
-def _sparklines(subject: Subject, lines: Mapping[str, Sequence[_Known]], share: bool) -> Figure:
-    """A small chart for each line, on one axis: windows, or the one number and its interval."""
-    rows: dict[str, list[dict[str, Any]]] = {
-        label: [
-            {"estimate": label, "start": one.record.window_start or "", "value": one.value}
-            | dict(zip(("low", "high"), one.ends or (one.value, one.value), strict=True))
-            for one in known
-        ]
-        for label, known in lines.items()
-    }
-    every = [row for own in rows.values() for row in own]
-    values = [row["value"] for row in every]
-    low, high = (
-        reach([-v for v in values], [-row["low"] for row in every]),
-        reach(values, [row["high"] for row in every]),
-    )
-    axis: dict[str, Any] = {"axis": None, "scale": alt.Scale(domain=[-low, high], nice=False, zero=False)}
-    keys = keys_of(subject, rows, truth=False) if subject.by_group else [Key(next(iter(rows)), 0)]
-    tint, data = colour(keys), alt.Chart(alt.NamedData("line"))
-    if len(subject.windows) > 1:
-        x = alt.X("start:T", axis=None, scale=alt.Scale(type="utc"))
-        layers = [
-            data.mark_area(opacity=0.2, clip=True).encode(
-                x=x, y=alt.Y("low:Q", **axis), y2="high:Q", color=tint
-            ),
-            data.mark_line(strokeWidth=1.5).encode(x=x, y=alt.Y("value:Q", **axis), color=tint),
-        ]
-    else:
-        layers = [
-            data.mark_rule(strokeWidth=3, opacity=0.5, clip=True).encode(
-                x=alt.X("low:Q", **axis), x2="high:Q", color=tint
-            ),
-            data.mark_circle(size=60, opacity=1).encode(x=alt.X("value:Q", **axis), color=tint),
-        ]
-    columns = ("estimate", "start", "value", "low", "high")
-    panels = [
-        Panel(label if subject.by_group else "", {"line": columns_of(own, columns)})
-        for label, own in rows.items()
-    ]
-    return Figure(f"{subject.name} at a glance", drawn(layers, 30), panels, keys=keys)

@@ -5,26 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from ldpbeam import words
-from ldpbeam.answers.named_numbers import by_key, numbers_of
+from ldpbeam.answers.explain import explain
+from ldpbeam.answers.named_numbers import Numbers, by_key, numbers_of
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import Results
 from ldpbeam.answers.tables import why_none
 from ldpbeam.answers.truth import Truth, truth_of
 from ldpbeam.charts.attribute import figures_of
-from ldpbeam.charts.figures import Table, table_of
-from ldpbeam.charts.names import values_of
-from ldpbeam.charts.panels import most_frequent
+from ldpbeam.charts.names import most_frequent, values_of
 from ldpbeam.charts.subject import Subject, Subset, span_name
 from ldpbeam.results.page.answer import answer_of
-from ldpbeam.results.page.html import Chapter, Content
+from ldpbeam.results.page.html import Chapter, Content, Table, table_of
 from ldpbeam.results.page.parts import parts_of
 from ldpbeam.results.page.warnings import warnings_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, attribute_of
 
+#: This many attributes have charts, so that the page stays small.
+MOST_CHARTED = 20
+#: The tables of all attributes have this many estimates, and each at least this many.
+MOST_ESTIMATES, LEAST_ESTIMATES = 240, 12
+#: The table of an attribute has this many categories or keys, the most frequent ones.
+MOST_COLUMNS = 12
 _KINDS = {
     "batch": "one run over files",
     "scheduled": "scheduled runs",
@@ -33,46 +36,36 @@ _KINDS = {
 }
 
 
-def content_of(
-    results: Results,
-    sentences: Sequence[str],
-    people: Mapping[str, People],
-    most_charted: int | None = None,
-) -> Content:
+def content_of(results: Results, people: Mapping[str, People]) -> Content:
     """The content of a page about one output.
 
     Args:
         results: what is in the output folder.
-        sentences: what the study does; if there are none, its estimates are listed.
         people: true values to compare with, by attribute; they need the study in the folder.
-        most_charted: this many attributes have charts; None for all.
     """
-    study, records = results.study, list(by_key(results.estimates).values())
+    study, records, warnings = results.study, [*by_key(results.estimates).values()], warnings_of(results)
     names = list(dict.fromkeys(record.attribute for record in records))
     chapters = []
-    by_name = {name: [record for record in records if record.attribute == name] for name in names}
-    for index, (name, records_of_name) in enumerate(by_name.items()):
-        subject = Subject(name, records_of_name, results.clock)
-        estimates, subsets = _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names)))
-        charted = most_charted is None or index < most_charted
-        people_of_name = people.get(attribute_of(name)) if charted else None
+    for index, name in enumerate(names):
+        subject = Subject(name, [record for record in records if record.attribute == name], results.clock)
+        charted, people_of_name = index < MOST_CHARTED, people.get(attribute_of(name))
         truths = _truths(study, subject, people_of_name) if study and people_of_name else {}
         chapters.append(
             Chapter(
                 name,
                 figures_of(subject, truths) if charted else (),
-                estimates,
-                subsets,
+                _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names))),
                 "" if charted else "Its charts are left out, to keep the page small.",
-                answer_of(subject, study) if charted else None,
+                answer_of(subject, study),
+                [warned for warned in warnings if warned.minor and warned.attribute == name],
             )
         )
     return Content(
         title=results.about.study,
         lead=_lead(results, records),
-        warnings=warnings_of(results),
+        warnings=[warned for warned in warnings if not warned.minor],
         chapters=chapters,
-        sentences=sentences or list(_listed(records)),
+        sentences=list(_listed(records) if study is None else explain(study)),
         parts=parts_of(results),
     )
 
@@ -96,6 +89,7 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> str:
     first = [record for record in records if record.name == records[0].name and not record.joined]
     used = counts["used"] if counts else sum(record.reports for record in first)
     windows = {record.window_start: record.window_end for record in first if record.window_start}
+    users = sum(record.users or 0 for record in first)
     groups = {record.group for record in records if record.group is not None}
     others = max((record.other_groups for record in records), default=0)
     spent = [part.epsilon for run in results.runs for entry in run.ledger for part in entry.spent]
@@ -103,6 +97,7 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> str:
         f"{words.counted(used, 'report')} from {_KINDS[results.kind]}",
         span_name(min(windows), windows[max(windows)] or "", results.clock) if windows else "",
         words.counted(len(windows), "window") if windows else "",
+        words.counted(users, "person", "people") if users and not windows else "",
         words.counted(len(groups) + others, "group") if groups else "",
         f"at most epsilon {max(spent):g} of a user{' per window' if windows else ''}" if spent else "",
     ]
@@ -121,16 +116,8 @@ def _listed(records: Sequence[EstimateRecord]) -> Iterator[str]:
             )
 
 
-#: The tables of all attributes have this many estimates, and each at least this many.
-MOST_ESTIMATES, LEAST_ESTIMATES = 600, 12
-#: The table of an attribute has this many categories or keys, the most frequent ones.
-MOST_COLUMNS = 12
-#: A table of at most this many rows has the intervals of all numbers; a longer one those of means.
-MOST_WITH_INTERVALS = 12
-
-
-def _estimates(subject: Subject, most: int) -> tuple[Table, Sequence[Subset]]:
-    """All numbers of an attribute, the latest if there are many; and the window and group of each row."""
+def _estimates(subject: Subject, most: int) -> Table:
+    """All numbers of an attribute, the latest if there are many."""
     chosen = [record for records in subject.subsets.values() for record in records][-most:]
     frequent = most_frequent([values_of(record, "frequencies") for record in chosen], MOST_COLUMNS)
     rows = []
@@ -144,28 +131,27 @@ def _estimates(subject: Subject, most: int) -> tuple[Table, Sequence[Subset]]:
             "users": "" if record.users in (None, record.reports) else f"{record.users:,}",
         }
         for part in numbers_of(record):
-            share = part.names[0].startswith("share")
-            steps = record.bucket_edges is not None and not part.names[0].startswith("share from")
-            if (share and steps) or part.names == ["variance"]:
-                continue
-            none = np.full((len(part.names), 2), np.nan)
-            strict, lasting = (none if ends is None else ends for ends in (part.strict, part.any_look))
-            columns = (part.values, part.low, part.high, strict.tolist(), lasting.tolist())
-            for name, value, low, high, *further in zip(part.names, *columns, strict=True):
-                if not record.labels or name.partition(" of ")[2] in frequent:
-                    ends = None if math.isnan(low) else (float(low), float(high))
-                    row[name] = words.rounded(float(value), ends, share=share)
-                    if ends and (name == "mean" or len(chosen) <= MOST_WITH_INTERVALS):
-                        sure = "".join(
-                            f"; {how} {words.rounded_ends((lowest, highest), share=share)}"
-                            for how, (lowest, highest) in zip(
-                                ("certainly", "at any look"), further, strict=True
-                            )
-                            if not math.isnan(lowest)
-                        )
-                        row[name] += f" ({words.rounded_ends(ends, share=share)}{sure})"
+            if part.family not in ("variances", "value buckets"):
+                row |= {
+                    name: _cell(part, place)
+                    for place, name in enumerate(part.names)
+                    if not record.labels or name.partition(" of ")[2] in frequent
+                }
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    texts = ("window", "group", "estimate")
     filled = [{name: row.get(name, "") for name in names} for row in rows]
-    return table_of(filled, {*names} - {*texts}, optional=names), [Subset.of(record) for record in chosen]
+    return table_of(filled, {*names} - {"window", "group", "estimate"}, optional=names)
+
+
+def _cell(part: Numbers, place: int) -> str:
+    """A number with its interval, and with what is certain of it and what holds at any look."""
+    share, value = part.family in ("ranges", "shares"), float(part.values[place])
+    low, high = float(part.low[place]), float(part.high[place])
+    if math.isnan(low):
+        return words.rounded(value, share=share)
+    said = [words.rounded_ends((low, high), share=share)]
+    for how, columns in (("certainly", part.strict), ("at any look", part.any_look)):
+        if columns is not None and not math.isnan(columns[place, 0]):
+            lowest, highest = columns[place].tolist()
+            said.append(f"{how} {words.rounded_ends((lowest, highest), share=share)}")
+    return f"{words.rounded(value, (low, high), share=share)} ({'; '.join(said)})"

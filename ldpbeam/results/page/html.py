@@ -1,28 +1,36 @@
-"""One HTML file of the outputs of runs, with their charts, and without a request to anywhere."""
+"""One HTML file of the outputs of runs, with their charts, without a script and without a request."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import metadata
-from itertools import groupby
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata, resources
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from ldpbeam.charts.figures import Columns, Figure, Table
-from ldpbeam.charts.subject import Subset
-from ldpbeam.charts.texts import safe
-from ldpbeam.results.page.answer import Answer
-from ldpbeam.results.page.scripts import asset, fingerprint, script
+from ldpbeam.charts.figures import Figure
+from ldpbeam.results.page.images import drawn
 from ldpbeam.results.page.warnings import Warned
 from ldpbeam.untrusted import shown
 
-#: Characters that could end a script element, or start a comment in it, as JSON spells them.
-_SPELLED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts; ``numbers`` are the columns that stand at the right."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: frozenset[str] = frozenset()
+
+
+def table_of(
+    rows: Sequence[Mapping[str, str]], numbers: Collection[str] = (), optional: Collection[str] = ()
+) -> Table:
+    """A table of rows by column, without the optional columns that no row fills."""
+    names = rows[0] if rows else ()
+    columns = [name for name in names if name not in optional or any(row[name] for row in rows)]
+    return Table(columns, [[row[name] for name in columns] for row in rows], frozenset(numbers))
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,21 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """The most important number of an attribute.
+
+    Attributes:
+        headline: the number in a sentence.
+        sentences: how groups differ, and what changed.
+        table: the number of each group, with its interval and its change.
+    """
+
+    headline: str
+    sentences: Sequence[str]
+    table: Table
+
+
+@dataclass(frozen=True)
 class Chapter:
     """What the page says about one attribute.
 
@@ -42,17 +65,17 @@ class Chapter:
         name: the attribute.
         figures: its charts.
         estimates: a row for each of its estimates.
-        subsets: the window and group of each of these rows.
         note: what a reader must know of the chapter; empty if nothing.
         answer: its most important number; None if it has none.
+        warnings: what its estimates and intervals say of themselves.
     """
 
     name: str
     figures: Sequence[Figure]
     estimates: Table
-    subsets: Sequence[Subset] = ()
     note: str = ""
     answer: Answer | None = None
+    warnings: Sequence[Warned] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +96,7 @@ class Content:
     warnings: Sequence[Warned] = ()
     chapters: Sequence[Chapter] = ()
     sentences: Sequence[str] = ()
-    parts: Sequence[Part] = field(default_factory=tuple)
+    parts: Sequence[Part] = ()
 
 
 def page(contents: Sequence[Content], reload: int | None = None) -> str:
@@ -83,39 +106,22 @@ def page(contents: Sequence[Content], reload: int | None = None) -> str:
         contents: what it says about each output.
         reload: the seconds after which the page loads itself again; None for never.
     """
-    drawn: list[dict[str, Any]] = []
-    outputs = [{**_output(content, drawn), "number": number} for number, content in enumerate(contents)]
-    text = script()
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_readable
     )
-    environment.filters["coded"] = _coded
+    environment.filters |= {"coded": _coded, "drawn": drawn}
     return environment.from_string(asset("page.html")).render(
         title=", ".join(dict.fromkeys(content.title for content in contents)),
-        outputs=outputs,
+        outputs=contents,
         reload=reload,
         style=Markup(asset("page.css")),
-        # The hash and the scripts are ours; JSON is spelled so that nothing in it ends its element.
-        script_hash=Markup(fingerprint(text)),
-        script=Markup(text),
-        figures=Markup(json.dumps(safe(drawn), separators=(",", ":"), allow_nan=False).translate(_SPELLED)),
         footer=f"Written by ldpbeam {metadata.version('ldpbeam')}. The page opens without a network.",
     )
 
 
-def _encoded(data: Mapping[str, Columns]) -> dict[str, dict[str, Any]]:
-    """Data sets whose columns of texts are lists of different texts, and which of them each row has."""
-    return {
-        name: {column: _column(values) for column, values in columns.items()}
-        for name, columns in data.items()
-    }
-
-
-def _column(values: Sequence[Any]) -> Any:
-    if not values or not isinstance(values[0], str):
-        return values
-    texts = {text: code for code, text in enumerate(dict.fromkeys(values))}
-    return {"texts": list(texts), "at": [texts[text] for text in values]}
+def asset(name: str) -> str:
+    """The text of a file in ``assets``."""
+    return (resources.files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
 def _readable(value: object) -> object:
@@ -133,48 +139,3 @@ def _coded(text: str) -> Markup:
         for index, part in enumerate(parts)
     ]
     return Markup("").join(marked)
-
-
-def _output(content: Content, drawn: list[dict[str, Any]]) -> dict[str, Any]:
-    """The template's fields of one output; its charts are added to ``drawn``."""
-    subjects: list[dict[str, Any]] = []
-    anchors: dict[tuple[str, Subset], str] = {}
-
-    def added(figure: Figure) -> dict[str, Any]:
-        drawn.append(
-            {
-                "chart": figure.chart,
-                "panels": [_encoded(panel.data) for panel in figure.panels],
-                "colours": [key.colour for key in figure.keys],
-            }
-        )
-        panels = enumerate(figure.panels)
-        rows = [(row, list(own)) for row, own in groupby(panels, key=lambda panel: panel[1].row)]
-        return {**vars(figure), "index": len(drawn) - 1, "file": file_name(figure.title), "rows": rows}
-
-    for chapter in content.chapters:
-        figures = [added(figure) for figure in chapter.figures]
-        for figure in figures:
-            for place, panel in enumerate(figure["panels"]):
-                for subset in panel.subsets:
-                    anchors.setdefault((chapter.name, subset), f"p{figure['index']}.{place}")
-        ids = [f"r{len(drawn)}.{row}" for row in range(len(chapter.subsets))]
-        for anchor, subset in zip(ids, chapter.subsets, strict=True):
-            anchors.setdefault((chapter.name, subset), anchor)
-        answer = chapter.answer and {**vars(chapter.answer), "figure": added(chapter.answer.figure)}
-        subjects.append({**vars(chapter), "figures": figures, "ids": ids, "answer": answer})
-    warnings = [
-        {
-            "number": number,
-            "all": warned,
-            "at": [(subset.short, anchors.get((warned.attribute, subset))) for subset in warned.subsets],
-        }
-        for number, warned in enumerate(content.warnings, 1)
-    ]
-
-    return {**vars(content), "subjects": subjects, "tables": content.parts, "warned": warnings}
-
-
-def file_name(title: str) -> str:
-    """A name for the chart as a file."""
-    return re.sub(r"\W+", "-", title.lower()).strip("-")[:60] or "chart"

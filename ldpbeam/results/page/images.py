@@ -1,28 +1,56 @@
-"""The charts of the page as images."""
+"""Charts as images: SVG in the page, whose style has its colours, and SVG and PNG as files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import altair as alt
 import vl_convert
+from markupsafe import Markup
 
-from ldpbeam.charts.alone import THEME, alone
+from ldpbeam.charts.figures import COLOURS, Figure, theme
 from ldpbeam.charts.texts import safe
-from ldpbeam.results.page.html import Content, file_name
-from ldpbeam.results.page.scripts import vega_lite_version
 
-_WIDTH, _SCALE = 640, 2.0
+#: The widths of a chart in the page, in pixels: on a screen and on paper, and on a phone.
+WIDTHS = {"wide": 960, "narrow": 350}
+_SCALE = 2.0
+#: The version of Vega-Lite that Altair writes, as in 5.20.
+_VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+#: Colours that the page's style defines, for light, dark and paper.
+_STYLED = theme(
+    [f"var(--c{place})" for place in range(len(COLOURS))], "var(--ink)", "var(--soft)", "var(--line)"
+)
 
 
-def images(contents: Sequence[Content]) -> Iterator[tuple[str, bytes]]:
+def drawn(figure: Figure) -> Markup:
+    """The chart of a figure for a screen and for a phone; Vega escapes the texts in it."""
+    return Markup("").join(
+        Markup('<div class="{}" role="img" aria-label="{}">{}</div>').format(
+            name, safe(figure.title), Markup(_svg(figure, width, {**_STYLED, "background": None}))
+        )
+        for name, width in WIDTHS.items()
+    )
+
+
+def images(figures: Sequence[Figure]) -> Iterator[tuple[str, bytes]]:
     """(file name, bytes) of each chart, as SVG and as PNG."""
-    figures = [figure for content in contents for chapter in content.chapters for figure in chapter.figures]
-    for figure_number, figure in enumerate(figures, 1):
-        for number, panel in enumerate((panel for panel in figure.panels if panel.data), 1):
-            chart = safe({**alone(figure, panel, _WIDTH), "config": THEME})
-            name = f"{figure_number:02}-{file_name(figure.title)}" + (
-                f"-{number}" if len(figure.panels) > 1 else ""
-            )
-            version = vega_lite_version()
-            yield f"{name}.svg", vl_convert.vegalite_to_svg(chart, vl_version=version).encode()
-            yield f"{name}.png", vl_convert.vegalite_to_png(chart, vl_version=version, scale=_SCALE)
+    for number, figure in enumerate(figures, 1):
+        name = f"{number:02}-" + (re.sub(r"\W+", "-", figure.title.lower()).strip("-")[:60] or "chart")
+        yield f"{name}.svg", _svg(figure, WIDTHS["wide"], theme()).encode()
+        yield (
+            f"{name}.png",
+            vl_convert.vegalite_to_png(
+                _chart(figure, WIDTHS["wide"], theme()), vl_version=_VERSION, scale=_SCALE
+            ),
+        )
+
+
+def _svg(figure: Figure, width: int, config: dict[str, Any]) -> str:
+    return vl_convert.vegalite_to_svg(_chart(figure, width, config), vl_version=_VERSION)
+
+
+def _chart(figure: Figure, width: int, config: dict[str, Any]) -> dict[str, Any]:
+    chart: dict[str, Any] = safe(figure.chart(width).to_dict(validate=False))
+    return {**chart, "config": {**config, "aria": False}}

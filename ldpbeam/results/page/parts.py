@@ -10,9 +10,8 @@ from ldpbeam.answers.ledger_sentences import LIMITS, sentence
 from ldpbeam.answers.misfits import tally
 from ldpbeam.answers.readers import worst
 from ldpbeam.answers.results import Results
-from ldpbeam.charts.figures import Table, table_of
 from ldpbeam.charts.subject import Subset, span_name
-from ldpbeam.results.page.html import Part
+from ldpbeam.results.page.html import Part, Table, table_of
 from ldpbeam.transforms.reports.counts import FATES, IN_OPEN_WINDOWS
 
 #: A table has this many rows, the latest.

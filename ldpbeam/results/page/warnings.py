@@ -43,6 +43,8 @@ class Warned:
         subsets: the windows and groups of these estimates, in the order of the page.
         of: how many windows and groups the attribute has.
         loud: whether nothing is more important.
+        minor: whether it is what an estimate or an interval says of itself, which the attribute's part of the
+            page has folded away.
     """
 
     sentence: str
@@ -51,6 +53,7 @@ class Warned:
     subsets: list[Subset] = field(default_factory=list)
     of: int = 0
     loud: bool = False
+    minor: bool = False
 
     @property
     def what(self) -> str:
@@ -62,8 +65,9 @@ class Warned:
 
     @property
     def where(self) -> str:
-        """How many windows and groups it is about; empty if there is only one."""
-        return f"{len(self.subsets):,} of {self.of:,}" if self.of > 1 else ""
+        """Which windows and groups it is about, and how many of how many if there are several."""
+        named = words.first_ones([subset.short for subset in self.subsets], MOST_NAMED)
+        return ": ".join(filter(None, (f"{len(self.subsets):,} of {self.of:,}" * (self.of > 1), named)))
 
 
 def warnings_of(results: Results) -> list[Warned]:
@@ -221,6 +225,7 @@ def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
                 if subset in where
             ],
             len(subsets[attribute]),
+            minor=True,
         )
     if len(kinds) > MOST_SAID:
         yield Warned(f"{len(kinds) - MOST_SAID:,} more warnings are in the output.")

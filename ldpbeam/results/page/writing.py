@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from ldpbeam.answers.explain import explain
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import Results
 from ldpbeam.errors import UserError, check_charts
@@ -15,9 +13,6 @@ from ldpbeam.folders.output import ESTIMATES, files_in, named_in_errors
 from ldpbeam.folders.read import read_results
 from ldpbeam.printing import warn
 from ldpbeam.transforms.storage import make_folder, write_bytes
-
-if TYPE_CHECKING:
-    from ldpbeam.results.page.html import Content
 
 
 def write_page(
@@ -34,7 +29,11 @@ def write_page(
     Raises:
         UserError: if the page cannot be written.
     """
-    text = _small_enough(outputs, people, reload)
+    # Altair is in an extra, and takes half a second to import.
+    from ldpbeam.results.page.contents import content_of
+    from ldpbeam.results.page.html import page
+
+    text = page([content_of(results, people) for results in outputs], reload).encode()
     with named_in_errors(path):
         write_bytes(path, text)
     return len(text)
@@ -46,47 +45,17 @@ def write_images(folder: str, outputs: Sequence[Results], people: Mapping[str, P
     Raises:
         UserError: if they cannot be written.
     """
+    from ldpbeam.results.page.contents import content_of
     from ldpbeam.results.page.images import images
 
     count = 0
+    chapters = [chapter for results in outputs for chapter in content_of(results, people).chapters]
     with named_in_errors(folder):
         make_folder(folder)
-        for name, image in images(_contents(outputs, people)):
+        for name, image in images([figure for chapter in chapters for figure in chapter.figures]):
             write_bytes(f"{folder}/{name}", image)
             count += 1
     return count
-
-
-#: A page is smaller than this many bytes.
-LARGEST_PAGE = 2_000_000
-#: The page takes this share of the charts that fit on average, because charts differ in size.
-_CAREFUL = 0.85
-
-
-def _small_enough(outputs: Sequence[Results], people: Mapping[str, People], reload: int | None) -> bytes:
-    """The page with as many attributes that have charts as its size allows."""
-    from ldpbeam.results.page.html import page
-
-    contents = _contents(outputs, people)
-    text = page(contents, reload).encode()
-    if len(text) < LARGEST_PAGE:
-        return text
-    base = len(page([], reload).encode())
-    chapters = [chapter for content in contents for chapter in content.chapters]
-    fitting = int(_CAREFUL * len(chapters) * (LARGEST_PAGE - base) / (len(text) - base))
-    return page(_contents(outputs, people, fitting // len(outputs)), reload).encode()
-
-
-def _contents(
-    outputs: Sequence[Results], people: Mapping[str, People], charted: int | None = None
-) -> list[Content]:
-    # Altair is in an extra, and takes half a second to import.
-    from ldpbeam.results.page.contents import content_of
-
-    return [
-        content_of(results, explain(results.study) if results.study is not None else [], people, charted)
-        for results in outputs
-    ]
 
 
 #: Seconds between two looks at the output folder, and so the least between two pages.
