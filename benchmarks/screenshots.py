@@ -214,12 +214,8 @@ def photograph(browser: Browser, page: Path, name: str, width: int, scheme: Any,
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     view = context.new_page()
     view.goto(page.as_uri())
-    for chart in view.locator("[data-chart]").all():
-        chart.scroll_into_view_if_needed()
-        chart.locator("svg.marks").wait_for()
     path = IMAGES / f"report-{name}.png"
     if figure is None:
-        view.evaluate("scrollTo(0, 0)")
         view.screenshot(path=path)
     else:
         view.locator("figure").filter(has=view.locator("h3", has_text=figure)).first.screenshot(path=path)
