@@ -18,8 +18,8 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, disclosure_for
 from ldpbeam.transforms.reports.validation import columns_or_only
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan
-from ldpbeam.transforms.sources.read import FileInput
+from ldpbeam.transforms.sources.batch_input import BatchInput
+from ldpbeam.transforms.sources.read_input import ReadInput
 
 
 class ReportsRead(NamedTuple):
@@ -87,7 +87,7 @@ class ReadReports(beam.PTransform):
         )
         self.disclosure = disclosure_for(self.study, keep_bad_records, user_id_key)
         hidden = self.disclosure.hides
-        self.input: FileInput | KafkaSpan
+        self.input: BatchInput
         if not self.patterns:
             raise ValueError("patterns: there is none, so nothing would be read")
         try:
@@ -104,7 +104,7 @@ class ReadReports(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> ReportsRead:
         """Split the input into ranges, spread them over the workers, and decode each range."""
-        outputs = pipeline | "Read" >> self.input.read(self.columns, self.disclosure)
+        outputs = pipeline | "Read" >> ReadInput(self.input, self.columns, self.disclosure)
         return ReportsRead(outputs.decoded, outputs[DEAD], outputs[COUNTS])
 
     def display_data(self) -> dict[str, Any]:

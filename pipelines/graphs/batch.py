@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ldpbeam.folders.output import LEDGER_PARTS, Output
 from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
-from ldpbeam.transforms.sources.read import FileInput
+from ldpbeam.transforms.sources.batch_input import BatchInput
 from ldpbeam.windows import EVERYTHING, Span
-
-if TYPE_CHECKING:
-    from ldpbeam.transforms.sources.again import KeptRecords
-    from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 
 #: A shard of users holds about this many bytes of input.
 SHARD_BYTES = 24 * 2**20
@@ -39,7 +34,7 @@ class BatchJob(Output):
         estimate_on: ``driver`` or ``worker``: where estimates are computed from snapshots.
     """
 
-    input: FileInput | KafkaSpan | KeptRecords
+    input: BatchInput
     columns: Columns
     span: Span = EVERYTHING
     disclosure: Disclosure = PLAIN

@@ -24,6 +24,7 @@ from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
 from ldpbeam.transforms.reports.dead_letters import DEAD
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.sources.read_input import ReadInput
 from ldpbeam.transforms.statistics import BatchStatistics
 from ldpbeam.transforms.storage import write_bytes
 
@@ -36,7 +37,7 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         job: what the run reads and writes.
     """
     study = job.study
-    read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
+    read = pipeline | "Read" >> ReadInput(job.input, job.columns, job.disclosure)
     counted = read.decoded | "Statistics" >> BatchStatistics(
         study, job.user_shards, job.span, job.disclosure, job.keeping
     )
@@ -75,7 +76,7 @@ def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
         job: what is read; it has the key of a ledger.
     """
     assert job.keeping is not None
-    read = pipeline | "Read" >> job.input.read(job.columns, job.disclosure)
+    read = pipeline | "Read" >> ReadInput(job.input, job.columns, job.disclosure)
     validated = read.decoded | "Validate" >> ValidateReports(job.study, ledger_key=job.ledger_key)
     _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
     counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()

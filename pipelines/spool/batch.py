@@ -20,7 +20,7 @@ from ldpbeam.transforms.outputs.snapshots import write_windows
 from ldpbeam.transforms.reports.counts import DAMAGED, IN
 from ldpbeam.transforms.reports.dead_letters import in_columns
 from ldpbeam.transforms.segments import Part, read_reports, write_reports
-from ldpbeam.transforms.sources.read import DAMAGE, FileInput
+from ldpbeam.transforms.sources.batch_input import decoded_parts
 from ldpbeam.transforms.storage import spilling_in, write_json
 from ldpbeam.transforms.tally import Spill, Tally, tally_of
 
@@ -56,12 +56,11 @@ def tally_here(job: BatchJob, folder: Path, show: Show) -> None:
 def _decoded(job: BatchJob, tally: Tally, letters: _Letters, show: Show) -> Iterator[pa.RecordBatch]:
     """The decoded batches of a run; what does not decode is in the tally, which is kept small."""
     read = 0
-    # Letters of damaged files that are read again are no damage of this run's input.
-    damage = DAMAGE if isinstance(job.input, FileInput) else frozenset()
-    for part in job.input.parts(job.columns):
+    damaged_in = job.input.reading.damaged_in
+    for part in decoded_parts(job.input, job.columns):
         if isinstance(part, list):
             tally.counts.append((IN, sum(letter.reports for letter in part)))
-            tally.counts += {(DAMAGED + letter.file, 1) for letter in part if letter.reason in damage}
+            tally.counts += {(DAMAGED + path, 1) for path in damaged_in(part)}
             tally.refuse(in_columns(part, job.disclosure))
         else:
             yield part

@@ -19,7 +19,7 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.read import FileInput
-from ldpbeam.transforms.sources.read_files import ReadReports
+from ldpbeam.transforms.sources.read_input import ReadInput
 from ldpbeam.transforms.windows import coders
 from ldpbeam.transforms.windows import piece_keys as keys
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
@@ -202,7 +202,7 @@ def test_an_encoded_dead_letter_has_few_bytes() -> None:
 
 def test_dead_letters_have_the_coder_of_batches() -> None:
     pipeline = beam.Pipeline()
-    read = pipeline | ReadReports(FileInput(), wanted_columns(STUDY, None, None), Disclosure())
+    read = pipeline | ReadInput(FileInput(), wanted_columns(STUDY, None, None), Disclosure())
     validated = read.decoded | ValidateReports(STUDY)
     for letters in (read[DEAD], validated[DEAD], (read[DEAD], validated[DEAD]) | beam.Flatten()):
         assert isinstance(beam.coders.registry.get_coder(letters.element_type), BatchCoder)

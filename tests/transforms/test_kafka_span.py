@@ -16,8 +16,7 @@ from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.outputs import publish
 from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.outputs.publish import ToKafka
-from ldpbeam.transforms.reports.dead_letters import PLAIN
-from ldpbeam.transforms.sources import kafka_span, read_span
+from ldpbeam.transforms.sources import kafka_span
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_messages import message_of
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
@@ -42,9 +41,10 @@ def span(*offsets: tuple[int, int, int]) -> KafkaSpan:
 def test_ranges_cover_every_offset_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_span, "RANGE", 10)
     asked = span((0, 5, 26), (2, 0, 10), (7, 99, 100))
-    covered = [(part, place) for part, first, after in asked.ranges for place in range(first, after)]
+    ranges = [each for offsets in asked.listed for each in asked.reading.split(offsets)]
+    covered = [(part, place) for part, first, after in ranges for place in range(first, after)]
     assert covered == [(part, place) for part, first, after in asked.offsets for place in range(first, after)]
-    assert all(0 < after - first <= 10 for _, first, after in asked.ranges)
+    assert all(0 < after - first <= 10 for _, first, after in ranges)
     assert asked.names == (
         "kafka://localhost:1/t/0/5-26",
         "kafka://localhost:1/t/2/0-10",
@@ -169,8 +169,8 @@ def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch, d
     )  # fmt: skip
     (with_deliveries,) = read_offsets(span((3, 10, 20)), Offsets(3, 10, 20), Columns())
     assert DELIVERY in with_deliveries.batches[0].schema.names
-    counted, batch = read_span._ReadRange(span((3, 10, 20)), Columns(), PLAIN).process((3, 10, 20))
-    assert counted.value == ("in", 10)
+    batch, letters = span((3, 10, 20)).reading.decode((3, 10, 20), Columns())
+    assert (batch.num_rows, letters) == (10, [])
     assert DELIVERY not in batch.schema.names
     assert batch["position"].to_pylist() == list(range(10, 20))
 

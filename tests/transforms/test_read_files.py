@@ -25,8 +25,8 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.read import read_range, split_or_keep
-from ldpbeam.transforms.sources.read_files import _ReadRange
+from ldpbeam.transforms.sources.read import FileInput, read_range
+from ldpbeam.transforms.sources.read_input import _ReadUnit
 
 KINDS = {"user_id": "string", "service": "string", "payload": "double", "colour": "string"}
 SCHEMA = {
@@ -96,8 +96,9 @@ def read(paths: list[Path], columns: Columns | None = None) -> Read:
 
 def read_files(those: Sequence[files.ReportFile | files.BadFile], columns: Columns | None = None) -> Read:
     """The same of files that were looked at before."""
-    worker, into = _ReadRange(columns or Columns(), Disclosure()), Read([], [], Counter())
-    for part in (part for file in those for part in split_or_keep(file)):
+    reading = FileInput().reading
+    worker, into = _ReadUnit(reading, columns or Columns(), Disclosure()), Read([], [], Counter())
+    for part in (part for file in those for part in reading.split(file)):
         for item in worker.process(part):
             if isinstance(item, pa.RecordBatch):
                 name = item.schema.metadata[b"file"].decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +13,11 @@ from ldpbeam.schemas.messages.binary import UNKNOWN_SCHEMA, BadMessage
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
-from ldpbeam.transforms.reports.dead_letters import LETTERS_AT_ONCE, REASONS, DeadLetter, Disclosure
+from ldpbeam.transforms.reports.dead_letters import LETTERS_AT_ONCE, REASONS, DeadLetter
 from ldpbeam.transforms.reports.kept_records import decode_kept
+from ldpbeam.transforms.sources.batch_input import Reading
 from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.storage import open_raw
-
-if TYPE_CHECKING:
-    import apache_beam as beam
 
 #: Letters are decoded in parts of about this many bytes.
 PART_BYTES = 16 * 2**20
@@ -51,25 +49,24 @@ class KeptRecords:
     letters: tuple[LettersFile, ...]
     size: int
 
-    def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
-        """Reads the records; the arguments are those of :class:`ReadAgain`."""
-        from ldpbeam.transforms.sources.read_letters import ReadAgain
+    @property
+    def listed(self) -> tuple[LettersFile, ...]:
+        """The files of dead letters."""
+        return self.letters
 
-        return ReadAgain(self, columns, disclosure)
-
-    def parts(self, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
-        """What is decoded of the records, one file after the other: batches, and dead letters.
-
-        Raises:
-            OSError: if a file cannot be read.
-        """
-        for file in self.letters:
-            yield from read_letters(file, columns)
+    @property
+    def reading(self) -> Reading:
+        """Files are read whole. What their letters say of other files is no damage of theirs."""
+        return Reading(_whole, read_letters)
 
     @property
     def names(self) -> tuple[str, ...]:
         """What is read, one name per folder."""
         return tuple(f"again:{folder}" for folder in self.folders)
+
+
+def _whole(file: LettersFile) -> list[LettersFile]:
+    return [file]
 
 
 def read_letters(file: LettersFile, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.batches import without_deliveries
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.sources.batch_input import Reading
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 from ldpbeam.transforms.sources.kafka_messages import message_of
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
-
-if TYPE_CHECKING:
-    import apache_beam as beam
 
 #: The offsets that one worker reads at a time.
 RANGE = 250_000
@@ -44,22 +43,15 @@ class KafkaSpan:
     topic: KafkaTopic
     offsets: tuple[Offsets, ...]
 
-    def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
-        """Reads the span; the arguments are those of :class:`ReadSpan`."""
-        from ldpbeam.transforms.sources.read_span import ReadSpan
+    @property
+    def listed(self) -> tuple[Offsets, ...]:
+        """The offsets of each partition."""
+        return self.offsets
 
-        return ReadSpan(self, columns, disclosure)
-
-    def parts(self, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
-        """What is decoded of the span, one range after the other: batches, and dead letters.
-
-        Raises:
-            OSError: if the brokers do not answer, refuse, or no longer have the span.
-        """
-        for offsets in self.ranges:
-            for batch in read_offsets(self, offsets, columns):
-                yield from map(without_deliveries, batch.batches)
-                yield list(batch.letters)
+    @property
+    def reading(self) -> Reading:
+        """A partition is read in ranges of offsets."""
+        return Reading(_in_ranges, partial(_decode_range, self))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,12 +59,25 @@ class KafkaSpan:
         start = f"kafka://{self.topic.brokers}/{self.topic.name}"
         return tuple(f"{start}/{partition}/{first}-{after}" for partition, first, after in self.offsets)
 
-    @property
-    def ranges(self) -> Iterator[Offsets]:
-        """The offsets in ranges that workers read side by side."""
-        for partition, first, after in self.offsets:
-            for start in range(first, after, RANGE):
-                yield Offsets(partition, start, min(after, start + RANGE))
+
+def _in_ranges(offsets: tuple[int, int, int]) -> Iterator[Offsets]:
+    """Offsets of a partition in ranges that workers read side by side."""
+    partition, first, after = offsets
+    for start in range(first, after, RANGE):
+        yield Offsets(partition, start, min(after, start + RANGE))
+
+
+def _decode_range(
+    span: KafkaSpan, offsets: tuple[int, int, int], columns: Columns
+) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
+    """What is decoded of a range of one partition.
+
+    Raises:
+        OSError: if the brokers do not answer, refuse, or no longer have the range.
+    """
+    for taken in read_offsets(span, Offsets(*offsets), columns):
+        yield from map(without_deliveries, taken.batches)
+        yield list(taken.letters)
 
 
 def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterator[FeedBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
 import pyarrow as pa
 
@@ -12,7 +12,8 @@ from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, Block, read_blocks
 from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
+from ldpbeam.transforms.reports.dead_letters import DeadLetter
+from ldpbeam.transforms.sources.batch_input import Reading
 from ldpbeam.transforms.sources.files import (
     BAD_FILE,
     BadFile,
@@ -23,9 +24,6 @@ from ldpbeam.transforms.sources.files import (
     split,
 )
 from ldpbeam.transforms.storage import open_raw
-
-if TYPE_CHECKING:
-    import apache_beam as beam
 
 NOT_JSON = "not_json"
 #: The reasons of dead letters that mean damage, where the number of lost reports is not known.
@@ -51,18 +49,15 @@ class FileInput(NamedTuple):
         """How many bytes of reports there are."""
         return sum(file.size for file in self.files)
 
-    def parts(self, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
-        """What is decoded of the files, one after the other: batches, and dead letters."""
-        files: tuple[ReportFile | BadFile, ...] = (*self.files, *self.bad_files)
-        for file in files:
-            for each in split_or_keep(file):
-                yield from read_parts(each, columns)
+    @property
+    def listed(self) -> tuple[ReportFile | BadFile, ...]:
+        """All files."""
+        return (*self.files, *self.bad_files)
 
-    def read(self, columns: Columns, disclosure: Disclosure) -> beam.PTransform:
-        """Reads the files; the arguments are those of :class:`ReadReports`."""
-        from ldpbeam.transforms.sources.read_files import ReadReports
-
-        return ReadReports(self, columns, disclosure)
+    @property
+    def reading(self) -> Reading:
+        """Files are read in ranges."""
+        return Reading(split_or_keep, read_parts, DAMAGE)
 
 
 def split_or_keep(file: ReportFile | BadFile, length: int | None = None) -> Iterator[FileRange | BadFile]:
