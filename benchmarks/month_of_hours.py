@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam.command_line.main import main as ldpbeam
-from ldpbeam.over_time.memoised.chains import instant_ratio, randomised_response
+from ldpbeam.memoised.chains import instant_ratio, randomised_response
 from ldpbeam.times import rfc3339
 
 HOUR, DAYS, SIZE, CAP = 3_600_000, 30, 20, 9.0

@@ -24,7 +24,7 @@ from ldpbeam.domains import (
 )
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.mechanisms.at_values import by_bucket, channel_at_values, check_at_values
-from ldpbeam.over_time.memoised import Lifetime
+from ldpbeam.memoised import Lifetime
 from ldpbeam.resolution import least_kept
 
 #: The most cells of a joint histogram that is solved as one dense table; with more it keeps a row per user.

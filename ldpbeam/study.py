@@ -11,7 +11,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells, Clock
 from ldpbeam.domains import Numeric, Vector, as_text
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.over_time.panels import Panel
+from ldpbeam.memoised.panels import Panel
 from ldpbeam.statistics import Statistic
 from ldpbeam.times import rfc3339
 from ldpbeam.windows import EVERYTHING, FAR, Span, Windows

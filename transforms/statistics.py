@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.write_received import WriteReceived
 from ldpbeam.transforms.reports.counts import COUNTS
@@ -22,6 +21,7 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
+from ldpbeam.transforms.windows.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.windows.panes import Panes
 from ldpbeam.transforms.windows.split import LeaveOutside
 from ldpbeam.transforms.windows.unbounded import FoldStream

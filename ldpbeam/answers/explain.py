@@ -11,8 +11,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import OTHERS, Categories, Numeric, Vector
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.intervals import computing
-from ldpbeam.over_time import panels
-from ldpbeam.over_time.memoised import Lifetime, steps_of
+from ldpbeam.memoised import Lifetime, panels, steps_of
 from ldpbeam.over_time.remembered_noise import FEWEST_USERS
 from ldpbeam.schemas.study.joined import joined_counts
 from ldpbeam.study import Study, StudyAttribute, attribute_of

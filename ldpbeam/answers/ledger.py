@@ -13,9 +13,9 @@ import numpy as np
 
 from ldpbeam.answers.readers import of_window, worst
 from ldpbeam.attributes import Attribute
-from ldpbeam.over_time.spent import DECIMALS
 from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, Spent
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.spent import DECIMALS
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import window_fields
 from ldpbeam.windows import Bounds

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from ldpbeam.errors import UserError
 from ldpbeam.interrupts import sigterm_is_ctrl_c
-from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.outputs.ledger_format import RECEIVED_SCHEMA, sums_schema
+from ldpbeam.spent import services_of
 from ldpbeam.study import Study
 from ldpbeam.temporary import temporary_folder
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ldpbeam.answers import readers
-from ldpbeam.over_time.spent import Costs, Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, PeriodEntry, SpentAtMost
+from ldpbeam.spent import Costs, Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.study import LedgerPeriod, Study
 from ldpbeam.times import format_duration, milliseconds, rfc3339
 

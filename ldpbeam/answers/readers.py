@@ -14,8 +14,8 @@ from operator import attrgetter
 from ldpbeam.answers.ledger_sentences import LIMITS, sentence
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.over_time.amplification import amplified_epsilon, composed, default_delta, together
-from ldpbeam.over_time.spent import costs_of, services_of
 from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry
+from ldpbeam.spent import costs_of, services_of
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, milliseconds
 

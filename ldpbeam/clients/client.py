@@ -18,7 +18,7 @@ from ldpbeam.clients.times import event_times_of
 from ldpbeam.clients.values import scaled_means, scaled_values
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
-from ldpbeam.over_time.memoised import check_device_key
+from ldpbeam.memoised import check_device_key
 from ldpbeam.schemas.reports.casts import as_text, cast_column
 from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.reports.payloads import payload_column

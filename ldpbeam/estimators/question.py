@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Domain, Floats, Integers, Numeric
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.memoised import SupportChain
 from ldpbeam.over_time.joined_windows import JoinedCells
-from ldpbeam.over_time.memoised import SupportChain
 from ldpbeam.over_time.variance_by_user import noise_factor
 from ldpbeam.statistics import Statistic
 

@@ -27,8 +27,8 @@ from scipy.special import gammaln, stdtr, xlog1py, xlogy
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms import CategoricalMechanism, LocalHashing
+from ldpbeam.memoised import SupportChain
 from ldpbeam.over_time.joined_windows import JoinedSupports
-from ldpbeam.over_time.memoised import SupportChain
 
 #: Fewer users with two reports or more say nothing.
 FEWEST_USERS = 50

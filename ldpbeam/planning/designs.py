@@ -13,9 +13,9 @@ from ldpbeam.domains import Numeric
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.mechanisms.options import options_of
-from ldpbeam.over_time.memoised import MEMOISED, Lifetime, SupportChain, released_options, steps_of
-from ldpbeam.over_time.spent import values_of
+from ldpbeam.memoised import MEMOISED, Lifetime, SupportChain, released_options, steps_of
 from ldpbeam.planning.precision import precision
+from ldpbeam.spent import values_of
 from ldpbeam.study import Study
 
 DAY = 86_400_000

@@ -23,6 +23,7 @@ from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_
 from ldpbeam.folders.written import read_accounting, sweep, windows_of
 from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
+from ldpbeam.pipelines.estimates.again_runs import AgainRun, with_other_runs
 from ldpbeam.pipelines.estimates.fit import RunFit, print_fit
 from ldpbeam.pipelines.estimates.ledger_files import (
     print_periods,
@@ -32,7 +33,6 @@ from ldpbeam.pipelines.estimates.ledger_files import (
 )
 from ldpbeam.pipelines.estimates.run_estimates import Look, estimate_all, write_estimates
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.runs.again_runs import AgainRun, with_other_runs
 from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, files_of
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish

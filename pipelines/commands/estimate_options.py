@@ -23,9 +23,9 @@ from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
+from ldpbeam.pipelines.estimates.again_runs import AgainRun, run_of
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.options.sources import BOUNDED, named
-from ldpbeam.pipelines.runs.again_runs import AgainRun, run_of
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, STREAMS, is_of_streams, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled

@@ -26,10 +26,10 @@ from ldpbeam.interrupts import once_per_request
 from ldpbeam.log_lines import JsonHandler, lines
 from ldpbeam.pipelines.commands.stream_options import Request, request_of
 from ldpbeam.pipelines.estimates.ledger_files import print_periods
-from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.sources.opening import Opened
 from ldpbeam.pipelines.sources.opening import Run as RunOfFeed
 from ldpbeam.pipelines.spool.finish import Finished, Finishing
+from ldpbeam.pipelines.spool.ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream, placed
 from ldpbeam.pipelines.spool.run import Run, Spool
 from ldpbeam.pipelines.spool.solving import Solving

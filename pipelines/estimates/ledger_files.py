@@ -14,12 +14,12 @@ from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output
 from ldpbeam.folders.read import read_ledgers
-from ldpbeam.over_time.spent import PeriodSpent
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.ledger_sums import user_reports, write_sums
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import PeriodEntry
+from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.times import window_fields
 from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint

@@ -15,7 +15,6 @@ import pyarrow as pa
 from ldpbeam.answers.ledger_queries import reports_of_users
 from ldpbeam.answers.periods import spent_in
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output, files_in
-from ldpbeam.over_time.spent import PeriodSpent, added, costs_of, services_of
 from ldpbeam.pipelines.runs.ledger_folder import (
     ReceivedFile,
     opened,
@@ -24,6 +23,7 @@ from ldpbeam.pipelines.runs.ledger_folder import (
     shares_windows,
 )
 from ldpbeam.schemas.outputs.ledger_format import FORMAT, About, sums_schema, write_rows
+from ldpbeam.spent import PeriodSpent, added, costs_of, services_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.storage import make_folder, replacing
 

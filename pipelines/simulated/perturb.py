@@ -17,7 +17,7 @@ from ldpbeam.clients.client import Client, random_ids, versions_of_clients
 from ldpbeam.clients.values import scaled
 from ldpbeam.errors import UserError
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
-from ldpbeam.over_time.memoised.memos import fields_of
+from ldpbeam.memoised.memos import fields_of
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.payloads import payload_column

@@ -26,7 +26,7 @@ BATCH_ROWS = 2**16
 _USER = [("high", pa.uint64()), ("low", pa.uint64())]
 #: Reports that were received: the halves of the keyed hash of the user id; the start of the window, of the
 #: step of windows that slide, and without windows of the period; the place of the service in
-#: :func:`ldpbeam.over_time.spent.services_of`; and a keyed hash of the payload, and of the report id, or else
+#: :func:`ldpbeam.spent.services_of`; and a keyed hash of the payload, and of the report id, or else
 #: the event time, where a user may have several reports in a window. No two rows of a file are equal.
 RECEIVED_SCHEMA = pa.schema(
     [*_USER, ("window", pa.int64()), ("service", pa.uint16()), ("payload", pa.uint64())]

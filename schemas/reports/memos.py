@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.over_time.memoised import Memo
+from ldpbeam.memoised import Memo
 from ldpbeam.schemas.reports.stamps import domain_hash
 from ldpbeam.study import Study
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.domains import Integers
-from ldpbeam.over_time.panels import Panel
+from ldpbeam.memoised.panels import Panel
 
 
 def in_turn(panel: Panel, attribute: str, users: pa.Array, times: Integers) -> NDArray[np.bool_]:

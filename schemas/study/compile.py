@@ -11,7 +11,7 @@ from ldpbeam.cells import Cells, clock_of
 from ldpbeam.domains import Categories, KeyValues, Numeric
 from ldpbeam.estimators import check
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.over_time.panels import Panel
+from ldpbeam.memoised.panels import Panel
 from ldpbeam.schemas.study.compile_attribute import compile_attribute
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import AttributeModel, StudyModel

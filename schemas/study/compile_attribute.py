@@ -13,8 +13,8 @@ from ldpbeam.mechanisms import Mechanism, build_mechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse, epsilon_of_rate
 from ldpbeam.mechanisms.categories.unary_encoding import OptimisedUnaryEncoding, epsilon_of_bits
 from ldpbeam.mechanisms.registry import AUTO
+from ldpbeam.memoised import MEMOISED, Lifetime, released_options, steps_of
 from ldpbeam.nearest import did_you_mean
-from ldpbeam.over_time.memoised import MEMOISED, Lifetime, released_options, steps_of
 from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.models import BUCKETS, AttributeModel, StudyModel
 from ldpbeam.schemas.study.service_models import ServiceModel, VersionModel

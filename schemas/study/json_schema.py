@@ -19,8 +19,8 @@ from ldpbeam.mechanisms.categories.unary_encoding import OptimisedUnaryEncoding
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON, Mechanism
 from ldpbeam.mechanisms.options import options_of
 from ldpbeam.mechanisms.registry import AUTO, better_oracle, registered_mechanisms
+from ldpbeam.memoised import MEMOISED, MOST_MEMO_BUCKETS
 from ldpbeam.options import Option, Range
-from ldpbeam.over_time.memoised import MEMOISED, MOST_MEMO_BUCKETS
 from ldpbeam.schemas.study.models import EstimateModel, StudyModel
 from ldpbeam.schemas.study.parts import NAME, OWN_COLUMNS
 from ldpbeam.schemas.study.service_models import REMEMBERING

@@ -14,11 +14,11 @@ from ldpbeam.answers.readers import (
     of_window,
     plan_sentences,
 )
+from ldpbeam.memoised import steps_of
 from ldpbeam.over_time.amplification import amplified_epsilon, composed, together
-from ldpbeam.over_time.memoised import steps_of
-from ldpbeam.over_time.spent import Line, PeriodSpent
 from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.spent import Line, PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 

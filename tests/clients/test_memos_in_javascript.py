@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from support.memo_vectors import NAMES, sent, vectors
 
-from ldpbeam.over_time.panels import Panel
+from ldpbeam.memoised.panels import Panel
 from ldpbeam.schemas.reports.casts import cast_column
 
 FILE = Path(__file__).parents[2] / "schemas" / "memo_vectors.json"

@@ -20,7 +20,7 @@ from ldpbeam.intervals.finest_detail import expected_intervals, finest_detail
 from ldpbeam.intervals.flags import TAKE_STRICT
 from ldpbeam.intervals.strict import strict_intervals
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.over_time.memoised.lifetime import Lifetime
+from ldpbeam.memoised.lifetime import Lifetime
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty, merge
 from ldpbeam.study import Study

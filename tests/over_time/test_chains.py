@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from support import memoised_clients as clients
 
 from ldpbeam import Categories, Numeric, build_mechanism
-from ldpbeam.over_time.memoised import Lifetime, NumberChain, SupportChain, steps_of
-from ldpbeam.over_time.memoised.chains import instant_ratio, published_hashes, uniform_part
+from ldpbeam.memoised import Lifetime, NumberChain, SupportChain, steps_of
+from ldpbeam.memoised.chains import instant_ratio, published_hashes, uniform_part
 
 Matrix = NDArray[np.float64]
 BUDGETS = [(2.0, 1.0), (4.0, 1.2), (4.0, 2.0), (1.0, 0.5), (1.001, 1.0), (19.0, 0.01)]

@@ -7,13 +7,13 @@ import pytest
 from numpy.typing import NDArray
 from support import memoised_clients as clients
 
+from ldpbeam.memoised.chains import randomised_response
 from ldpbeam.over_time.joined_windows import (
     JoinedCells,
     JoinedSupports,
     joined_cells,
     joined_supports,
 )
-from ldpbeam.over_time.memoised.chains import randomised_response
 
 WINDOWS, SIZE, RUNS = 6, 5, 150
 WINDOW = randomised_response(SIZE, 2.0, 1.0).window

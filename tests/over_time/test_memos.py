@@ -17,8 +17,8 @@ from support.given_draws import Given
 import ldpbeam as ldp
 from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.mechanisms import SecureUniforms
-from ldpbeam.over_time.memoised import Lifetime, Memo, memos
-from ldpbeam.over_time.memoised.memos import draws_of
+from ldpbeam.memoised import Lifetime, Memo, memos
+from ldpbeam.memoised.memos import draws_of
 from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam as ldp
-from ldpbeam.over_time.panels import Panel
+from ldpbeam.memoised.panels import Panel
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.turns import in_turn
 

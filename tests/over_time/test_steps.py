@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.mechanisms.numbers.grid import exponential
-from ldpbeam.over_time.memoised import Lifetime, Steps, steps_of
-from ldpbeam.over_time.memoised.steps import BitSteps, CellSteps, Inputs, SignSteps, WaveSteps
+from ldpbeam.memoised import Lifetime, Steps, steps_of
+from ldpbeam.memoised.steps import BitSteps, CellSteps, Inputs, SignSteps, WaveSteps
 
 #: Lifetime epsilons, and epsilons of a window.
 PAIRS = [(2.0, 1.0), (4.0, 1.2), (4.0, 2.0), (1.0, 0.5), (1.001, 1.0), (10.0, 3.0), (0.3, 0.1), (20.0, 0.05)]

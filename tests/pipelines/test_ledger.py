@@ -15,11 +15,11 @@ import ldpbeam as ldp
 from ldpbeam.answers.ledger import Ledger
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
-from ldpbeam.over_time.spent import Line
 from ldpbeam.pipelines.commands.ledger import ledger_command
 from ldpbeam.pipelines.estimates.ledger_files import write_ledger
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.spent import Line
 
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 TEXT = """\

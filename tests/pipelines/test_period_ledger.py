@@ -20,7 +20,6 @@ from ldpbeam.answers.periods import added_up
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.over_time.spent import PeriodSpent
 from ldpbeam.pipelines.commands import ledger
 from ldpbeam.pipelines.estimates import ledger_files
 from ldpbeam.pipelines.estimates.ledger_files import totals_of, write_periods
@@ -37,6 +36,7 @@ from ldpbeam.pipelines.runs.ledger_sums import write_sums
 from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.ledger_parts import Keeping

@@ -11,9 +11,9 @@ from support.waiting import wait_until
 
 from ldpbeam.folders.read import read_periods
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.pipelines.estimates import stream_ledger
-from ldpbeam.pipelines.estimates.stream_ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.runs.ledger_folder import files_of
+from ldpbeam.pipelines.spool import ledger
+from ldpbeam.pipelines.spool.ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.spool.manifest import Manifest
 from ldpbeam.pipelines.spool.place import Placed, StreamOutput, owned_by_stream
 from ldpbeam.transforms.outputs.ledger_parts import write_part
@@ -40,8 +40,8 @@ def receive(job: StreamOutput, hour: int) -> None:
 def test_sums_are_made_while_a_stream_runs_and_say_who_is_over_the_cap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stream_ledger, "LEAST_SECONDS", 0.01)
-    monkeypatch.setattr(stream_ledger, "LARGEST_SHARE", 1.0)
+    monkeypatch.setattr(ledger, "LEAST_SECONDS", 0.01)
+    monkeypatch.setattr(ledger, "LARGEST_SHARE", 1.0)
     job = stream_in(tmp_path)
     with owned_by_stream(Placed(job, Manifest(job.study.fingerprint)), {}):
         for hour in range(5):
@@ -60,7 +60,7 @@ def test_the_end_of_a_stream_leaves_many_reports_to_the_command(
     with owned_by_stream(Placed(job, Manifest(job.study.fingerprint)), {}):
         receive(job, 0)
         assert [entry.reports for entry in add_up_at_end(job)] == [27]
-        monkeypatch.setattr(stream_ledger, "ROWS_AT_END", 26)
+        monkeypatch.setattr(ledger, "ROWS_AT_END", 26)
         assert add_up_at_end(job) == []
     assert f"the ledger has 27 reports: ldpbeam ledger {tmp_path} adds them up" in capsys.readouterr().err
 
@@ -77,8 +77,8 @@ def test_sums_that_fail_are_warned_of_and_tried_again(
         done.set()
         return []
 
-    monkeypatch.setattr(stream_ledger, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(stream_ledger, "_added_up", fails_once)
-    stream_ledger._add_up_until(str(tmp_path), threading.Event())
+    monkeypatch.setattr(ledger, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(ledger, "_added_up", fails_once)
+    ledger._add_up_until(str(tmp_path), threading.Event())
     assert len(tried) == 2
     assert "the ledger was not added up: no process could start" in capsys.readouterr().err

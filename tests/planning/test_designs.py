@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.over_time.memoised import Lifetime, SupportChain, steps_of
+from ldpbeam.memoised import Lifetime, SupportChain, steps_of
 from ldpbeam.planning.designs import Design, designs
 from ldpbeam.schemas.study.yaml_file import parse_study
 

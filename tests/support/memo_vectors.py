@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbeam import build_mechanism
 from ldpbeam.domains import Numeric, number_of_values
-from ldpbeam.over_time.memoised import Lifetime, Memo, released_options
+from ldpbeam.memoised import Lifetime, Memo, released_options
 from ldpbeam.schemas.reports.stamps import domain_hash
 from support.given_draws import Given, domain_of
 

@@ -13,8 +13,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from support.tallied import tallied
 
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.joining.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.windows.drop_report_ids import DropDuplicateIds
 from ldpbeam.windows import Span
 
 STUDY = parse_study(

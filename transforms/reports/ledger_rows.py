@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.outputs.ledger_format import RECEIVED_SCHEMA
 from ldpbeam.schemas.reports.casts import is_null
 from ldpbeam.schemas.reports.stamps import stamp_of
+from ldpbeam.spent import services_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import mixed
 

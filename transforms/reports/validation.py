@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.over_time.spent import services_of
 from ldpbeam.schemas.reports import event_times, fields, stamps
 from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width, is_null, without_offsets
 from ldpbeam.schemas.reports.columns import DELIVERY, STAMP_KEYS, Columns
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
+from ldpbeam.spent import services_of
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.dead_letters import CODE, PLAIN, Disclosure

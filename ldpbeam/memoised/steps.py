@@ -27,7 +27,7 @@ from ldpbeam.mechanisms import (
     SymmetricUnaryEncoding,
 )
 from ldpbeam.mechanisms.numbers.grid import DRAWS, STEPS, exponential
-from ldpbeam.over_time.memoised.lifetime import Lifetime
+from ldpbeam.memoised.lifetime import Lifetime
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from ldpbeam.mechanisms import (
     SymmetricUnaryEncoding,
 )
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
-from ldpbeam.over_time.memoised import chains
-from ldpbeam.over_time.memoised.chains import NumberChain, SupportChain
+from ldpbeam.memoised import chains
+from ldpbeam.memoised.chains import NumberChain, SupportChain
 
 #: The classes of the mechanisms whose reports can have a lifetime epsilon.
 MEMOISED: tuple[type[Mechanism], ...] = (

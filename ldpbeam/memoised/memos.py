@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import LocalHashing, SecureUniforms, Uniforms
 from ldpbeam.mechanisms.numbers.grid import whole_draws
-from ldpbeam.over_time.memoised.lifetime import Lifetime
-from ldpbeam.over_time.memoised.steps import Inputs, Steps, reports_of, steps_of
+from ldpbeam.memoised.lifetime import Lifetime
+from ldpbeam.memoised.steps import Inputs, Steps, reports_of, steps_of
 
 #: The first field of every text: the purpose, and the version of its form.
 PURPOSE = "ldpbeam memo 1"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Floats
-from ldpbeam.over_time.memoised import steps_of
+from ldpbeam.memoised import steps_of
 from ldpbeam.study import Study
 
 #: Epsilons are added up in floating point, and compared after rounding to this many decimals.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.domains import Integers
-from ldpbeam.over_time.memoised.memos import fields_of
+from ldpbeam.memoised.memos import fields_of
 from ldpbeam.times import format_duration
 
 #: The first field of every text that is hashed: the purpose, and the version of its form.
