@@ -170,7 +170,8 @@ class _Pulled(OpenFeed):
                     request["return_immediately"] = True
                 # Not retried inside the client, which would hide that an attempt has failed.
                 answer = self._pulling.pull(request=request, retry=None, timeout=PULL_SECONDS)
-                pulled = answer.received_messages
+                # Google's wrapper takes 25 microseconds a message.
+                pulled = type(answer).pb(answer).received_messages
             except self._errors.DeadlineExceeded:
                 self._fail()
                 # Google's server may let a pull that waits run into its deadline, again and again.
@@ -397,12 +398,12 @@ class _Pulled(OpenFeed):
 
 
 def _received(delivered: Any, settled: bool) -> Received:
-    """Convert a message that Google's client delivered."""
+    """Convert a message that Google's client delivered, without its wrapper."""
     message = delivered.message
     return Received(
         delivered.ack_id,
         Message(message.message_id, message.data, message.attributes.get(CONTENT_TYPE, "")),
-        int(1000 * message.publish_time.timestamp()),
+        message.publish_time.ToMilliseconds(),
         settled,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not
 
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError
+from google.pubsub_v1.types import PullResponse
 from support.pubsub_feed import RECORD, SETTLED, SUBSCRIPTION, Running, commit, take, users
 from support.waiting import PATIENCE, wait_until
 
@@ -158,7 +158,7 @@ def test_a_pull_that_has_no_answer_says_nothing_until_the_lease_of_what_it_was_s
         asked.append(dict(request))
         if "return_immediately" not in request:
             raise exceptions.DeadlineExceeded("no answer")
-        return SimpleNamespace(received_messages=[])
+        return PullResponse()
 
     def patched(kind: Any) -> Any:
         client = make(kind)
