@@ -35,11 +35,15 @@ import numpy as np
 import psutil
 
 from benchmarks.pages import HELP, show, table
-from examples.stream import broker, client, pubsub
 from ldpbeam.pipelines.simulated.report_files import SentReports
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.messages.binary import OBJECT_MAGIC
 from ldpbeam.schemas.study.yaml_file import read_study
+
+# The module of the broker imports one beside it, as a program does.
+sys.path.append(str(Path(__file__).parents[1] / "examples" / "stream"))
+
+from examples.stream import broker, client, pubsub
 
 TOPIC = "reports"
 #: Milliseconds of a window of the study, and the people who answer both services in it.
