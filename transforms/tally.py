@@ -123,7 +123,7 @@ def _valid(
     validation = Validation(study, span, tally.disclosure, tally.ledger_key if study.ledger else None)
     for batch in decoded:
         validated = validation.validate(batch)
-        tally.counts += [(IN, batch.num_rows), (OUT_OF_RANGE, validated.out_of_range)]
+        tally.counts += [(IN, batch.num_rows), *validated.counts.items()]
         tally.refuse(validated.letters)
         tally.received += validated.received
         yield from validated.reports

@@ -101,7 +101,9 @@ def between_groups(
     known = [record for record in by_key(records).values() if not record.other_groups]
     there = sorted({record.group for record in known}, key=lambda group: (group is not None, group))
     if not any(group is not None for group in there):
-        raise ValueError("its estimates are not by group: the study has no groups")
+        without = study is not None and study.groups is None
+        reason = "the study has no groups" if without else "no report that is estimated has a group"
+        raise ValueError(f"its estimates are not by group: {reason}")
     groups = groups or tuple(there)
     for number, group in enumerate(groups):
         if group in groups[:number]:

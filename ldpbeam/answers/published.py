@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ldpbeam.intervals.flags import REFUSED_PAYLOADS, joined
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.study import Study
+from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.candidates import with_names
 from ldpbeam.transforms.reports.counts import (
@@ -130,6 +132,13 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
             + "; the statistics are written: add the names, and ldpbeam rollup estimates them"
             * written
         )
+    for field, reports in counts.get("groups_in_other_fields", {}).items():
+        assert study.groups is not None
+        ours = study.groups.field
+        meant = f"{field} in the path of the file, which is not read: write the field into the reports"
+        if not field.endswith("="):
+            meant = f"{field!r}: if it is meant, read it with --column {ours}={field}"
+        yield f"{counted(reports, 'report')} without a group have no field {ours!r} and {meant}"
     if not counts.get(NOT_ESTIMATED):
         return
     beyond, single = counts.get(WINDOWS_BEYOND, 0), counts.get(SINGLE_REPORTS, 0)
@@ -150,6 +159,33 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
             f"{counted(beyond, 'window is', 'windows are')} beyond the {study.publish.windows:,} that are "
             "estimated: raise publish.windows, or lengthen windows.size, if these are honest reports"
         )
+
+
+def with_refusals(
+    study: Study, records: Sequence[EstimateRecord], refused: Mapping[str, float]
+) -> list[EstimateRecord]:
+    """Estimates, of which those of services with many refused payloads say so, and have flagged intervals.
+
+    Args:
+        study: the study.
+        records: its estimates.
+        refused: the share of the payloads that were refused, by ATTRIBUTE/SERVICE, where it is large.
+    """
+
+    def flagged(record: EstimateRecord) -> EstimateRecord:
+        services = study.described(record.attribute).estimates[record.name].services
+        keys = {f"{attribute_of(record.attribute)}/{service}": service for service in services}
+        worst = max(keys, key=lambda key: refused.get(key, 0.0))
+        if worst not in refused:
+            return record
+        sentence = REFUSED_PAYLOADS.format(share=f"{refused[worst]:.1%}", service=keys[worst])
+        intervals = record.intervals
+        if intervals is not None:
+            flags = joined(intervals.flags, dict.fromkeys(intervals.methods, sentence))
+            intervals = replace(intervals, flags=flags)
+        return replace(record, warnings=(*record.warnings, sentence), intervals=intervals)
+
+    return [flagged(record) for record in records] if refused else list(records)
 
 
 def without_groups(study: Study, estimates: Sequence[EstimateRecord]) -> Iterator[str]:

@@ -75,6 +75,10 @@ MISFIT_USERS = (
     "the reports of the same users to {services} do not go together: some are false, or other people's, and "
     f"{_FALSE} ({PAGE})"
 )
+REFUSED_PAYLOADS = (
+    "{share} of the payloads of {service} were refused: which ones depends on their noise, so the others are "
+    f"biased, and {_FALSE} ({PAGE})"
+)
 
 
 def joined(flags: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from ldpbeam.answers.published import (
     size_of,
     smallest,
     warnings_of,
+    with_refusals,
     without_groups,
 )
 from ldpbeam.answers.solve import solve, sort_key
@@ -100,6 +101,7 @@ def estimate(
     slides = study.windows is not None and study.windows.slides
     estimates = in_order(estimates, slides=slides, clock=study.local)
     counts = tally.accounting
+    estimates = with_refusals(study, estimates, counts.get("payloads_refused", {}))
     for sentence in (
         *warnings_of(study, counts, written=False),
         *without_groups(study, estimates),

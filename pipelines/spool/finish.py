@@ -10,13 +10,13 @@ import io
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from ldpbeam.answers.alarms import in_order
-from ldpbeam.answers.published import chosen
+from ldpbeam.answers.published import chosen, with_refusals
 from ldpbeam.answers.solve import solve, sort_key
 from ldpbeam.fit.spending import Spending
 from ldpbeam.folders.output import ESTIMATES, FIT_FOLDER, STATISTICS, names_in
@@ -44,6 +44,7 @@ class Pane(NamedTuple):
         end: the end of it.
         pane_index: its number in the window, from 0.
         stored: where its snapshots lie.
+        refused: the share of the payloads that were refused by then, by ATTRIBUTE/SERVICE, if it is large.
     """
 
     attribute: str
@@ -51,6 +52,7 @@ class Pane(NamedTuple):
     end: int
     pane_index: int
     stored: Stored
+    refused: Mapping[str, float] = {}
 
 
 class Finished(NamedTuple):
@@ -121,7 +123,7 @@ class Finishing:
         to_estimate = chosen(study, snapshots, {})
         records = self._written(pane)
         if records is None:
-            records = self._estimates(to_estimate.snapshots)
+            records = with_refusals(study, self._estimates(to_estimate.snapshots), pane.refused)
             # The files of an earlier pane are replaced, though the window has no estimate now.
             if records or pane.pane_index:
                 write_window_estimates(

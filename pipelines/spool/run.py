@@ -36,7 +36,7 @@ from ldpbeam.transforms.outputs.ledger_parts import Keeping, write_part
 from ldpbeam.transforms.outputs.letter_files import number_of, order_of, write_letters
 from ldpbeam.transforms.outputs.snapshots import snapshot_file
 from ldpbeam.transforms.reports.batches import WATERMARK, without_deliveries
-from ldpbeam.transforms.reports.counts import DAMAGED, IN, NOT_BEGUN, OUT_OF_RANGE
+from ldpbeam.transforms.reports.counts import DAMAGED, IN, NOT_BEGUN, OUT_OF_RANGE, refused_payloads
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure, counts_of, disclosed, in_columns
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.segments import Stored, delete_others, write_panes, write_reports
@@ -172,8 +172,8 @@ class Run:
         }
         self.marks = Watermarks(spool.disorder, now, manifest.watermark)
         self._unsolved = [
-            Pane(attribute, start, end, pane_index, Stored(*stored))
-            for attribute, start, end, pane_index, stored in manifest.unsolved
+            Pane(attribute, start, end, pane_index, Stored(*stored), *refused)
+            for attribute, start, end, pane_index, stored, *refused in manifest.unsolved
         ]
         self._missing = list(manifest.missing)
         self._incomplete_before = manifest.incomplete_before
@@ -299,6 +299,7 @@ class Run:
                 metadata[WATERMARK] = str(reached).encode()
             decoded = without_deliveries(decoded) if self.spool.takes_once else decoded
             validated = self._validation.validate(decoded.replace_schema_metadata(metadata))
+            self.counts.update(validated.counts)
             self._refuse(validated.letters)
             self._received += validated.received
             for reports in validated.reports:
@@ -452,8 +453,9 @@ class Run:
             self.spool.folder, number, [snapshot_file(study, run, pane) for pane in self._fired]
         )
         firsts = [pane[0] for pane in self._fired]
+        refused = refused_payloads(self.counts)
         return [
-            Pane(first.attribute, *(first.window or (0, 0)), first.pane_index, place)
+            Pane(first.attribute, *(first.window or (0, 0)), first.pane_index, place, refused)
             for first, place in zip(firsts, stored, strict=True)
         ]
 

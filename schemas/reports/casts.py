@@ -39,6 +39,8 @@ _NIBBLES[list(b"0123456789abcdef")] = _NIBBLES[list(b"0123456789ABCDEF")] = rang
 _OF_DIGITS = np.where(
     np.maximum.outer(_NIBBLES, _NIBBLES) < 16, np.add.outer(_NIBBLES, 16 * _NIBBLES.astype(np.uint16)), 256
 ).ravel()
+#: A group, or another name, whose type or bytes have no text form. No client's begins so.
+UNREADABLE = "\x00unreadable"
 #: Floats from here on, by their bits, stand for several whole numbers.
 _EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
@@ -73,8 +75,17 @@ def unwrapped(array: pa.Array) -> pa.Array:
 
 
 def _names(array: pa.Array) -> pa.Array:
-    """Values as text; empty text is null, as in fields of fixed width."""
-    return _empty_to_null(as_text(array))
+    """Values as text; empty text is null, as in fields of fixed width.
+
+    A value without a text form is :data:`UNREADABLE`, which validation refuses: null would mean that it is
+    missing. So is NaN in tables.
+    """
+    texts = as_text(array)
+    if texts.null_count:
+        values = unwrapped(array)
+        missing = pc.is_null(values, nan_is_null=pa.types.is_floating(values.type))
+        texts = pc.if_else(pc.or_(missing, pc.is_valid(texts)), texts, UNREADABLE)
+    return _empty_to_null(texts)
 
 
 def as_text(array: pa.Array) -> pa.Array:
@@ -83,6 +94,12 @@ def as_text(array: pa.Array) -> pa.Array:
     A whole number has the same text whatever its type: 7, 7.0 and 7.00 are "7". A float that is no number, or
     stands for several whole numbers, would be one text of many people or groups, so it becomes null.
     """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        return as_text(array.dictionary).take(array.indices)
+    if isinstance(array.type, pa.UuidType):
+        return _uuid_texts(array.storage)
     array = unwrapped(array)
     kind = array.type
     if pa.types.is_string(kind):
@@ -259,6 +276,14 @@ def _uuids_to_bytes(text: pa.Array) -> pa.Array:
             return binary_of_width(decoded)
         raw[rows[fits]], uuids[rows[fits]] = decoded[fits], True
     return pc.replace_with_mask(keys, uuids, binary_of_width(raw[uuids])) if uuids.any() else keys
+
+
+def _uuid_texts(keys: pa.Array) -> pa.Array:
+    """The text of UUIDs, of their 16 bytes."""
+    texts = np.tile(_UUID_FORMS[3], (len(keys), 1))
+    digits = np.frombuffer(fixed_bytes(keys).tobytes().hex().encode(), np.uint8)
+    texts[:, _UUID_FORMS[3] == ord("x")] = digits.reshape(len(keys), 32)
+    return pc.if_else(keys.is_valid(), pc.cast(binary_of_width(texts), pa.string()), None)
 
 
 def _event_times(array: pa.Array, clock: Clock | None) -> pa.Array:

@@ -42,21 +42,28 @@ def meant(
     near: list[str | None] = [None] * len(lacks_any)
     compared: dict[tuple[tuple[str, ...], tuple[str, ...]], str | None] = {}
     for row in np.flatnonzero(lacks_any)[:MOST_LOOKED_AT].tolist():
-        # Records that a program made may have names that are no text.
-        names = map(str, itertools.islice(fields(row), MOST_NAMES))
         lacking = tuple(name for name, of in missing.items() if of[row])
-        # Names with digits may have ids in them.
-        case = tuple(n for n in names if len(n) <= LONGEST_NAME and not any(map(str.isdigit, n))), lacking
+        case = _compared(fields(row)), lacking
         if case not in compared and len(compared) < MOST_SETS:
             compared[case] = _meant(*case, sought)
         near[row] = compared.get(case)
     return pa.array(near, pa.string()) if any(near) else None
 
 
+def meant_fields(missing: Iterable[str], fields: Iterable[str]) -> dict[str, str]:
+    """The field that a record has and that is probably meant by each missing one, where there is one."""
+    names = _compared(fields)
+    near = {name: nearest(name, [other for other in names if other != name], 0.8) for name in missing}
+    return {name: field for name, field in near.items() if field is not None}
+
+
+def _compared(fields: Iterable[str]) -> tuple[str, ...]:
+    # Records that a program made may have names that are no text, and names with digits may have ids in them.
+    names = map(str, itertools.islice(fields, MOST_NAMES))
+    return tuple(n for n in names if len(n) <= LONGEST_NAME and not any(map(str.isdigit, n)))
+
+
 def _meant(fields: tuple[str, ...], missing: tuple[str, ...], sought: Mapping[str, str]) -> str | None:
-    near = {
-        name: nearest(sought[name], [field_name for field_name in fields if field_name != sought[name]], 0.8)
-        for name in missing
-    }
-    meant = {name: [field, sought[name]] for name, field in near.items() if field is not None}
+    near = meant_fields((sought[name] for name in missing), fields)
+    meant = {name: [near[sought[name]], sought[name]] for name in missing if sought[name] in near}
     return json.dumps(meant) if meant else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
@@ -12,8 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.cells import Clock
-from ldpbeam.schemas.reports.casts import cast_column, is_number
+from ldpbeam.schemas.reports.casts import UNREADABLE, cast_column, is_number
 
+#: The columns in which null is refused.
+_OTHERS = ("user_id", "report_id", "event_time")
 #: The kinds of payloads besides numbers, by the type of a value.
 _KINDS: dict[type, int] = {str: 1, bytes: 2}
 
@@ -82,9 +85,9 @@ def column_of(name: str, values: Sequence[object], clock: Clock | None = None) -
 def without_nested(name: str, values: Sequence[object]) -> list[object]:
     """The values of a column, without lists and records: Arrow needs much memory for deeply nested ones.
 
-    In their place is NaN in payloads, where null would mean a missing one, and else null.
+    In their place is NaN in payloads and :data:`UNREADABLE` in names, where null would mean a missing one.
     """
-    instead = np.nan if name == "payload" else None
+    instead = np.nan if name == "payload" else None if name in _OTHERS else UNREADABLE
     return [instead if isinstance(value, dict | list) else value for value in values]
 
 
@@ -144,5 +147,9 @@ def _prepared(name: str, value: object) -> object:
         return value if value.is_finite() and abs(value.adjusted()) < 30 else None
     if isinstance(value, str):
         readable = value if value.isascii() else value.encode("utf-8", "replace").decode()
-        return readable if name == "payload" or readable == value else None
+        if name == "payload" or readable == value:
+            return readable
+        return None if name in _OTHERS else UNREADABLE
+    if isinstance(value, uuid.UUID):
+        return str(value)
     return value

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
+import uuid
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
 from support.studies import SMALL
@@ -98,6 +102,44 @@ def test_a_study_whose_group_field_no_report_has_says_so() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ldp.estimate(parse_study(GROUPED), by_group({"north": 2, None: 2}))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("Region", "'Region': if it is meant"), ("path", "region= in the path")]
+)
+def test_a_field_of_groups_that_is_spelt_otherwise_or_only_in_a_path_is_named(
+    name: str, said: str, tmp_path: Path, command: Any
+) -> None:
+    (tmp_path / "study.yaml").write_text(GROUPED)
+    for place, field in (("region=north", name), ("plain", "region")):
+        (tmp_path / place).mkdir()
+        lines = [json.dumps({**report(f"{place}{i}"), field: "north"}) for i in range(9)]
+        (tmp_path / place / "a.jsonl").write_text("\n".join(lines) + "\n")
+    given = (
+        "--study",
+        tmp_path / "study.yaml",
+        "--input",
+        f"{tmp_path}/*/*.jsonl",
+        "--output",
+        tmp_path / "out",
+    )
+    ran = command("estimate", *map(str, given))
+    assert f"9 reports without a group have no field 'region' and {said}" in ran.err
+
+
+def test_uuids_are_groups_in_text_and_in_16_bytes() -> None:
+    """Parquet of pyarrow and DuckDB has the bytes, JSON the text."""
+    keys = [uuid.UUID(int=2**127 + i % 2) for i in range(20)]
+    rows = [report(f"u{i}") for i in range(20)]
+    table = pa.Table.from_pylist(rows)
+    groups = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([key.bytes for key in keys], pa.binary(16)))
+    study = parse_study(GROUPED)
+    expected = ldp.estimate(study, table.append_column("region", pa.array(map(str, keys)))).records()
+    assert {record["group"] for record in expected} == set(map(str, keys))
+    objects = [row | {"region": key} for row, key in zip(rows, keys, strict=True)]
+    mixed = [*objects[:-1], objects[-1] | {"region": str(keys[-1])}]
+    for reports in (table.append_column("region", groups), objects, mixed):
+        assert ldp.estimate(study, reports).records() == expected
 
 
 def test_windows_stand_in_the_order_of_time_also_within_a_second() -> None:

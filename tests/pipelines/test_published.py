@@ -84,6 +84,17 @@ def test_a_window_with_one_report_is_not_estimated_and_is_counted() -> None:
     assert chosen(STUDY, [replace(one, pane_timing="late")], {}) == ([], {})
 
 
+@pytest.mark.parametrize(("bad", "flagged"), [(1, False), (2, True)])
+def test_an_estimate_of_a_service_whose_payloads_are_refused_says_so(bad: int, flagged: bool) -> None:
+    reports = [{"user_id": f"u{i}", "payload": 9.0 if i < bad else 0.5} for i in range(100)]
+    (record,), counts = estimated(STUDY, *reports)
+    assert counts.get("payloads_refused", {}) == ({"x/a": 0.02} if flagged else {})
+    assert any("2.0% of the payloads of a were refused" in text for text in record.warnings) == flagged
+    intervals = record.intervals
+    assert intervals is not None and intervals.methods
+    assert all("were refused" in intervals.flags.get(name, "") for name in intervals.methods) == flagged
+
+
 def test_users_are_counted_and_not_reports_where_they_are_known() -> None:
     study = study_of(publish={"at_least": 3})
     many = replace(snapshot(2), statistic=replace(snapshot(2).statistic, reports=9))

@@ -57,6 +57,18 @@ def test_statistics_come_first_then_estimates_and_then_what_is_published(tmp_pat
     assert len(files("estimates")) == len(files("statistics")) == 1
 
 
+def test_a_pane_whose_payloads_were_refused_says_so_in_its_estimates(tmp_path: Path) -> None:
+    attribute = STUDY.attribute("x")
+    snapshot = Snapshot(
+        "x", WINDOW, None, 0, ldp.tally(attribute, 9, [Answers(0, np.arange(9), np.arange(9) % 3)])
+    )
+    (stored,) = write_panes(str(tmp_path / "spool"), 1, [snapshot_file(STUDY, "run", [snapshot])])
+    how = Finishing(STUDY, str(tmp_path), "run", str(tmp_path / "spool"), Spending(0, 0, 0, Cells(1), 1))
+    finish_all(how, [Pane("x", *WINDOW, 0, stored, {"x/a": 0.25})])
+    (file,) = (tmp_path / "estimates").glob("*")
+    assert "25.0% of the payloads of a were refused" in file.read_text()
+
+
 @pytest.mark.parametrize("kind", ["statistics", "estimates"])
 def test_a_pane_waits_for_a_disk_that_does_not_take_it(kind: str, tmp_path: Path) -> None:
     snapshot = Snapshot("x", WINDOW, None, 0, ldp.tally(STUDY.attribute("x"), 0, []))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 #: The tag of every stage's counts.
 COUNTS = "counts"
@@ -38,6 +38,12 @@ WITHOUT_NAMES = "windows_without_names"
 #: What may be honest and was not used, or not estimated, because of a bound that the study can raise.
 NEED_CARE = (TOO_FAR, BEYOND_MOST, WINDOWS_BEYOND, WITHOUT_NAMES)
 REASON = "dead_letters_by_reason/"
+#: Payloads that were checked, and those of them that were refused, by ATTRIBUTE/SERVICE.
+CHECKED, REFUSED = "payloads_checked/", "payloads_refused/"
+#: Where more than this share of a service's payloads is refused, its estimates are flagged.
+MOST_REFUSED = 0.01
+#: Reports without the study's field of groups, by the field that is probably meant.
+MEANT = "groups_in_other_fields/"
 #: Counts that stand in an accounting only if they are above zero.
 OCCASIONAL = (
     IN_OPEN_WINDOWS,
@@ -56,6 +62,13 @@ OCCASIONAL = (
 DAMAGED = "damaged_file/"
 
 
+def refused_payloads(counts: Mapping[str, int]) -> dict[str, float]:
+    """The share of the payloads that were refused, by ATTRIBUTE/SERVICE, where it is above the most."""
+    checked = {name.removeprefix(CHECKED): n for name, n in counts.items() if name.startswith(CHECKED) and n}
+    shares = {name: counts.get(REFUSED + name, 0) / n for name, n in sorted(checked.items())}
+    return {name: share for name, share in shares.items() if share > MOST_REFUSED}
+
+
 def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     """Add up the counts of all stages of a run into its accounting, the content of ``accounting.json``."""
     total: Counter[str] = Counter()
@@ -67,4 +80,9 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
     for name in OCCASIONAL:
         if total[name]:
             sums[name] = total[name]
+    others = {
+        "payloads_refused": refused_payloads(total),
+        "groups_in_other_fields": {k.removeprefix(MEANT): n for k, n in total.items() if k.startswith(MEANT)},
+    }
+    sums |= {name: found for name, found in others.items() if found}
     return {**sums, "dead_letters_by_reason": reasons}

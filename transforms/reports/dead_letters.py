@@ -29,6 +29,14 @@ _PURPOSE = b"ldpbeam dead letters".ljust(512, b".")
 #: A batch has at most this many dead letters, and no more when their records have this many bytes.
 LETTERS_AT_ONCE, BYTES_AT_ONCE = 5_000, 2**21
 
+#: The reasons that depend on the payload, and so on the noise: what is left of the reports is biased.
+OF_PAYLOADS = (
+    "no_payload",
+    "payload_not_a_number",
+    "payload_not_bytes",
+    "payload_wrong_length",
+    "payload_outside_mechanism",
+)
 #: Why a record becomes a dead letter, by code; the first that applies is given. Code 0 is a valid report.
 REASONS = (
     "",
@@ -36,6 +44,7 @@ REASONS = (
     "user_id_too_long",
     "report_id_too_long",
     "group_too_long",
+    "group_unreadable",
     "no_attribute",
     "unknown_attribute",
     "no_service",
@@ -45,11 +54,7 @@ REASONS = (
     "unknown_version",
     "unknown_channel",
     "other_stamp",
-    "no_payload",
-    "payload_not_a_number",
-    "payload_not_bytes",
-    "payload_wrong_length",
-    "payload_outside_mechanism",
+    *OF_PAYLOADS,
     "out_of_turn",
 )
 #: The code of each reason.

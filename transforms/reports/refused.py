@@ -16,6 +16,7 @@ from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import (
     DELIVERY,
     LETTERS_KEY,
+    MEANT_KEY,
     NEAR,
     NEEDED,
     ORIGIN_KEYS,
@@ -30,6 +31,7 @@ from ldpbeam.transforms.reports.record_texts import lengths_of, record_texts
 
 #: The detail of a dead letter, for the reasons that have one.
 DETAILS = dict(event_times.PROBLEMS) | {
+    "group_unreadable": "no text, number, time or UUID, and no bytes of UTF-8",
     "no_event_time": "missing, without a zone, or no time; write RFC 3339 text with a zone, as in "
     "2026-11-20T10:00:00Z, or milliseconds since 1970-01-01T00:00:00Z",
 }
@@ -54,6 +56,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
     metadata = batch.schema.metadata or {}
     constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
     file = constants.pop("file", "")
+    constants.pop(MEANT_KEY, None)
     origin = {key: constants.pop(key) for key in (*ORIGIN_KEYS, WRITER_KEY) if key in constants}
     read = [name for name in batch.schema.names if name not in _NOT_READ]
     every, represented = _singly(reasons, int(constants.pop(LETTERS_KEY, batch.num_rows)))

@@ -9,7 +9,6 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.counts import OUT_OF_RANGE
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure
 from ldpbeam.transforms.reports.emitted import count, emit, parted
 from ldpbeam.transforms.reports.ledger_rows import RECEIVED
@@ -54,6 +53,5 @@ class _Validate(beam.DoFn):
         yield from validated.reports
         for rows in validated.received:
             yield beam.pvalue.TaggedOutput(RECEIVED, rows)
-        if validated.out_of_range:
-            yield count(OUT_OF_RANGE, validated.out_of_range)
+        yield from (count(name, reports) for name, reports in validated.counts.items())
         yield from emit(validated.letters, self.disclosure)

@@ -6,6 +6,8 @@ Pure functions over batches; :mod:`ldpbeam.transforms.reports.validate` is the B
 from __future__ import annotations
 
 import hmac
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,17 +19,18 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports import event_times, fields, stamps
-from ldpbeam.schemas.reports.casts import as_numbers, binary_of_width, is_null, without_offsets
-from ldpbeam.schemas.reports.columns import DELIVERY, STAMP_KEYS, Columns
+from ldpbeam.schemas.reports.casts import UNREADABLE, as_numbers, binary_of_width, is_null, without_offsets
+from ldpbeam.schemas.reports.columns import DELIVERY, MEANT_KEY, STAMP_KEYS, Columns, text_of
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.spent import services_of
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.reports.dead_letters import CODE, PLAIN, Disclosure
+from ldpbeam.transforms.reports.counts import CHECKED, MEANT, OUT_OF_RANGE, REFUSED
+from ldpbeam.transforms.reports.dead_letters import CODE, OF_PAYLOADS, PLAIN, Disclosure
 from ldpbeam.transforms.reports.ledger_rows import payload_key, received_rows, report_marks, window_starts
 from ldpbeam.transforms.reports.payloads import checked_payloads
-from ldpbeam.transforms.reports.refused import refused
+from ldpbeam.transforms.reports.refused import MOST_LISTED, refused
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: The most bytes of the texts of a report that are keys or reach an output: its user id, its report id, and
@@ -109,13 +112,14 @@ class Validated(NamedTuple):
         letters: a dead letter for each report that is not valid, in batches of the schema
             :data:`~ldpbeam.transforms.reports.dead_letters.LETTERS` that are made as they are asked for; so
             they are read once.
-        out_of_range: how many valid reports were dropped because they lie outside the span.
+        counts: valid reports outside the span, which were dropped; payloads that were checked, and refused,
+            by service; and reports without a group whose field has probably another name.
         received: the rows of the ledger over periods, of all valid reports; empty without its key.
     """
 
     reports: list[pa.RecordBatch]
     letters: Iterator[pa.RecordBatch]
-    out_of_range: int
+    counts: Counter[str]
     received: list[pa.RecordBatch]
 
 
@@ -141,6 +145,7 @@ class Validation:
         self.ledger_key = ledger_key
         self.ledger_places = {pair: index for index, pair in enumerate(services_of(study))}
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
+        self.misnamed: set[str] = set()
         self.needs_time = study.needs_time or span.bounded
         self.old_times = -FAR < span.start < event_times.YEAR_1990
 
@@ -153,7 +158,7 @@ class Validation:
         reasons = self._common_reasons(batch, by_attribute, by_service)
         metadata = batch.schema.metadata or {}
         stamp = {key: metadata[key.encode()].decode() for key in STAMP_KEYS if key.encode() in metadata}
-        out_of_range = 0
+        counts = self._misnamed(batch)
         for name, in_attribute in by_attribute.items():
             if name is None or name not in self.study.attributes:
                 continue
@@ -173,6 +178,9 @@ class Validation:
                     payloads, problems = checked_payloads(mechanism, batch, rows)
                     reasons[every] = problems
                     good = problems == 0
+                    counts[f"{CHECKED}{name}/{service}"] += len(rows)
+                    of_payloads = np.isin(problems, [CODE[reason] for reason in OF_PAYLOADS])
+                    counts[f"{REFUSED}{name}/{service}"] += int(np.count_nonzero(of_payloads))
                     valid, users = good, None
                     if self.ledger_key is not None and good.any():
                         users = _keyed(batch.column("user_id").take(pa.array(rows[good])), self.ledger_key)
@@ -186,7 +194,7 @@ class Validation:
                         good = good & ~others
                     kept = good & ~self._left_out(batch, rows)
                     left = int(np.count_nonzero(kept))
-                    out_of_range += int(np.count_nonzero(good)) - left
+                    counts[OUT_OF_RANGE] += int(np.count_nonzero(good)) - left
                     if left:
                         same_key = users is not None and self.key == self.ledger_key
                         hidden = users[kept[valid]] if users is not None and same_key else None
@@ -195,7 +203,22 @@ class Validation:
                         reports = self._reports(batch, attribute, rows, payloads, hidden)
                         batches.append(tagged(reports, name, index, batch.schema.metadata))
                 reasons[unclaimed] = CODE["unknown_channel" if model.of_records else "unknown_version"]
-        return Validated(batches, refused(self.study, batch, reasons), out_of_range, received)
+        return Validated(batches, refused(self.study, batch, reasons), +counts, received)
+
+    def _misnamed(self, batch: pa.RecordBatch) -> Counter[str]:
+        """The reports of a batch without the field of groups, if another name probably means it."""
+        metadata = text_of(batch.schema.metadata)
+        field = self.study.groups.field if self.study.groups else ""
+        if not field or field in batch.schema.names:
+            return Counter()
+        meant = json.loads(metadata.get(MEANT_KEY, "{}")).get(field)
+        in_path = f"/{field}=" in "/" + metadata.get("file", "")
+        name = f"{field}=" if in_path and meant is None else meant
+        # Other names than the first are one: a client can send any number.
+        if name is None or len(self.misnamed | {name}) > MOST_LISTED:
+            return Counter()
+        self.misnamed.add(name)
+        return Counter({MEANT + name: batch.num_rows})
 
     def _common_reasons(
         self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
@@ -216,7 +239,10 @@ class Validation:
             refuse(_is_longer(batch, "user_id", LONGEST_USER_ID), "user_id_too_long")
         refuse(_is_longer(batch, "report_id", LONGEST_REPORT_ID), "report_id_too_long")
         if self.study.groups:
-            refuse(_is_longer(batch, self.study.groups.field, LONGEST_GROUP), "group_too_long")
+            field = self.study.groups.field
+            refuse(_is_longer(batch, field, LONGEST_GROUP), "group_too_long")
+            if field in batch.schema.names:
+                refuse(_is_in(batch.column(field), [UNREADABLE]), "group_unreadable")
         for name, in_attribute in by_attribute.items():
             model = self.study.attributes.get(name) if name is not None else None
             if model is None:
