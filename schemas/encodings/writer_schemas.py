@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +41,8 @@ class WriterSchemas:
     registry: str | None = None
     texts: tuple[tuple[int, str], ...] = ()
 
-    def text_of(self, number: int) -> str:
-        """The schema of an id, as JSON.
+    def text_of(self, number: int | uuid.UUID) -> str:
+        """The schema of an id, or of a GUID, as JSON.
 
         Raises:
             UnknownSchemaError: if there is none.
@@ -95,12 +96,12 @@ class _Asked:
     """What a registry has said to this process."""
 
     registry: str
-    known: dict[int, str] = field(default_factory=dict)
-    unknown: dict[int, str] = field(default_factory=dict)
+    known: dict[int | uuid.UUID, str] = field(default_factory=dict)
+    unknown: dict[int | uuid.UUID, str] = field(default_factory=dict)
     since: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def text_of(self, number: int) -> str:
+    def text_of(self, number: int | uuid.UUID) -> str:
         with self.lock:
             if number in self.known:
                 return self.known[number]
@@ -123,8 +124,9 @@ class _Asked:
 _asked = functools.lru_cache(maxsize=8)(_Asked)
 
 
-def _text_in(registry: str, number: int) -> str:
-    answer = _get(registry, f"schemas/ids/{number}", TRIES)
+def _text_in(registry: str, number: int | uuid.UUID) -> str:
+    kind = "ids" if isinstance(number, int) else "guids"
+    answer = _get(registry, f"schemas/{kind}/{number}", TRIES)
     if answer is None:
         raise UnknownSchemaError(f"the registry has no schema of the id {number}")
     kind = answer.get("schemaType", "AVRO")

@@ -7,6 +7,7 @@ So a schema or a buffer that could exhaust memory is refused before it is used.
 from __future__ import annotations
 
 import io
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,9 +50,9 @@ ARROW = "application/vnd.apache.arrow.stream"
 #: The first two bytes of Avro's single-object encoding; the schema's fingerprint follows in eight bytes.
 OBJECT_MAGIC = b"\xc3\x01"
 _OBJECT_AT = len(OBJECT_MAGIC) + 8
-#: The first byte of Confluent's framing; the id of the writer's schema follows in four bytes, big-endian.
-FRAME_MAGIC = b"\0"
-FRAMED_AT = len(FRAME_MAGIC) + 4
+#: Confluent's framings: the first byte, and how many bytes with it stand before the record. The id of the
+#: writer's schema has four, big-endian, and its GUID sixteen.
+FRAMES = {b"\0": 5, b"\1": 17}
 #: The most plain bytes and the most reports of a message: the whole message is in memory at once.
 MOST_BYTES = 2**27
 MOST_REPORTS = 2**21
@@ -160,7 +161,9 @@ def decode_objects(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> D
     yield from _decode_records(poll, indices[is_known], _OBJECT_AT, reader)
 
 
-def decode_framed(poll: Poll, indices: NDArray[np.int64], wanted: Columns, schema: str) -> Decoded:
+def decode_framed(
+    poll: Poll, indices: NDArray[np.int64], wanted: Columns, schema: str, start: int
+) -> Decoded:
     """Decode messages of a record with Confluent's framing, as :func:`decode_objects` does.
 
     Args:
@@ -169,14 +172,21 @@ def decode_framed(poll: Poll, indices: NDArray[np.int64], wanted: Columns, schem
         wanted: which columns are read, by the names of the writer's schema.
         schema: the schema as JSON, of which :func:`~ldpbeam.schemas.encodings.writer_schemas.measured` takes
             the measure.
+        start: at which byte records begin.
     """
-    yield from _decode_records(poll, indices, FRAMED_AT, _RecordReader(*measured(schema), wanted))
+    yield from _decode_records(poll, indices, start, _RecordReader(*measured(schema), wanted))
 
 
-def framed_id(data: bytes) -> int | None:
-    """The id of the writer's schema in Confluent's framing; None for other data."""
-    is_framed = data.startswith(FRAME_MAGIC) and len(data) >= FRAMED_AT
-    return int.from_bytes(data[len(FRAME_MAGIC) : FRAMED_AT], "big") if is_framed else None
+def frame_of(data: bytes) -> int:
+    """How many bytes Confluent's framing has before a record; 0 for other data."""
+    length = FRAMES.get(data[:1], 0)
+    return length if len(data) >= length else 0
+
+
+def framed_id(data: bytes) -> int | uuid.UUID | None:
+    """The id or the GUID of the writer's schema in Confluent's framing; None for other data."""
+    key = data[1 : frame_of(data)]
+    return (int.from_bytes(key, "big") if len(key) == 4 else uuid.UUID(bytes=key)) if key else None
 
 
 class _RecordReader:

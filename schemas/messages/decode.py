@@ -8,9 +8,11 @@ message's only report, ``id/r`` for row r of a message with many reports.
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import re
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,6 +26,7 @@ from ldpbeam.schemas.encodings.writer_schemas import UnknownSchemaError, measure
 from ldpbeam.schemas.files.json_lines import (
     BYTE_ORDER_MARK,
     CHUNK_BYTES,
+    MOST_SINGLE_LINES,
     BadLine,
     decode_lines,
     other_text,
@@ -32,7 +35,6 @@ from ldpbeam.schemas.files.json_lines import (
 from ldpbeam.schemas.messages.binary import (
     ARROW,
     BAD_MESSAGE,
-    FRAMED_AT,
     NO_REPORTS,
     UNKNOWN_SCHEMA,
     BadMessage,
@@ -42,6 +44,7 @@ from ldpbeam.schemas.messages.binary import (
     decode_framed,
     decode_objects,
     decode_stream,
+    frame_of,
     framed_id,
 )
 from ldpbeam.schemas.messages.placed import ids_of, placed
@@ -54,8 +57,9 @@ JSON, LINES = "application/json", "application/x-ndjson"
 AVRO = ("application/avro", "avro/binary")
 #: A CloudEvent in JSON, whose ``data`` is the report. Its other attributes are fields, ``ce_`` before their
 #: names, as CloudEvents calls them in headers.
-EVENT, EVENT_PREFIX = "application/cloudevents+json", "ce_"
-KNOWN = (JSON, EVENT, LINES, *AVRO, ARROW)
+EVENT, EVENTS = "application/cloudevents+json", "application/cloudevents-batch+json"
+EVENT_PREFIX = "ce_"
+KNOWN = (JSON, EVENT, EVENTS, LINES, *AVRO, ARROW)
 _SPACE = b" \t\r\n"
 
 
@@ -84,18 +88,20 @@ def decode(poll: Poll, wanted: Columns) -> Decoded:
         OSError: if a registry of schemas does not answer.
     """
     of_kind = _indices_by_kind(poll)
-    if EVENT in of_kind:
-        values, events, reports = list(poll.values), of_kind.pop(EVENT), list[int]()
-        for index in events.tolist():
-            try:
-                values[index] = _report_of_event(values[index])
+    given, values = poll, list(poll.values) if {EVENT, EVENTS} & of_kind.keys() else []
+    poll = replace(poll, values=values) if values else poll
+    for kind, like in ((EVENT, JSON), (EVENTS, LINES)):
+        reports = list[int]()
+        for index in of_kind.pop(kind, np.zeros(0, np.int64)).tolist():
+            lines, bad = _reports_of_events(values[index], several=kind == EVENTS)
+            for row, (problem, data, many) in bad.items():
+                said = f"no CloudEvent with a report: {problem}"
+                yield BadMessage(given.message(index), many, BAD_MESSAGE, said, data, row)
+            if any(lines):
+                values[index] = b"\n".join(lines)
                 reports.append(index)
-            except (ValueError, RecursionError) as error:
-                problem = f"no CloudEvent with a report: {error}"
-                yield BadMessage(poll.message(index), 1, BAD_MESSAGE, problem, values[index], 0)
-        poll = replace(poll, values=values)
         if reports:
-            of_kind[JSON] = np.union1d(of_kind.get(JSON, []), reports).astype(np.int64)
+            of_kind[like] = np.union1d(of_kind.get(like, []), reports).astype(np.int64)
     for kind, indices in of_kind.items():
         if kind == JSON:
             yield from _decode_alike(_decode_reports, poll, indices, poll.at(indices), wanted)
@@ -137,7 +143,7 @@ def kind_of(content_type: str) -> str:
         return LINES
     if given in AVRO:
         return AVRO[0]
-    return JSON if re.fullmatch(r"application/.+\+json", given) and given != EVENT else given
+    return JSON if re.fullmatch(r"application/.+\+json", given) and given not in (EVENT, EVENTS) else given
 
 
 def _kind_of_data(data: bytes) -> str:
@@ -146,17 +152,47 @@ def _kind_of_data(data: bytes) -> str:
     return AVRO[0] if framed_id(data) is not None and other_text(data) is None else ""
 
 
-def _report_of_event(data: bytes) -> bytes:
+def _reports_of_events(
+    data: bytes, *, several: bool
+) -> tuple[list[bytes], dict[int, tuple[str, bytes, int]]]:
+    """A line for each event of a CloudEvent or of a batch, empty if it has no report.
+
+    The bad ones are there by their rows: why, the bytes, and how many they are. The last one may be of many.
+    """
+    try:
+        events = parsed(data.removeprefix(BYTE_ORDER_MARK))
+        if several and not (isinstance(events, list) and events):
+            raise ValueError("a batch is an array of events")
+    except (ValueError, RecursionError) as error:
+        return [], {0: (str(error), data, 1)}
+    lines, bad = list[bytes](), dict[int, tuple[str, bytes, int]]()
+    for row, event in enumerate(events if several else [events]):
+        try:
+            lines.append(_report_of_event(event))
+        except (ValueError, RecursionError) as error:
+            lines.append(b"")
+            if len(bad) <= MOST_SINGLE_LINES:
+                bad[row] = (str(error), json.dumps(event).encode() if several else data, 1)
+                last = row
+            else:
+                bad[last] = (*bad[last][:2], bad[last][2] + 1)
+    return lines, bad
+
+
+def _report_of_event(event: object) -> bytes:
     """The report in a CloudEvent, with the event's attributes beside its fields.
 
     Raises:
         ValueError: if it is no event with an object as its data.
         RecursionError: if it is nested too deeply.
     """
-    event = parsed(data.removeprefix(BYTE_ORDER_MARK))
-    if not isinstance(event, dict) or not isinstance(report := event.pop("data", None), dict):
+    fields = dict(event) if isinstance(event, dict) else {}
+    report, packed = fields.pop("data", None), fields.pop("data_base64", None)
+    if isinstance(packed, str):
+        report = parsed(base64.b64decode(packed, validate=True))
+    if not isinstance(report, dict):
         raise ValueError("an object with an object as its data is needed")
-    return json.dumps(report | {f"{EVENT_PREFIX}{name}": value for name, value in event.items()}).encode()
+    return json.dumps(report | {f"{EVENT_PREFIX}{name}": value for name, value in fields.items()}).encode()
 
 
 def _unknown(message: Message, kind: str) -> BadMessage:
@@ -329,15 +365,16 @@ def _joined(texts: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64], NDArray[n
 def _decode_avro(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
     """Decode messages of Avro, those of one schema together."""
     together: defaultdict[_Decode, list[NDArray[np.int64]]] = defaultdict(list)
-    starts = pc.binary_slice(pa.array(poll.at(indices), pa.binary()), 0, FRAMED_AT).dictionary_encode()
+    values = poll.at(indices)
+    starts = pa.array([value[: frame_of(value)] for value in values], pa.binary()).dictionary_encode()
     codes = starts.indices.to_numpy()
     groups = np.split(indices[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes))[:-1])
     for start, group in zip(starts.dictionary.to_pylist(), groups, strict=True):
         number = framed_id(start)
         try:
-            decode_some = _decode_objects if number is None else _decoder_of(wanted, number)
+            decode_some = _decode_objects if number is None else _decoder_of(wanted, number, len(start))
         except UnknownSchemaError as error:
-            problem = f"it begins as in Confluent's framing with the schema id {number}: {error}"
+            problem = f"it begins as in Confluent's framing with the schema {number}: {error}"
             for message in map(poll.message, group.tolist()):
                 yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, message.data, 0)
         else:
@@ -347,8 +384,8 @@ def _decode_avro(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Dec
             yield from _guarded(decode_some, poll, part, wanted)
 
 
-def _decoder_of(wanted: Columns, number: int) -> _Decode:
-    """The decoder of records with Confluent's framing of the schema of an id.
+def _decoder_of(wanted: Columns, number: int | uuid.UUID, start: int) -> _Decode:
+    """The decoder of records with Confluent's framing, of so many bytes, of the schema of an id.
 
     Raises:
         UnknownSchemaError: if nobody knows it.
@@ -356,13 +393,13 @@ def _decoder_of(wanted: Columns, number: int) -> _Decode:
     """
     schema = wanted.schemas.text_of(number)
     measured(schema)
-    return _framed_decoder(schema)
+    return _framed_decoder(schema, start)
 
 
 @functools.lru_cache(maxsize=64)
-def _framed_decoder(schema: str) -> _Decode:
+def _framed_decoder(schema: str, start: int) -> _Decode:
     """The decoder of records of a schema with Confluent's framing; the same one for the same schema."""
-    return functools.partial(_decode_singles, functools.partial(decode_framed, schema=schema))
+    return functools.partial(_decode_singles, functools.partial(decode_framed, schema=schema, start=start))
 
 
 def _decode_singles(decode_some: _Decode, poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from ldpbeam.schemas.encodings import writer_schemas
 from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
 from ldpbeam.schemas.messages.decode import JSON, Message
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.sources.kafka_messages import message_of, poll_of
 
 RENAMED = replace(WANTED, renamed=(("user_id", "uid"),))
 
@@ -34,6 +36,34 @@ def test_framed_records_are_those_of_json_by_a_schema_from_a_file(content_type: 
     ]
     assert found.rows == read(*expected, wanted=wanted).rows
     assert len(found.rows) == 10
+
+
+class FromKafka:
+    """A message as librdkafka delivers it."""
+
+    def __init__(self, value: bytes, headers: list[tuple[str, bytes]]) -> None:
+        self.value, self.headers = lambda: value, lambda: headers
+        self.topic, self.partition, self.offset = lambda: "t", lambda: 0, lambda: 7
+
+
+GUID = uuid.UUID(int=2**127 + 5)
+
+
+@pytest.mark.parametrize(
+    ("frame", "path"), [(b"\1" + GUID.bytes, f"/schemas/guids/{GUID}"), (b"\0\0\0\0\7", "/schemas/ids/7")]
+)
+@pytest.mark.parametrize("in_header", [True, False])
+def test_the_key_of_a_schema_may_stand_in_a_header_of_kafka_or_before_the_record(
+    frame: bytes, path: str, in_header: bool
+) -> None:
+    records = [framed(7, record)[5:] for record in WITHOUT_ID]
+    headers = [("__value_schema_id", frame)] if in_header else []
+    sent = [FromKafka(record if in_header else frame + record, headers) for record in records]
+    with served({path: schema(FLEET)}) as registry:
+        found = read(*map(message_of, sent), wanted=by(registry))
+        assert not found.bad and registry.ids() == [path]
+    assert found.column("payload") == [record["payload"] for record in WITHOUT_ID]
+    assert list(poll_of("t/0", sent).values) == [frame + record for record in records]
 
 
 def test_a_registry_is_asked_once_for_each_id_and_two_schemas_are_read_beside_each_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import uuid
@@ -35,9 +36,9 @@ from support.sent_messages import (
     table,
 )
 
-from ldpbeam.schemas.files.json_lines import decode_lines
+from ldpbeam.schemas.files.json_lines import MOST_SINGLE_LINES, decode_lines
 from ldpbeam.schemas.messages import decode as messages
-from ldpbeam.schemas.messages.decode import ARROW, EVENT, JSON, KNOWN, LINES, Message
+from ldpbeam.schemas.messages.decode import ARROW, EVENT, EVENTS, JSON, KNOWN, LINES, Message
 from ldpbeam.schemas.reports.columns import DELIVERY, RECORD, Columns
 
 
@@ -344,6 +345,26 @@ def test_a_byte_order_mark_is_no_part_of_a_messages_first_line() -> None:
     assert found.column(DELIVERY) == [b"1/0", b"1/1", b"2/0", b"2/1"]
 
 
+def test_events_of_a_batch_are_reports_by_their_rows_whether_their_data_are_packed_or_not() -> None:
+    report = json.loads(ANN)
+    packed = {"id": "b", "data_base64": base64.b64encode(ANN).decode()}
+    events = [{"id": "a", "data": report}, {"id": "x"}, packed, 7]
+    found = read(
+        Message("5", json.dumps(events).encode(), EVENTS), Message("6", json.dumps(packed).encode(), EVENT)
+    )
+    assert [(row["user_id"], row["row"], row[DELIVERY]) for row in found.rows] == [
+        (b"ann", 0, b"5/0"), (b"ann", 2, b"5/2"), (b"ann", 0, b"6")
+    ]  # fmt: skip
+    assert [(bad.row, bad.data, bad.reports) for bad in found.bad] == [(1, b'{"id": "x"}', 1), (3, b"7", 1)]
+
+
+def test_bad_events_of_a_batch_beyond_a_hundred_are_one_dead_letter() -> None:
+    found = read(Message("5", b"[" + b",".join([b"1"] * 100_000) + b"]", EVENTS))
+    assert len(found.bad) <= MOST_SINGLE_LINES + 1
+    assert sum(bad.reports for bad in found.bad) == 100_000
+    assert sum(len(bad.data) for bad in found.bad) < 1_000
+
+
 #: Why a message without a report is bad, by its content type and bytes. A tombstone of Kafka has no bytes.
 EMPTY = {
     **{(JSON, data): ("not_json", "not JSON: ") for data in (b"", b" \r\n", b"\xef\xbb\xbf", b"\n\n")},
@@ -364,6 +385,10 @@ EMPTY = {
         "bad_message",
         "no CloudEvent with a report",
     ),
+    (EVENTS, b""): ("bad_message", "no CloudEvent with a report: "),
+    (EVENTS, b"{}"): ("bad_message", "a batch is an array of events"),
+    (EVENTS, b"[[]]"): ("bad_message", "an object with an object as its data is needed"),
+    (EVENT, b'{"data_base64": "!"}'): ("bad_message", "no CloudEvent with a report: "),
     (AVRO, OBJECT[:10]): ("bad_message", "EOFError"),
     (ARROW, b""): ("bad_message", "no Arrow stream: "),
     (ARROW, arrow(table(TEN).slice(0, 0))): ("bad_message", "it has no reports"),

@@ -78,7 +78,7 @@ class Registry:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def ids(self) -> list[str]:
-        return [path for path in self.asked if path.startswith("/schemas/ids/")]
+        return [path for path in self.asked if path.startswith(("/schemas/ids/", "/schemas/guids/"))]
 
 
 @contextmanager

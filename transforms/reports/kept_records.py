@@ -25,7 +25,7 @@ from ldpbeam.schemas.files.avro_headers import (
 )
 from ldpbeam.schemas.messages.binary import (
     ARROW,
-    FRAME_MAGIC,
+    FRAMES,
     OBJECT_MAGIC,
     BadMessage,
     Decoded,
@@ -161,7 +161,7 @@ def _kind(record: bytes) -> str:
         return _AVRO_FILE
     if record.startswith(_STREAM_MAGIC):
         return ARROW
-    return AVRO[0] if record.startswith((OBJECT_MAGIC, FRAME_MAGIC)) else JSON
+    return AVRO[0] if record.startswith((OBJECT_MAGIC, *FRAMES)) else JSON
 
 
 def _block(index: int, data: bytes) -> Block:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ldpbeam.schemas.messages.binary import Message, Poll
+from ldpbeam.schemas.messages.binary import Message, Poll, frame_of
 from ldpbeam.schemas.messages.placed import Ids
 
 #: The header of a message that names the format of its value.
 CONTENT_TYPE = "content-type"
+#: The header with Confluent's framing of a value: the GUID of the writer's schema, or its id.
+FRAME = "__value_schema_id"
 
 
 def poll_of(name: str, delivered: Sequence[Any]) -> Poll:
@@ -23,21 +25,25 @@ def poll_of(name: str, delivered: Sequence[Any]) -> Poll:
         delivered: the messages.
     """
     offsets = np.fromiter((message.offset() for message in delivered), np.int64, len(delivered))
-    values = [message.value() or b"" for message in delivered]
-    return Poll(values, _content_types(delivered), Ids(pa.array(offsets), None, name), deliveries=False)
+    values, types = _values(delivered)
+    return Poll(values, types, Ids(pa.array(offsets), None, name), deliveries=False)
 
 
 def message_of(delivered: Any) -> Message:
     """A message with ``TOPIC/PARTITION/OFFSET`` as its id."""
     number = f"{delivered.topic()}/{delivered.partition()}/{delivered.offset()}"
-    return Message(number, delivered.value() or b"", *_content_types([delivered]))
+    (value,), (kind,) = _values([delivered])
+    return Message(number, value, kind)
 
 
-def _content_types(delivered: Sequence[Any]) -> list[str]:
-    """The formats that messages name; empty for one that names none."""
-    types: list[str] = []
+def _values(delivered: Sequence[Any]) -> tuple[list[bytes], list[str]]:
+    """The bytes of messages, and the formats that they name; empty for one that names none.
+
+    A framing that stands in a header stands before the bytes, where Confluent's other clients write it.
+    """
+    values, types = list[bytes](), list[str]()
     before: Any = ()
-    kind = ""
+    kind, frame = "", b""
     for message in delivered:
         try:
             headers = message.headers()
@@ -45,13 +51,10 @@ def _content_types(delivered: Sequence[Any]) -> list[str]:
             headers = None
         # Most messages have the headers of the one before.
         if headers != before:
-            before, kind = headers, _named_by(headers or ())
+            before, named = headers, {name.lower(): value for name, value in reversed(headers or ())}
+            given, framing = named.get(CONTENT_TYPE) or "", named.get(FRAME)
+            kind = given.decode("utf-8", "replace") if isinstance(given, bytes) else str(given)
+            frame = framing if isinstance(framing, bytes) and frame_of(framing) == len(framing) else b""
         types.append(kind)
-    return types
-
-
-def _named_by(headers: Sequence[tuple[str, Any]]) -> str:
-    for header, value in headers:
-        if header.lower() == CONTENT_TYPE:
-            return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
-    return ""
+        values.append(frame + (message.value() or b""))
+    return values, types
