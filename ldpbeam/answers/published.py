@@ -7,6 +7,8 @@ The statistics of what is not estimated are written all the same, so a roll-up c
 from __future__ import annotations
 
 import heapq
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,12 +16,14 @@ from typing import Any, NamedTuple
 from ldpbeam.intervals.flags import REFUSED_PAYLOADS, joined
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.statistics import merge
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.candidates import with_names
 from ldpbeam.transforms.reports.counts import (
     BEYOND_MOST,
     DUPLICATES,
+    GROUPS_TOGETHER,
     NOT_ESTIMATED,
     REPORTS_NOT_ESTIMATED,
     SINGLE_REPORTS,
@@ -36,10 +40,24 @@ class Size(NamedTuple):
 
     reports: int
     start: int
+    groups: int = 1
 
 
-#: By attribute, the smallest window that is estimated; an attribute that is missing has few windows.
-Smallest = Mapping[str, Size]
+#: Larger than any window.
+LARGEST = Size(2**63, 0)
+
+
+class Least(NamedTuple):
+    """The smallest window that is estimated, and the smallest whose groups are estimated one by one."""
+
+    estimated: Size
+    apart: Size
+
+
+#: By attribute; an attribute that is missing has few windows.
+Smallest = Mapping[str, Least]
+#: Of an attribute, so many times ``publish.windows`` estimates are of windows whose groups have their own.
+APART = 10
 
 
 class ToEstimate(NamedTuple):
@@ -59,16 +77,22 @@ def explain(study: Study) -> str:
 def size_of(snapshots: Sequence[Snapshot]) -> Size:
     """The size of the window that all of some snapshots are of."""
     window = snapshots[0].window
-    return Size(sum(snapshot.statistic.reports for snapshot in snapshots), 0 if window is None else window[0])
+    reports = sum(snapshot.statistic.reports for snapshot in snapshots)
+    return Size(reports, 0 if window is None else window[0], len(snapshots))
 
 
-def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Size]:
-    """The smallest window of each attribute that is estimated, of attributes with too many windows."""
-    most = study.publish.windows
-    largest = {name: heapq.nlargest(most + 1, sizes_of_name) for name, sizes_of_name in sizes.items()}
-    return {
-        name: sizes_of_name[most - 1] for name, sizes_of_name in largest.items() if len(sizes_of_name) > most
-    }
+def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Least]:
+    """The smallest windows of each attribute that has too many, or too many groups in all of them."""
+    most, found = study.publish.windows, {}
+    coordinates = Counter(map(attribute_of, sizes))
+    for name, of_name in sizes.items():
+        largest = heapq.nlargest(most + 1, of_name)
+        each = len(study.described(name).estimates) * coordinates[attribute_of(name)]
+        groups = itertools.accumulate(size.groups for size in largest)
+        apart = [size for size, many in zip(largest, groups, strict=True) if many * each <= APART * most]
+        if len(largest) > most or len(apart) < len(largest):
+            found[name] = Least(largest[:most][-1], apart[-1] if apart else LARGEST)
+    return found
 
 
 def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest) -> ToEstimate:
@@ -84,13 +108,18 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest) -> ToEs
     """
     snapshots = [with_names(study, snapshot) for snapshot in snapshots]
     first, size = snapshots[0], size_of(snapshots)
-    beyond = first.attribute in least and size < least[first.attribute]
+    beyond = first.attribute in least and size < least[first.attribute].estimated
+    together = first.attribute in least and size < least[first.attribute].apart and size.groups > 1
+    if together:
+        others = sum(snapshot.other_groups or 1 for snapshot in snapshots)
+        statistic = merge([snapshot.statistic for snapshot in snapshots])
+        snapshots = [replace(first, group=None, other_groups=others, statistic=statistic)]
     enough = [snapshot for snapshot in snapshots if study.publish.has_enough(snapshot.statistic)]
     with_places = study.described(first.attribute).candidates is not None
     unnamed = with_places and any(snapshot.candidates is None for snapshot in enough)
     estimated = [] if beyond or unnamed else enough
     not_estimated = len(snapshots) - len(estimated)
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = {GROUPS_TOGETHER: 1} if together and estimated else {}
     if unnamed:
         counts[WITHOUT_NAMES] = int(first.pane_timing == "on_time")
     elif not_estimated and first.pane_timing == "on_time" and not first.joined:
@@ -139,6 +168,12 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         if not field.endswith("="):
             meant = f"{field!r}: if it is meant, read it with --column {ours}={field}"
         yield f"{counted(reports, 'report')} without a group have no field {ours!r} and {meant}"
+    if together := counts.get(GROUPS_TOGETHER):
+        yield (
+            f"the groups of {counted(together, 'window')} are estimated together: an attribute has up to "
+            f"{APART * study.publish.windows:,} estimates of single groups, in the windows with the most "
+            "reports; raise publish.windows, which raises that, if these are honest reports"
+        )
     if not counts.get(NOT_ESTIMATED):
         return
     beyond, single = counts.get(WINDOWS_BEYOND, 0), counts.get(SINGLE_REPORTS, 0)

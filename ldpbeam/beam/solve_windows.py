@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from ldpbeam.answers.published import Size, Smallest, chosen, size_of, smallest
+from ldpbeam.answers.published import Least, Size, Smallest, chosen, size_of, smallest
 from ldpbeam.answers.solve import solve, sort_key
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
@@ -52,10 +52,8 @@ class Solve(beam.PTransform):
         return solved.solved, solved[COUNTS]
 
 
-def _smallest(
-    element: tuple[str, list[tuple[int, int]]], study: Study
-) -> Iterator[tuple[str, tuple[int, int]]]:
-    """(attribute, the smallest window that is estimated), if the attribute has too many windows."""
+def _smallest(element: tuple[str, list[tuple[int, int, int]]], study: Study) -> Iterator[tuple[str, Least]]:
+    """(attribute, the smallest windows that are estimated), if it has too many windows or groups."""
     name, sizes = element
     yield from smallest(study, {name: [Size(*fields) for fields in sizes]}).items()
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.answers.alarms import in_order
-from ldpbeam.answers.published import Size, chosen, size_of, smallest
+from ldpbeam.answers.published import Least, Size, chosen, size_of, smallest
 from ldpbeam.answers.solve import sort_key
-from ldpbeam.folders.output import ESTIMATES, STATISTICS, WORKER_ESTIMATES, Output, names_in
+from ldpbeam.folders.output import ESTIMATES, WORKER_ESTIMATES, Output
 from ldpbeam.folders.read import earlier_in, read_estimates
 from ldpbeam.folders.written import snapshot_counts, windows_of
 from ldpbeam.pipelines.estimates.processes import compute_all
@@ -88,8 +88,8 @@ def _looked_at(windows: Iterable[list[Snapshot]], look: Look) -> Iterator[list[S
 def _on_driver(
     job: Output, windows: Iterable[list[Snapshot]], processes: int | None, counts: Counter[str]
 ) -> list[EstimateRecord]:
-    study, least = job.study.for_a_run(snapshot_counts(job)), dict[str, Size]()
-    if len(names_in(job.path(STATISTICS), "*.avro")) > study.publish.windows:
+    study, least = job.study.for_a_run(snapshot_counts(job)), dict[str, Least]()
+    if sum(snapshots for _, snapshots in snapshot_counts(job)) > study.publish.windows:
         sizes: dict[str, list[Size]] = {}
         for snapshots in windows_of(job):
             sizes.setdefault(snapshots[0].attribute, []).append(size_of(snapshots))

@@ -18,7 +18,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from support.security_page import rows_of, section
 
 import ldpbeam as ldp
-from ldpbeam.answers.published import Size, chosen, smallest, warnings_of
+from ldpbeam.answers.published import Least, Size, chosen, smallest, warnings_of
 from ldpbeam.beam.solve_windows import Solve
 from ldpbeam.cells import Cells
 from ldpbeam.fit.spending import Spending
@@ -120,10 +120,34 @@ def test_defaults_do_not_change_the_fingerprint_and_other_values_do() -> None:
     assert len(found) == 4
 
 
+@pytest.mark.parametrize(("estimates", "apart"), [(1, 2), (2, 1), (7, 0)])
+def test_of_too_many_windows_with_too_many_groups_the_largest_have_theirs_one_by_one(
+    estimates: int, apart: int
+) -> None:
+    of = {f"mean_{n}": {"estimator": "ivw"} for n in range(estimates)}
+    study = study_of(
+        publish={"windows": 2}, groups={"field": "g"}, attributes={"x": NUMBER | {"estimates": of}}
+    )
+    records = [
+        {"user_id": f"{hour}/{group}/{n}", "event_time": START + hour * HOUR, "g": f"g{group}"}
+        for hour in range(2)
+        for group in range(9)
+        for n in range(3 - hour)
+    ]
+    found, counts = estimated(study, *records)
+    first = len(found) and sum(record.group is not None for record in found) // estimates
+    assert (first, counts.get("windows_with_groups_together", 0)) == (9 * apart, 2 - apart)
+    together = {(record.other_groups, record.reports) for record in found if record.group is None}
+    assert together == {(9, 9 * (3 - hour)) for hour in range(apart, 2)}
+    assert sum(record.reports for record in found) == estimates * len(records)
+    assert any("are estimated together" in text for text in warnings_of(study, counts)) == (apart < 2)
+
+
 def test_of_too_many_windows_the_largest_are_estimated_and_of_equal_ones_the_later() -> None:
-    study = study_of(publish={"windows": 2})
+    study = study_of(publish={"windows": 2}, attributes={"x": NUMBER, "y": NUMBER})
     sizes = {"x": [Size(5, 0), Size(3, 1), Size(3, 2)], "y": [Size(1, 0), Size(1, 1)]}
-    assert smallest(study, sizes) == {"x": Size(3, 2)}
+    assert smallest(study, sizes) == {"x": Least(Size(3, 2), Size(3, 1))}
+    study = study_of(publish={"windows": 2})
     records = [
         {"user_id": f"u{hour}/{n}", "event_time": START + hour * HOUR}
         for hour, users in enumerate([2, 4, 3, 2])

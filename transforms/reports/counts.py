@@ -33,10 +33,12 @@ IN_OPEN_WINDOWS = "in_open_windows"
 NOT_ESTIMATED, REPORTS_NOT_ESTIMATED = "not_estimated", "reports_not_estimated"
 #: Windows beyond the study's ``publish.windows``, and windows with one report; both are among the above.
 WINDOWS_BEYOND, SINGLE_REPORTS = "windows_beyond", "windows_with_one_report"
+#: Windows whose groups are estimated together, because of too many windows with too many groups.
+GROUPS_TOGETHER = "windows_with_groups_together"
 #: Windows in which no place of candidates had a name when they closed, which are not estimated.
 WITHOUT_NAMES = "windows_without_names"
 #: What may be honest and was not used, or not estimated, because of a bound that the study can raise.
-NEED_CARE = (TOO_FAR, BEYOND_MOST, WINDOWS_BEYOND, WITHOUT_NAMES)
+NEED_CARE = (TOO_FAR, BEYOND_MOST, WINDOWS_BEYOND, GROUPS_TOGETHER, WITHOUT_NAMES)
 REASON = "dead_letters_by_reason/"
 #: Payloads that were checked, and those of them that were refused, by ATTRIBUTE/SERVICE.
 CHECKED, REFUSED = "payloads_checked/", "payloads_refused/"
@@ -56,6 +58,7 @@ OCCASIONAL = (
     REPORTS_NOT_ESTIMATED,
     WINDOWS_BEYOND,
     SINGLE_REPORTS,
+    GROUPS_TOGETHER,
     WITHOUT_NAMES,
 )
 #: The start of a count's name; the rest is the path of a damaged file, so that each file counts once.
