@@ -221,8 +221,11 @@ def without_users(
 
 
 def with_most_letters(batch: pa.RecordBatch, reports: int, size: int) -> pa.RecordBatch:
-    """A batch of input with ``reports`` in ``size`` bytes: it has at most one dead letter for each byte."""
-    if reports <= size:
+    """A batch of input with ``reports`` in ``size`` bytes: it has at most one dead letter for each byte.
+
+    Whole records have schemas beside them, whose bytes are bounded by those of the input, too.
+    """
+    if reports <= size and RECORD not in batch.schema.names:
         return batch
     most = max(1, batch.num_rows * size // reports)
     return batch.replace_schema_metadata({**(batch.schema.metadata or {}), LETTERS_KEY: str(most)})

@@ -34,10 +34,12 @@ from ldpbeam.schemas.messages.binary import (
 )
 from ldpbeam.schemas.messages.decode import AVRO, JSON, decode_messages
 from ldpbeam.schemas.reports.casts import unwrapped
-from ldpbeam.schemas.reports.columns import WRITER_KEY, Columns
+from ldpbeam.schemas.reports.columns import RECORD, WRITER_KEY, Columns
 
 #: A record whose input has a longer schema is not kept: each record would have it.
 MOST_SCHEMA_BYTES = 2**16
+#: The bytes of the schemas of the kept records of a batch, and so many more for each byte of its input.
+SCHEMA_BYTES, SCHEMA_BYTES_FOR_EACH = 2**20, 64
 _SYNC = b"ldpbeam kept rec"
 #: An Avro file, which is no message, and what is not decoded as messages are.
 _AVRO_FILE = "avro"
@@ -46,20 +48,30 @@ _FILES = (_AVRO_FILE, ARROW)
 _STREAM_MAGIC = b"\xff\xff\xff\xff"
 
 
-def kept_records(column: pa.Array, origin: Mapping[str, str]) -> pa.Array:
+def most_kept(batch: pa.RecordBatch, origin: Mapping[str, str], size: int) -> int:
+    """How many whole records of a batch of ``size`` bytes are kept: each may have the schema of its input."""
+    schema: int = batch.schema.serialize().size
+    if not (pa.types.is_struct(batch.column(RECORD).type) or WRITER_KEY in origin):
+        schema = 1
+    return (SCHEMA_BYTES + SCHEMA_BYTES_FOR_EACH * size) // schema
+
+
+def kept_records(column: pa.Array, origin: Mapping[str, str], most: int) -> pa.Array:
     """Whole records, the column :data:`~ldpbeam.schemas.reports.columns.RECORD`, in the form that is kept.
 
     Args:
         column: n records: their bytes, or a struct of the fields of each.
         origin: what their input's metadata say of them.
+        most: how many of them are kept, from the first one on.
 
     Returns:
-        A binary array of length n; empty bytes for records whose schema is too long.
+        A binary array of length n; empty bytes for records beyond the most, or whose schema is too long.
     """
+    first, left = column[: max(0, most)], [b""] * (len(column) - max(0, most))
     if pa.types.is_struct(column.type):
-        return pa.array(_streams(column, origin), pa.binary())
+        return pa.array([*_streams(first, origin), *left], pa.binary())
     if WRITER_KEY in origin:
-        return pa.array(_containers(column, origin), pa.binary())
+        return pa.array([*_containers(first, origin), *left], pa.binary())
     return column.cast(pa.binary())
 
 

@@ -26,7 +26,7 @@ from ldpbeam.schemas.reports.columns import (
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.dead_letters import LETTERS, REASONS, at_once
-from ldpbeam.transforms.reports.kept_records import kept_records
+from ldpbeam.transforms.reports.kept_records import kept_records, most_kept
 from ldpbeam.transforms.reports.record_texts import lengths_of, record_texts
 
 #: The detail of a dead letter, for the reasons that have one.
@@ -59,7 +59,9 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
     constants.pop(MEANT_KEY, None)
     origin = {key: constants.pop(key) for key in (*ORIGIN_KEYS, WRITER_KEY) if key in constants}
     read = [name for name in batch.schema.names if name not in _NOT_READ]
-    every, represented = _singly(reasons, int(constants.pop(LETTERS_KEY, batch.num_rows)))
+    size = int(constants.pop(LETTERS_KEY, batch.num_rows))
+    every, represented = _singly(reasons, size)
+    most = most_kept(batch, origin, size) if RECORD in batch.schema.names else 0
     # Texts of records take many times the bytes that the records have in a batch.
     for place in at_once(_sizes(batch, constants)[every]):
         bad = every[place]
@@ -72,7 +74,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
             "detail": _details(study, batch, bad, reasons[bad]),
             "reports": pa.array(represented[place]),
             "record": record_texts({name: chosen.column(name) for name in read}, constants, len(bad)),
-            "whole": kept_records(chosen.column(RECORD), origin)
+            "whole": kept_records(chosen.column(RECORD), origin, most - place.start)
             if RECORD in chosen.schema.names
             else pa.nulls(len(bad)),
         }
