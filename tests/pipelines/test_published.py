@@ -1,4 +1,4 @@
-"""What is estimated, and what one report and one message can cost: the table of docs/security.md."""
+"""What is estimated, and what one report and one message can cost: the table of docs/limits.md."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""The sections and tables of ``docs/security.md``, which tests read."""
+"""The sections and tables of ``docs/limits.md``, which tests read."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+LIMITS = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
 
 
 def section(title: str) -> str:
     """The text of a section of the page."""
-    return SECURITY.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    return LIMITS.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
 def rows_of(text: str) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The table of ``docs/security.md``: what is beyond the most that a client can make is refused."""
+"""The table of ``docs/limits.md``: what is beyond the most that a client can make is refused."""
 
 from __future__ import annotations
 
@@ -174,8 +174,9 @@ def test_what_is_within_the_bound_is_read_and_one_more_is_refused(row: str, tmp_
 def test_a_block_that_is_decoded_twice_has_half_as_much(
     width: int, most: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = TABLE["values of Avro records, and of Parquet columns that are read"][0]
-    assert f"half as many, and as many reports, in a block with more than {WHOLE_REPORTS:,}" in row
+    assert f"A block of Avro with more than {WHOLE_REPORTS:,} records" in section(
+        "How many a client can make"
+    )
     monkeypatch.setattr(avro, "WHOLE_REPORTS", 100)
     of, _ = avro_blocks(tmp_path, 0, width, size=100)
     assert outcome(of(int(100 * most))) == {"decoded": int(100 * most)}

@@ -1,4 +1,4 @@
-"""No client writes into a namespace of ours: each row of the table in docs/security.md has its test here."""
+"""No client writes into a namespace of ours: each row of the table in docs/limits.md has its test here."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ TESTS = {
 
 
 def test_the_table_of_namespaces_is_that_of_these_tests() -> None:
-    text = Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
+    text = Path(__file__).parents[2].joinpath("docs", "limits.md").read_text()
     section = text.partition("## What a client cannot write")[2].partition("\n## ")[0]
     rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
     assert [row for row in rows if row not in ("namespace", "---")] == list(TESTS)
