@@ -18,10 +18,10 @@ from ldpbeam.command_line.options import PEOPLE_COLUMNS
 from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.errors import StudyError, UserError, meant_or_known
 from ldpbeam.printing import warn
-from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.times import Duration
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
+from ldpbeam.schemas.writer_schemas import WriterSchemas
 from ldpbeam.study import Study
 from ldpbeam.times import CALENDAR
 from ldpbeam.transforms.reports.validation import wanted_columns

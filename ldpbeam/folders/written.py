@@ -26,7 +26,7 @@ from ldpbeam.folders.output import (
     files_in,
     names_in,
 )
-from ldpbeam.schemas.files.avro_headers import read_header
+from ldpbeam.schemas.encodings.avro_headers import read_header
 from ldpbeam.schemas.outputs.snapshots import ATTRIBUTE, SNAPSHOTS, Snapshot, read_snapshots
 from ldpbeam.schemas.outputs.tables import SCHEMAS
 from ldpbeam.study import Study

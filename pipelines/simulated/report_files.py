@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ldpbeam.clients.client import records_of
 from ldpbeam.errors import UserError
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files.avro_headers import SYNC_SIZE
+from ldpbeam.schemas.encodings.avro_headers import SYNC_SIZE
 from ldpbeam.schemas.reports.casts import fixed_bytes
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.reports.payloads import payload_column

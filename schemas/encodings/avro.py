@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.avro_schemas import with_bytes_for_texts
 from ldpbeam.schemas.encodings import compression, per_byte
+from ldpbeam.schemas.encodings.avro_blocks import CORRUPT_BLOCK, MOST_BLOCK_BYTES, Block
+from ldpbeam.schemas.encodings.avro_headers import SYNC_SIZE, Header, write_block, write_header
 from ldpbeam.schemas.encodings.avro_records import RecordColumns, Values, problem_of
-from ldpbeam.schemas.encodings.avro_schemas import with_bytes_for_texts
-from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, MOST_BLOCK_BYTES, Block
-from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header, write_block, write_header
 from ldpbeam.schemas.reports.columns import RECORD, Columns, with_most_letters
 
 #: A batch has about this many reports, or the blocks that bring it to this many bytes.

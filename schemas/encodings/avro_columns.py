@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.files.avro_headers import write_block
+from ldpbeam.schemas.encodings.avro_headers import write_block
 
 #: A block ends with the record that brings it to this many bytes before compression.
 BLOCK_BYTES = 16_000

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpbeam.schemas.encodings.avro_schemas import PRIMITIVE, fields_of, is_text
+from ldpbeam.schemas.avro_schemas import PRIMITIVE, fields_of, is_text
 from ldpbeam.schemas.reports.columns import RECORD, Columns, decoded
 from ldpbeam.schemas.reports.records import by_kind, column_of, without_nested
 

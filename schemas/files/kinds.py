@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import IO
 
-from ldpbeam.schemas.files import avro_headers, parquet
+from ldpbeam.schemas.encodings import avro_headers
+from ldpbeam.schemas.files import parquet
 
 _GZIP = b"\x1f\x8b"
 #: How many bytes of a file's start are read to tell its format.

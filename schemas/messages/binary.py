@@ -20,14 +20,13 @@ import pyarrow.compute as pc
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.avro_schemas import Shape, measure, without_logical_types
 from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes, sizes_of
 from ldpbeam.schemas.encodings.avro_alike import FEWEST, values_alike
+from ldpbeam.schemas.encodings.avro_blocks import CORRUPT_BLOCK
+from ldpbeam.schemas.encodings.avro_headers import MAGIC
 from ldpbeam.schemas.encodings.avro_records import RecordColumns, Values, problem_of
-from ldpbeam.schemas.encodings.avro_schemas import Shape, measure, without_logical_types
-from ldpbeam.schemas.encodings.writer_schemas import measured
-from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK
-from ldpbeam.schemas.files.avro_headers import MAGIC
 from ldpbeam.schemas.messages.placed import Ids
 from ldpbeam.schemas.reports.casts import is_null
 from ldpbeam.schemas.reports.columns import (
@@ -40,6 +39,7 @@ from ldpbeam.schemas.reports.columns import (
     whole_of,
     with_most_letters,
 )
+from ldpbeam.schemas.writer_schemas import measured
 
 BAD_MESSAGE = "bad_message"
 UNKNOWN_SCHEMA = "unknown_schema"
@@ -170,7 +170,7 @@ def decode_framed(
         poll: messages.
         indices: those that are decoded, of one report each, all of the writer's schema.
         wanted: which columns are read, by the names of the writer's schema.
-        schema: the schema as JSON, of which :func:`~ldpbeam.schemas.encodings.writer_schemas.measured` takes
+        schema: the schema as JSON, of which :func:`~ldpbeam.schemas.writer_schemas.measured` takes
             the measure.
         start: at which byte records begin.
     """

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.encodings.writer_schemas import UnknownSchemaError, measured
 from ldpbeam.schemas.files.json_lines import (
     BYTE_ORDER_MARK,
     CHUNK_BYTES,
@@ -49,6 +48,7 @@ from ldpbeam.schemas.messages.binary import (
 )
 from ldpbeam.schemas.messages.placed import ids_of, placed
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.writer_schemas import UnknownSchemaError, measured
 
 UNKNOWN_CONTENT_TYPE = "unknown_content_type"
 NOT_JSON = "not_json"

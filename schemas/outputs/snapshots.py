@@ -18,9 +18,9 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Candidates, Integers
 from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, JoinedWindows, Table
 from ldpbeam.schemas.encodings.avro import schema
+from ldpbeam.schemas.encodings.avro_blocks import Block, read_blocks
+from ldpbeam.schemas.encodings.avro_headers import Header, read_header, write_block, write_header
 from ldpbeam.schemas.encodings.compression import plain
-from ldpbeam.schemas.files.avro_blocks import Block, read_blocks
-from ldpbeam.schemas.files.avro_headers import Header, read_header, write_block, write_header
 from ldpbeam.schemas.files.kinds import STATISTICS, check_kind
 from ldpbeam.statistics import Moments, Statistic
 

@@ -16,9 +16,9 @@ from support.polls import at_once, bad_in, offsets, one_by_one, reports_in
 
 from fuzz import avro_inputs, columnar_inputs, json_inputs, poll_inputs
 from fuzz.mutations import mutated
-from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
 from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.schemas.writer_schemas import WriterSchemas
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.reports.validate import ValidateReports

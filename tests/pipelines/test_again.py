@@ -19,7 +19,7 @@ from support.schema_registry import FLEET, framed, schema, served
 from support.sent_messages import single_object
 from support.studies import SMALL
 
-from ldpbeam.schemas.encodings import writer_schemas
+from ldpbeam.schemas import writer_schemas
 from ldpbeam.schemas.encodings.avro import fixed_report_schema, write_fixed
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import merge

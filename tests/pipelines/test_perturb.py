@@ -16,8 +16,8 @@ import ldpbeam as ldp
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.simulated.perturb import device_keys, uniforms_for
 from ldpbeam.pipelines.simulated.report_files import make_room
-from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
+from ldpbeam.schemas.encodings import avro, avro_blocks, avro_headers
+from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.reports.payloads import payloads_in
 from ldpbeam.study import Study

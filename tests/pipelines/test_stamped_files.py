@@ -15,7 +15,7 @@ import pytest
 
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.files import check_stamps, find_input
-from ldpbeam.schemas.files import avro_headers
+from ldpbeam.schemas.encodings import avro_headers
 from ldpbeam.schemas.messages.decode import Message, decode_messages
 from ldpbeam.schemas.reports import stamps
 from ldpbeam.schemas.reports.columns import Columns

@@ -13,8 +13,7 @@ import fastavro
 import numpy as np
 import pytest
 
-from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import avro_blocks, avro_headers
+from ldpbeam.schemas.encodings import avro, avro_blocks, avro_headers
 from ldpbeam.schemas.reports.columns import Columns
 
 SYNC = bytes(range(100, 116))

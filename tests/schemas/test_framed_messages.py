@@ -11,10 +11,10 @@ import pytest
 from support.schema_registry import FLEET, LATER, Registry, framed, schema, served
 from support.sent_messages import AVRO, WANTED, WITHOUT_ID, line, read
 
-from ldpbeam.schemas.encodings import writer_schemas
-from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
+from ldpbeam.schemas import writer_schemas
 from ldpbeam.schemas.messages.decode import JSON, Message
 from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.writer_schemas import WriterSchemas
 from ldpbeam.transforms.sources.kafka_messages import message_of, poll_of
 
 RENAMED = replace(WANTED, renamed=(("user_id", "uid"),))

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, SampledCoordinate
-from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import avro_blocks, avro_headers, parquet
+from ldpbeam.schemas.encodings import avro, avro_blocks, avro_headers
+from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.reports.payloads import bytes_in, payload_column, payloads_in
 from ldpbeam.schemas.reports.records import by_payload

@@ -19,13 +19,13 @@ from support.polls import PREFIX, at_once, bad_in, offsets, one_by_one, reports_
 from support.sent_messages import arrow
 
 from ldpbeam.cells import clock_of
-from ldpbeam.schemas.encodings.writer_schemas import WriterSchemas
 from ldpbeam.schemas.files import json_lines
 from ldpbeam.schemas.messages import binary, polls
 from ldpbeam.schemas.messages.binary import BadMessage, Poll
 from ldpbeam.schemas.messages.placed import Ids, ids_of
 from ldpbeam.schemas.messages.polls import decode_poll
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
+from ldpbeam.schemas.writer_schemas import WriterSchemas
 
 WANTED = Columns(extras=("app",), schemas=WriterSchemas(texts=tuple(SCHEMAS.items())))
 STUDIES = {

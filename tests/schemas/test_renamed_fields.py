@@ -17,9 +17,9 @@ import pytest
 from support.sent_messages import OWN, arrow, line, lines, single_object
 
 from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.encodings.avro_blocks import read_blocks
+from ldpbeam.schemas.encodings.avro_headers import read_header
 from ldpbeam.schemas.files import parquet
-from ldpbeam.schemas.files.avro_blocks import read_blocks
-from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.messages.decode import ARROW, JSON, LINES, Message, decode_messages
 from ldpbeam.schemas.reports import fields

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ldpbeam import Answers, tally
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files.avro_headers import HEADER_SCHEMA, MAGIC
+from ldpbeam.schemas.encodings.avro_headers import HEADER_SCHEMA, MAGIC
 from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 

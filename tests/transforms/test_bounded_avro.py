@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 from support.bounded import Decoded, bounded, decode_file
 
-from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import avro_headers
+from ldpbeam.schemas.encodings import avro, avro_headers
 
 SYNC = bytes(range(100, 116))
 FIXED = avro.fixed_report_schema({"user_id": 8})

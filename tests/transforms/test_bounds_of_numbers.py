@@ -20,8 +20,8 @@ from support.security_page import rows_of, section
 import ldpbeam as ldp
 from ldpbeam.schemas.encodings import avro, per_byte
 from ldpbeam.schemas.encodings.avro import WHOLE_REPORTS
+from ldpbeam.schemas.encodings.avro_headers import SYNC_SIZE, write_block, write_header
 from ldpbeam.schemas.files import parquet as parquet_files
-from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, write_block, write_header
 from ldpbeam.schemas.messages import binary
 from ldpbeam.schemas.messages.decode import ARROW, BadMessage, Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study

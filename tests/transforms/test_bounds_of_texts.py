@@ -19,7 +19,7 @@ import ldpbeam as ldp
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.pipelines.commands.stream import _panes_shown
-from ldpbeam.schemas.files.avro_headers import write_header
+from ldpbeam.schemas.encodings.avro_headers import write_header
 from ldpbeam.schemas.files.json_lines import MOST_LINE_BYTES
 from ldpbeam.schemas.messages.decode import JSON, Message, decode_messages
 from ldpbeam.schemas.reports.columns import MECHANISM_KEY, NEEDED, Columns

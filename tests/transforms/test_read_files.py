@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 from support.closed import close_folder
 
-from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.files import avro_blocks, json_lines
+from ldpbeam.schemas.encodings import avro, avro_blocks
+from ldpbeam.schemas.files import json_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure

@@ -14,8 +14,8 @@ import fastavro
 import pyarrow as pa
 
 from ldpbeam.schemas.encodings.avro import decode_blocks
-from ldpbeam.schemas.files.avro_blocks import Block
-from ldpbeam.schemas.files.avro_headers import (
+from ldpbeam.schemas.encodings.avro_blocks import Block
+from ldpbeam.schemas.encodings.avro_headers import (
     MAGIC,
     SYNC_SIZE,
     Header,

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ldpbeam.schemas.encodings import per_byte
-from ldpbeam.schemas.files import avro_blocks, avro_headers, json_lines, parquet
+from ldpbeam.schemas.encodings import avro_blocks, avro_headers, per_byte
+from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError
 from ldpbeam.transforms.patterns import Entry, matching
 from ldpbeam.transforms.storage import exists, is_local, lacking, literal, open_raw

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ldpbeam.schemas.files.avro_headers import read_header
+from ldpbeam.schemas.encodings.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.patterns import Entry, matching
 from ldpbeam.transforms.reports.dead_letters import DeadLetter

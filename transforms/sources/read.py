@@ -8,9 +8,9 @@ from typing import IO, NamedTuple
 import pyarrow as pa
 
 from ldpbeam.schemas.encodings import avro, per_byte
+from ldpbeam.schemas.encodings.avro_blocks import CORRUPT_BLOCK, Block, read_blocks
+from ldpbeam.schemas.encodings.avro_headers import read_header
 from ldpbeam.schemas.files import json_lines, parquet
-from ldpbeam.schemas.files.avro_blocks import CORRUPT_BLOCK, Block, read_blocks
-from ldpbeam.schemas.files.avro_headers import read_header
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.batch_input import Reading

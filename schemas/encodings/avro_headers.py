@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import fastavro
 
-from ldpbeam.schemas.encodings.avro_schemas import Shape, measure
+from ldpbeam.schemas.avro_schemas import Shape, measure
 from ldpbeam.schemas.reports.columns import WRITER_KEY, Columns
 
 MAGIC = b"Obj\x01"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from ldpbeam.schemas.files.avro_headers import SYNC_SIZE, Header
+from ldpbeam.schemas.encodings.avro_headers import SYNC_SIZE, Header
 
 #: The reason of dead letters of blocks and row groups that do not decode.
 CORRUPT_BLOCK = "corrupt_block"

@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldpbeam.schemas.encodings.avro_schemas import Shape, measure
+from ldpbeam.schemas.avro_schemas import Shape, measure
 
 #: Seconds to wait for an answer of a registry.
 ANSWER_SECONDS = 10.0
