@@ -95,7 +95,7 @@ fuzz: install
 SEEDS ?= 1000
 FIRST ?= 0
 simulate: install
-	PYTHONPATH=tests:examples/stream $(BIN)/python -m simulation --first $(FIRST) --seeds $(SEEDS)
+	PYTHONPATH=tests:examples/stream $(BIN)/python -m simulation --first $(FIRST) --seeds $(SEEDS) $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS))
 
 # Each Python that is found, with the lowest versions that setup.py promises and with the newest. A version of these
 # that has no wheel for a Python is older than that Python, and some no longer build.

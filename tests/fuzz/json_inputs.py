@@ -11,7 +11,7 @@ from random import Random
 from fuzz.avro_inputs import FIELDS
 from fuzz.mutations import edge, mutated
 
-_GOOD = {
+GOOD = {
     "user_id": ('"u1"', '"00000000-0000-0000-0000-000000000001"', '"u2"'),
     "attribute": ('"x"',),
     "service": ('"a"', '"b"'),
@@ -21,7 +21,7 @@ _GOOD = {
     "app": ('"v1"',),
     "other": ("null", "[1, {}]"),
 }
-_ODD = (
+ODD = (
     "null", "true", "false", "-0", "-0.0", "1e400", "-1e400", "NaN", "Infinity", "-Infinity", "1" * 400,
     "0.1e", "+1", "01", "0x10", "[]", "{}", '""', '"\\u0000"', '"\\ud800"', '"\\ud83d\\ude00"', '"é"',
     '"\\x"', '"\t"', "'u'", '"', "[", "1" * 5_000, "1.0e-5000", '"2026-02-30T10:00:00Z"',
@@ -64,10 +64,10 @@ def report(rng: Random) -> bytes:
 def _line(rng: Random, shape: tuple[str, ...], odd: float) -> str:
     parts = []
     for name in shape:
-        value = rng.choice(_GOOD[name])
+        value = rng.choice(GOOD[name])
         if rng.random() < odd:
             value = rng.choice(
-                (*_ODD, str(edge(rng)), json.dumps("x" * rng.choice((1, 300, 5_000))), _deep(rng))
+                (*ODD, str(edge(rng)), json.dumps("x" * rng.choice((1, 300, 5_000))), _deep(rng))
             )
         parts.append(f'"{name}": {value}')
     if rng.random() < odd:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from support.polls import at_once, bad_in, offsets, one_by_one, reports_in
 
-from fuzz import avro_inputs, columnar_inputs, json_inputs, poll_inputs
+from fuzz import avro_inputs, columnar_inputs, json_inputs, line_fates, poll_inputs
 from fuzz.mutations import mutated
 from ldpbeam.schemas.messages.decode import BadMessage, Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -22,7 +22,7 @@ from ldpbeam.schemas.writer_schemas import WriterSchemas
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.reports.validate import ValidateReports
-from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, sniff
 from ldpbeam.transforms.sources.read import read_range, split_or_keep
 
@@ -149,6 +149,11 @@ def _poll(data: bytes) -> int:
     return _look(map(_letter, items))
 
 
+def _fates(data: bytes) -> int:
+    """Lines that have one fate each, by every way in."""
+    return line_fates.differing(data, WANTED, Validation(STUDY))
+
+
 def _look(items: Iterable[pa.RecordBatch | DeadLetter]) -> int:
     """Go on with what was decoded, as the pipeline does; gives how many reports there were."""
     validate: Any = ValidateReports(STUDY).function
@@ -180,6 +185,7 @@ TARGETS = (
     Target("avro_object", avro_inputs.single_object, _messages(AVRO), _nothing, 800),
     Target("json_file", json_inputs.lines, _file, _nothing, 200),
     Target("json_lines", json_inputs.lines, _messages(LINES), _nothing, 200),
+    Target("line_fates", line_fates.lines, _fates, _nothing, 400),
     Target("json_report", json_inputs.report, _messages(JSON), _nothing, 800),
     Target("gzip_file", json_inputs.gzipped, _file, json_inputs.prepare, 200),
     Target("parquet_file", columnar_inputs.parquet, _file, columnar_inputs.prepare_parquet, 200, True),

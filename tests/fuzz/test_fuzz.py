@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from fuzz import child, run
+from fuzz import child, line_fates, run
 from fuzz.targets import SEEDS, TARGETS, Target, UnboundedError
+from ldpbeam.schemas.messages.binary import BadMessage
 
 TESTS = Path(__file__).parents[1]
 
@@ -53,6 +55,25 @@ def test_an_input_can_be_made_again_from_its_number(target: Target) -> None:
     for number in range(len(target.seeds), len(target.seeds) + 20):
         assert target.input(3, number) == target.input(3, number)
     assert target.input(3, 10_000) != target.input(4, 10_000)
+
+
+def test_a_week_has_an_hour_of_each_target_and_of_the_simulation() -> None:
+    weekly = yaml.safe_load((TESTS.parent / ".github" / "workflows" / "weekly.yml").read_text())
+    matrix = weekly["jobs"]["fuzz"]["strategy"]["matrix"]["target"]
+    assert sorted(matrix) == sorted([*(target.name for target in TARGETS), "simulation"])
+
+
+def test_a_line_with_another_fate_by_another_way_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    (target,) = (target for target in TARGETS if target.name == "line_fates")
+    (data,) = target.seeds
+    assert target.decode(data) == 1
+    # As if lines of a message were taken with what Python alone refuses.
+    decode = line_fates.decode_messages
+    monkeypatch.setattr(line_fates, "decode_messages", lambda given, wanted: (
+        item for item in decode(given, wanted) if not isinstance(item, BadMessage)
+    ))  # fmt: skip
+    with pytest.raises(AssertionError, match="lines"):
+        target.decode(data)
 
 
 def broken(decode: Callable[[bytes], int]) -> Target:

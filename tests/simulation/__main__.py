@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 import traceback
 from collections import Counter
 
@@ -16,10 +17,14 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no seed after so many")
     options = parser.parse_args()
     met: Counter[str] = Counter()
-    failed = 0
+    failed, done, until = 0, 0, time.monotonic() + options.seconds
     for seed in range(options.first, options.first + options.seeds):
+        if time.monotonic() >= until:
+            break
+        done += 1
         try:
             simulate(seed, met)
         except Exception:
@@ -28,8 +33,8 @@ def main() -> int:
             traceback.print_exc()
     for what, times in sorted(met.items()):
         print(f"{times:8,} {what}")
-    print(f"{options.seeds:,} seeds, {failed:,} different")
-    missed = RARE.difference(met) if options.seeds >= 1_000 else set()
+    print(f"{done:,} seeds, {failed:,} different")
+    missed = RARE.difference(met) if done >= 1_000 else set()
     for what in sorted(missed):
         print(f"no seed met: {what}")
     return int(failed > 0 or bool(missed))
