@@ -32,8 +32,8 @@ from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure, d
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all, split
 from ldpbeam.transforms.sources.message_batches import batch_of
-from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, read_range
-from ldpbeam.transforms.sources.read_files import _ReadRange
+from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, FileInput, read_range
+from ldpbeam.transforms.sources.read_input import _ReadUnit
 from ldpbeam.untrusted import MOST_REPEATED, shown
 
 TEXT = """
@@ -154,7 +154,7 @@ def detail_of(*messages: Message) -> str:
 def dead_letters_of(path: Path) -> list[pa.RecordBatch]:
     """The batches of dead letters that reading a file gives."""
     good, _ = sniff_all(match([str(path)]))
-    read = _ReadRange(wanted_columns(STUDY, None, None), Disclosure())
+    read = _ReadUnit(FileInput().reading, wanted_columns(STUDY, None, None), Disclosure())
     outputs = [own for part in split(good[0]) for own in read.process(part)]
     return [own.value for own in outputs if getattr(own, "tag", None) == DEAD]
 
