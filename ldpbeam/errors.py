@@ -44,8 +44,7 @@ def meant_or_known(name: str, known: Iterable[str], most: int | None = None) -> 
 #: Errors of the machine (memory, files, network), which a correct program can meet.
 OF_THE_MACHINE = (MemoryError, RecursionError, OSError)
 _NAMES = [
-    "BeamIOError",
-    *(n for n, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OF_THE_MACHINE)),
+    n for n, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OF_THE_MACHINE)
 ]
 #: The last line of a worker's traceback in an engine's message: the name of the error and its text.
 _LAST_LINE = re.compile(
@@ -64,15 +63,9 @@ def machine_problem(error: BaseException) -> str | None:
     while "[while running '" in str(error) and error.__context__ is not None:
         error = error.__context__
     if isinstance(error, OF_THE_MACHINE):
-        return _sentence(type(error).__name__, _said_by(error))
+        return _sentence(type(error).__name__, str(error))
     lines = _LAST_LINE.findall(str(error))
     return _sentence(*lines[-1]) if lines else None
-
-
-def _said_by(error: BaseException) -> str:
-    # A BeamIOError holds one error for each file.
-    details = getattr(error, "exception_details", None)
-    return "; ".join(f"{path}: {cause}" for path, cause in details.items()) if details else str(error)
 
 
 def _sentence(name: str, said: str) -> str:
@@ -104,7 +97,7 @@ def naming(path: str) -> Iterator[None]:
     """Turn errors of the file system and of what is in a file into one sentence that begins with its name.
 
     Raises:
-        UserError: for an OSError (a BeamIOError is one) or ValueError inside.
+        UserError: for an OSError or ValueError inside.
     """
     try:
         yield

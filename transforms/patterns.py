@@ -1,20 +1,19 @@
-"""The files that a pattern matches, on any file system that Beam knows.
-
-Beam lists the files of other file systems; whether one matches is decided here, alike for all of them.
-"""
+"""The files that a pattern matches, on this machine and in object stores, alike."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import fnmatch
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ldpbeam.transforms.storage import beam_filesystems, is_local, literal
+from ldpbeam.transforms import object_stores
+from ldpbeam.transforms.storage import is_local, literal
 
 _WILDCARD = re.compile(r"(\*\*|[*?]|\[!?\]?[^\]]*\])")
 #: What :func:`literal` makes of a character.
@@ -25,36 +24,27 @@ _EXPRESSIONS = {"**": f"(?:{_NO_DOT}.)*", "*": f"{_NO_DOT}[^/]*", "?": f"{_NO_DO
 
 
 class Entry(NamedTuple):
-    """A file as Beam describes those of other file systems; times are in seconds since 1970."""
+    """A file: its path, its length in bytes, and when it was written, in seconds since 1970."""
 
     path: str
-    size_in_bytes: int
-    last_updated_in_seconds: float
+    size: int
+    modified: float
 
 
 def matching(pattern: str) -> list[Entry]:
     """The files that match a pattern, sorted by their paths.
 
-    ``*`` stands for any characters of a name (in Beam for none of Windows' separators, so that names with a
-    backslash would be left out), ``?`` for one, ``[a-c]`` and ``[!a-c]`` for one of these or of all others,
-    and ``**`` for those of folders, too. As in shells, no wildcard stands for the dot that a name begins
-    with, links are followed, and a pattern that ends with a slash means all files of a folder.
+    ``*`` stands for any characters of a name, ``?`` for one, ``[a-c]`` and ``[!a-c]`` for one of these or of
+    all others, and ``**`` for those of folders, too. As in shells, no wildcard stands for the dot that a name
+    begins with, links are followed, and a pattern that ends with a slash means all files of a folder.
 
     Raises:
         PermissionError: if a local folder in which it looks may not be read.
-        BeamIOError: if another file system does not answer.
+        OSError: if an object store does not answer, or refuses.
     """
     if pattern.endswith("/"):
         pattern += "*"
-    if is_local(pattern):
-        entries = _local_entries(pattern)
-    elif _is_name(pattern):
-        path, system = _LITERAL.sub(r"\1", pattern), beam_filesystems().get_filesystem(pattern)
-        entries = [system.metadata(path)] if system.exists(path) else []
-    else:
-        everything, wanted = re.sub(r"[*?[].*", "**", pattern, flags=re.DOTALL), _expression(pattern)
-        listed = beam_filesystems().match([everything])[0].metadata_list
-        entries = [entry for entry in listed if wanted.fullmatch(entry.path)]
+    entries = _local_entries(pattern) if is_local(pattern) else _entries_elsewhere(pattern)
     return sorted(entries, key=lambda entry: entry.path)
 
 
@@ -71,6 +61,23 @@ def _expression(pattern: str) -> re.Pattern[str]:
         for wildcard in texts[1::2]
     ]
     return re.compile("".join(texts), re.DOTALL)
+
+
+def _entries_elsewhere(pattern: str) -> list[Entry]:
+    """The objects that a pattern matches; if it has no wildcards, what has this name, a folder too."""
+    names = pattern.split("/")
+    plain = list(itertools.takewhile(_is_name, names))
+    if plain == names:
+        here = object_stores.found(_unescaped(pattern))
+        return [] if here is None else [Entry(*here)]
+    folder, below = _unescaped("/".join([*plain, ""])), names[len(plain) :]
+    listed = object_stores.objects_below(folder, deep=len(below) > 1 or "**" in below[0])
+    wanted = _expression(pattern)
+    return [Entry(*each) for each in listed if wanted.fullmatch(each.url)]
+
+
+def _unescaped(pattern: str) -> str:
+    return _LITERAL.sub(r"\1", pattern)
 
 
 def _local_entries(pattern: str) -> list[Entry]:
@@ -97,7 +104,7 @@ def _local_paths(folder: str, names: Sequence[str]) -> Iterator[str]:
     """
     name, *rest = names
     if _is_name(name):
-        path = folder + _LITERAL.sub(r"\1", name)
+        path = folder + _unescaped(name)
         yield from _local_paths(f"{path}/", rest) if rest else [path]
     elif "**" in name:
         wanted = _expression("/".join(names))

@@ -1,14 +1,12 @@
-"""Reading and writing whole files on any file system that Beam knows; devices and sockets are refused.
+"""Reading and writing whole files on this machine and in object stores; devices and sockets are refused.
 
-Every file is written under a temporary name and then renamed, so that a retried or failed worker leaves no
-half-written file under the final name. A local file is on disk before success is reported. Beam is imported
-for the other file systems alone.
+A file of this machine is written under a temporary name and then renamed, so that a retried or failed worker
+leaves no half-written file under the final name, and is on disk before success is reported.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import posixpath
@@ -16,9 +14,10 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from ldpbeam.schemas.files.local_files import refuse_special
+from ldpbeam.transforms import object_stores
 
 
 class Disk:
@@ -58,7 +57,7 @@ disk = Disk()
 
 
 def literal(path: str) -> str:
-    """A pattern that matches one path alone, since Beam's match and delete take patterns."""
+    """A pattern that matches one path alone."""
     return re.sub(r"([*?[])", r"[\1]", path)
 
 
@@ -67,15 +66,8 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
-def beam_filesystems() -> Any:
-    """Beam's file systems."""
-    from apache_beam.io.filesystems import FileSystems
-
-    return FileSystems
-
-
 def join(folder: str, *names: str) -> str:
-    """A path below a folder, on any file system that Beam knows."""
+    """A path below a folder."""
     return posixpath.join(folder, *names)
 
 
@@ -85,29 +77,29 @@ def split(path: str) -> tuple[str, str]:
 
 
 def exists(path: str) -> bool:
-    """Whether there is such a file or folder, on any file system that Beam knows."""
-    return posixpath.exists(path) if is_local(path) else bool(beam_filesystems().exists(path))
+    """Whether there is such a file or folder."""
+    return posixpath.exists(path) if is_local(path) else object_stores.exists(path)
 
 
 def rename(source: str, target: str) -> None:
-    """Give a file another name on the same file system, in the place of a file that has it."""
+    """Give a file another name on the same disk or in the same store, in the place of a file that has it."""
     if is_local(source):
         disk.rename(source, target)
     else:
-        beam_filesystems().rename([source], [target])
+        object_stores.rename(source, target)
 
 
 def delete(paths: Sequence[str]) -> None:
-    """Delete those of the files that exist, on any file system that Beam knows.
+    """Delete those of the files that exist.
 
     Raises:
         OSError: if one cannot be deleted.
     """
     for path in filter(is_local, paths):
         disk.unlink(path)
-    remote = [path for path in paths if not is_local(path) and exists(path)]
+    remote = [path for path in paths if not is_local(path)]
     if remote:
-        beam_filesystems().delete([literal(path) for path in remote])
+        object_stores.delete(remote)
 
 
 def open_raw(path: str) -> IO[bytes]:
@@ -119,42 +111,41 @@ def open_raw(path: str) -> IO[bytes]:
     if is_local(path):
         refuse_special(path)
         return Path(path).open("rb")
-    return cast("IO[bytes]", beam_filesystems().open(path, compression_type="uncompressed"))
+    return object_stores.opened(path)
 
 
 @contextlib.contextmanager
 def replacing(path: str, *, private: bool = False, durable: bool = True) -> Iterator[IO[bytes]]:
-    """A stream to a temporary file, which is renamed to ``path`` at the end, or deleted after an error.
+    """A stream whose bytes are the file at the end; after an error the file is as it was.
 
     Args:
-        path: a path on any file system that Beam knows.
-        private: whether the owner alone may read the file, from its creation on. On object stores the rules
+        path: a path of this machine or in an object store.
+        private: whether the owner alone may read the file, from its creation on. In object stores the rules
             of the bucket hold instead.
         durable: whether the disk has the file at the end, for which some milliseconds are waited; if not, a
             power failure may take it.
     """
-    local = is_local(path)
+    if not is_local(path):
+        with object_stores.uploading(path) as stream:
+            yield stream
+        return
     folder, name = split(path)
     # File systems take names of at most 255 bytes.
     temporary = join(folder, f".{name[:200]}.{uuid.uuid4().hex}")
-    if local:
-        mode = 0o600 if private else 0o666
-        if not private:
-            make_folder(folder)
-        stream: Any = disk.create(temporary, mode)
-    else:
-        stream = beam_filesystems().create(temporary, compression_type="uncompressed")
+    if not private:
+        make_folder(folder)
+    stream = disk.create(temporary, 0o600 if private else 0o666)
     try:
         with stream:
             yield stream
-            if local and durable:
+            if durable:
                 disk.sync(stream)
-        rename(temporary, path)
-        if local and durable:
+        disk.rename(temporary, path)
+        if durable:
             disk.sync_folder(folder)
     except BaseException as error:
         with contextlib.suppress(Exception):
-            delete([temporary])
+            disk.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             # A write that finds the disk full does not say which disk.
             error.filename = path
@@ -167,19 +158,15 @@ def half_written(name: str) -> bool:
 
 
 def make_folder(path: str, *, private: bool = False) -> None:
-    """Create a folder and its parents, if the file system has folders and this one does not exist.
+    """Create a folder and its parents on this machine, if it does not exist; object stores need none.
 
     Args:
-        path: a path on any file system that Beam knows.
-        private: whether the owner alone may enter the new folder, on a local file system. A folder that
-            exists keeps its mode.
+        path: the folder.
+        private: whether the owner alone may enter the new folder. A folder that exists keeps its mode.
     """
-    if exists(path):
+    if not is_local(path) or exists(path):
         return
     try:
-        if not is_local(path):
-            beam_filesystems().mkdirs(path)
-            return
         new = [each for each in (Path(path), *Path(path).parents) if not each.exists()]
         for each in reversed(new):
             disk.make_folder(str(each), 0o700 if private and each == Path(path) else 0o777)
@@ -212,36 +199,6 @@ def read_json(path: str) -> Any:
             return json.load(stream)
         except ValueError as error:
             raise ValueError(f"{path}: this is not JSON ({error})") from None
-
-
-#: What reads a kind of path, and the extra that brings it.
-_EXTRAS = {
-    "gs": ("google.cloud.storage", "pip install 'ldpbeam[gcp]'"),
-    "s3": ("boto3", "pip install 'apache-beam[aws]'"),
-    "azfs": ("azure.storage.blob", "pip install 'apache-beam[azure]'"),
-}
-
-
-def lacking(paths: Sequence[str]) -> str | None:
-    """What one of the paths lacks to be reached, in words; None if nothing is known to lack."""
-    for path in paths:
-        module, command = _EXTRAS.get(path.partition("://")[0] if "://" in path else "", ("sys", ""))
-        try:
-            importlib.import_module(module)
-        except ImportError:
-            return f"{path} cannot be read without {module}: {command}"
-        if module == "boto3" and not _has_credentials():
-            return (
-                f"{path}: there are no credentials for S3; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-                "or write them with `aws configure`"
-            )
-    return None
-
-
-def _has_credentials() -> bool:
-    """Whether boto3 finds credentials; Beam would try for minutes without them."""
-    session = importlib.import_module("boto3").Session()
-    return session.get_credentials() is not None
 
 
 @contextlib.contextmanager

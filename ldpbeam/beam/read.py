@@ -37,7 +37,7 @@ class ReportsRead(NamedTuple):
 
 
 class ReadReports(beam.PTransform):
-    """Read files of reports: Avro, Parquet or JSON lines (gzipped or not), on any file system of Beam.
+    """Read files of reports: Avro, Parquet, JSON lines (gzipped or not), of this machine or of object stores.
 
     Or read a span of a topic of Kafka, ``kafka://HOST:PORT/TOPIC``. The files are found and recognised, and
     the offsets of the topic asked for, when the pipeline is built. They are read in ranges, which are spread

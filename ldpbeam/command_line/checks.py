@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ldpbeam.answers.people import People, PeopleColumns, read_people
 from ldpbeam.command_line.options import PEOPLE_COLUMNS
 from ldpbeam.domains import Domain, KeyValues, Vector
-from ldpbeam.errors import StudyError, UserError, meant_or_known
+from ldpbeam.errors import StudyError, UserError, meant_or_known, naming
 from ldpbeam.printing import warn
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.times import Duration
@@ -25,7 +25,7 @@ from ldpbeam.schemas.writer_schemas import WriterSchemas
 from ldpbeam.study import Study
 from ldpbeam.times import CALENDAR
 from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.storage import beam_filesystems, lacking, open_raw
+from ldpbeam.transforms.storage import exists, is_local, open_raw
 from ldpbeam.words import counted
 
 
@@ -41,25 +41,24 @@ def study_of(path: str, attribute: str | None = None) -> Study:
     return study
 
 
-def check_reachable(*paths: str) -> None:
-    """Check that what reads and writes each path is installed and, for S3, has credentials."""
-    problem = lacking(paths)
-    if problem is not None:
-        raise UserError(problem)
-    if any(path.startswith("s3://") for path in paths):
-        # Beam's file system of S3 takes its options from here, before there is a pipeline.
-        from apache_beam.options.pipeline_options import PipelineOptions
+def check_reachable(option: str, *paths: str) -> None:
+    """Check that object stores answer for each path of an option that is in one.
 
-        beam_filesystems().set_options(PipelineOptions([]))
+    Raises:
+        UserError: if one does not, or there is no such store.
+    """
+    for path in paths:
+        if not is_local(path):
+            with naming(f"{option} {path}"):
+                exists(path)
 
 
 def _text(path: str) -> str:
-    check_reachable(path)
     try:
         with open_raw(path) as stream:
             return str(stream.read().decode())
     except (OSError, ValueError) as error:
-        raise StudyError(f"{path}: cannot be read: {error}") from None
+        raise StudyError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def check_attribute(attribute: str | None, study: Study) -> None:

@@ -68,7 +68,7 @@ def named_in_errors(output: str) -> Iterator[None]:
     """Turn errors of the file system inside the block into messages about ``--output``.
 
     Raises:
-        UserError: for an OSError (a BeamIOError is one) or ValueError inside; it names the output folder.
+        UserError: for an OSError or ValueError inside; it names the output folder.
     """
     try:
         yield

@@ -118,7 +118,8 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
 
 def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[str]) -> None:
     """Check that the options are in range and fit the study."""
-    check_reachable(*(options.input or ()), options.output)
+    check_reachable("--input", *(options.input or ()))
+    check_reachable("--output", options.output)
     if options.processes is not None and options.estimate_on == "worker":
         raise UserError(
             "--processes: it is for --estimate-on driver; workers compute as the engine runs them"

@@ -82,7 +82,7 @@ def _of_reports(study: Study, options: argparse.Namespace) -> tuple[list[PeriodE
     Raises:
         UserError: if the reports cannot be used.
     """
-    check_reachable(*options.input)
+    check_reachable("--input", *options.input)
     columns, files = columns_of(options, study), find_input(options.input, "stop")
     check_stamps(files.files, study, columns)
     with folder_of_run() as folder:

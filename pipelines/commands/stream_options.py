@@ -71,7 +71,8 @@ def request_of(options: argparse.Namespace) -> Request:
     check_tables(study)
     if study.windows is None:
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
-    check_reachable(*(options.input or ()), options.output)
+    check_reachable("--input", *(options.input or ()))
+    check_reachable("--output", options.output)
     disclosure = disclosure_of(study, options.user_id_key_file, options.keep_bad_records)
     idle, topic = options.stop_when_idle, options.publish_to
     publishes, of_publishing = next(

@@ -59,7 +59,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def google(package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleServer]:
+def google(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleServer]:
     """A server for one test, and no way to any other."""
     from google_server import GoogleServer
 
@@ -77,8 +77,8 @@ def google(package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleSer
     # Between two looks at a job Beam sleeps for seconds.
     quick = SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(seconds / 50))
     monkeypatch.setattr(dataflow_runner, "time", quick)
-    with GoogleServer() as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+    with GoogleServer(tmp_path / "google") as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.store.url)
         yield server
     assert not server.unknown
 

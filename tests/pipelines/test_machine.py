@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apache_beam.io.filesystem import BeamIOError
 
 from ldpbeam.errors import machine_problem
 from ldpbeam.transforms.outputs import snapshots
@@ -32,7 +31,6 @@ TRACEBACK = (
         (MemoryError(), "there is not enough memory; give the process more, or read less at once"),
         (RecursionError("so deep"), "something in the input is nested too deeply to be read (so deep)"),
         (FULL, "No space left on device: '/out/f'"),
-        (BeamIOError("Create failed", {"gs://b/f": FULL}), "gs://b/f: No space left on device: '/out/f'"),
         # In the text of a worker's traceback.
         (RuntimeError(TRACEBACK), "No space left on device: '/a/b'"),
         (RuntimeError("x\nMemoryError [while running 'Map']\n"),

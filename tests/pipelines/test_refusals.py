@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,8 +143,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--kafka localhost:9092 --topic t", "name one thing to read: --input FILE, --again FOLDER, "),
         ("--topic t", "--topic goes with --kafka BROKERS --topic T"),
         ("--to-offset latest", "--to-offset goes with --kafka BROKERS --topic T"),
-        *((f"{option} s3://bucket/thing", "s3://bucket/thing cannot be read without boto3: pip install "
-           "'apache-beam[aws]'") for option in ("--input", "--output", "--study")),
+        ("--study foo://x", "foo://x: cannot be read: a file is on this machine, or its name begins with gs://"),
     ],
     "stream": [
         ("--study small.yaml --input in/*", "small.yaml: a stream needs windows, as in windows: {size: 1h}"),
@@ -382,13 +380,6 @@ def test_brokers_that_cannot_be_reached_are_one_sentence(monkeypatch: pytest.Mon
     assert re.match("--publish-to localhost:1: .*Connection refused", refused(written))
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     assert refused(read) == "Kafka needs confluent-kafka: pip install 'ldpbeam[kafka]'"
-
-
-def test_s3_without_credentials_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = types.SimpleNamespace(get_credentials=lambda: None)
-    monkeypatch.setitem(sys.modules, "boto3", types.SimpleNamespace(Session=lambda: session))
-    said = refused("estimate --study small.yaml --input s3://bucket/file.avro --output out")
-    assert "s3://bucket/file.avro: there are no credentials for S3; set AWS_ACCESS_KEY_ID" in said
 
 
 def test_pubsub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Which files a pattern matches, on this machine and where Beam lists the files."""
+"""Which files a pattern matches, on this machine and where pyarrow lists the files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
-from ldpbeam.transforms import patterns
+from ldpbeam.transforms import object_stores, patterns
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.storage import literal
@@ -19,9 +20,13 @@ from ldpbeam.transforms.storage import literal
 
 @pytest.fixture(params=["this machine", "store"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of this machine, and one that is taken for an object store: Beam lists its files."""
+    """A folder of this machine, and one that is taken for an object store: pyarrow lists its files."""
     if request.param == "store":
         monkeypatch.setattr(patterns, "is_local", lambda path: False)
+        here = LocalFileSystem()
+        monkeypatch.setattr(
+            object_stores, "_place", lambda path: object_stores._Place(here, path.rstrip("/"))
+        )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -37,28 +42,36 @@ def write(*paths: Path) -> None:
         path.write_bytes(b"{}\n")
 
 
-#: Every byte that a name may have, as Python represents it: those beyond ASCII alone are no UTF-8.
-BYTES = [os.fsdecode(bytes([byte])) for byte in range(1, 256) if byte != ord("/")]
-#: The byte at the start, in the middle and at the end of a name, and alone.
-NAMES = [
-    name
-    for byte in BYTES
-    for name in (f"{byte}x", f"x{byte}x", f"x{byte}", byte * (1 + (byte in "./")), "é" + byte)
-    if name != ".."
-]
+def bytes_of_names(beyond_ascii: bool) -> list[str]:
+    """Every byte that a name may have, as Python represents it: those beyond ASCII alone are no UTF-8."""
+    return [os.fsdecode(bytes([byte])) for byte in range(1, 256 if beyond_ascii else 128) if byte != ord("/")]
+
+
+def names_with(given: list[str]) -> list[str]:
+    """The byte at the start, in the middle and at the end of a name, and alone."""
+    return [
+        name
+        for byte in given
+        for name in (f"{byte}x", f"x{byte}x", f"x{byte}", byte * (1 + (byte in "./")), "é" + byte)
+        if name != ".."
+    ]
 
 
 def test_a_wildcard_stands_for_every_byte_that_a_name_may_have(anywhere: Path) -> None:
-    write(*(anywhere / "in" / name for name in NAMES))
-    shown = sorted({f"in/{name}" for name in NAMES if not name.startswith(".")})
+    # Names of objects are UTF-8.
+    letters = bytes_of_names(beyond_ascii=patterns.is_local("in"))
+    names = names_with(letters)
+    write(*(anywhere / "in" / name for name in names))
+    shown = sorted({f"in/{name}" for name in names if not name.startswith(".")})
     assert files_of("in/*") == files_of("in/**") == files_of("in/") == shown
-    assert files_of("in/x?x") == sorted({f"in/x{byte}x" for byte in BYTES})
-    assert files_of("in/x[!a]x") == sorted({f"in/x{byte}x" for byte in BYTES if byte != "a"})
+    assert files_of("in/x?x") == sorted({f"in/x{byte}x" for byte in letters})
+    assert files_of("in/x[!a]x") == sorted({f"in/x{byte}x" for byte in letters if byte != "a"})
 
 
 def test_a_name_of_a_file_matches_that_file_alone(anywhere: Path) -> None:
-    write(*(anywhere / "in" / name for name in NAMES))
-    for name in NAMES:
+    names = names_with(bytes_of_names(beyond_ascii=patterns.is_local("in")))
+    write(*(anywhere / "in" / name for name in names))
+    for name in names:
         assert files_of(literal(f"in/{name}")) == [f"in/{name}"], repr(name)
         assert [path for path, _ in files.match([f"{anywhere}/in/{name}"])] == [f"{anywhere}/in/{name}"]
 

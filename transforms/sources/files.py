@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from ldpbeam.errors import without_number
 from ldpbeam.schemas.encodings import avro_blocks, avro_headers, per_byte
 from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError
 from ldpbeam.transforms.patterns import Entry, matching
-from ldpbeam.transforms.storage import exists, is_local, lacking, literal, open_raw
+from ldpbeam.transforms.storage import exists, is_local, literal, open_raw
 from ldpbeam.untrusted import shown
 
 #: The reason of dead letters of files that cannot be read.
@@ -51,7 +52,7 @@ class ReportFile(NamedTuple):
     """A file of reports.
 
     Attributes:
-        path: its path on any file system that Beam knows.
+        path: its path on this machine or in an object store.
         size: its length in bytes.
         format: avro, parquet, jsonl or jsonl.gz, by its first bytes.
         metadata: the entries of its metadata that are ldpbeam's, such as a stamp.
@@ -128,16 +129,14 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
     """
     try:
         found = entries_of(patterns)
-    except PermissionError as error:
-        raise FileNotFoundError(f"--input: {error.strerror}") from None
-    except (OSError, ValueError) as error:
-        raise FileNotFoundError(f"--input: {lacking(patterns) or error}") from None
+    except OSError as error:
+        raise FileNotFoundError(f"--input: {without_number(str(error))}") from None
     sizes: dict[str, tuple[str, int]] = {}
     for pattern, entries in zip(patterns, found, strict=True):
         if not entries:
             raise FileNotFoundError(f"--input {pattern or repr(pattern)}: no file has this name")
         for entry in entries:
-            sizes.setdefault(real(entry.path), (entry.path, entry.size_in_bytes))
+            sizes.setdefault(real(entry.path), (entry.path, entry.size))
     return sorted(sizes.values())
 
 

@@ -46,7 +46,7 @@ class FolderFeed(Feed):
     no wildcard matches, and rename it.
 
     Attributes:
-        patterns: globs on any file system that Beam knows.
+        patterns: patterns of files on this machine or in object stores.
         columns: the columns of reports that the study needs.
         folder: the run's folder.
         clock: the time at which a file counts as published whose file system does not say it.
@@ -185,11 +185,11 @@ class _Watched(OpenFeed):
 
     def _found(self, entry: Entry, stop: int | None = None) -> list[_Waiting]:
         """The parts of a file that are to be read; the first ends at ``stop``, if that is given."""
-        parts = list(split_or_keep(sniff(absolute(entry.path), entry.size_in_bytes), RANGE_BYTES))
+        parts = list(split_or_keep(sniff(absolute(entry.path), entry.size), RANGE_BYTES))
         # An empty file has no part, and may be about to be written.
         if parts:
             self._known.add(real(entry.path))
-        published = int(1000 * entry.last_updated_in_seconds) or self.feed.clock()
+        published = int(1000 * entry.modified) or self.feed.clock()
         return [
             _Waiting(part, published)
             for part in self._unread(parts, stop)

@@ -107,7 +107,7 @@ def _write_until(path: str, output: str, done: threading.Event) -> None:
 def _state(output: str) -> object:
     """What changes when a window's estimates are written."""
     entries = files_in(f"{output}/{ESTIMATES}", "*.jsonl")
-    return {(entry.path, entry.size_in_bytes, entry.last_updated_in_seconds) for entry in entries}
+    return {(entry.path, entry.size, entry.modified) for entry in entries}
 
 
 def _try_to_write(path: str, output: str, reload: int | None) -> bool:
