@@ -8,6 +8,7 @@ NONE    = ldpbeam needs Python 3.11 or newer, and none of $(NAMES) on the PATH i
 	install one, or name it, as in make PYTHON=/opt/python/bin/python3.12 install
 VENV   := .venv
 BIN    := $(VENV)/bin
+PLAIN  := build/plain
 
 # BLAS has one thread in each process: more of them would wait for each other.
 export OPENBLAS_NUM_THREADS := 1
@@ -18,10 +19,11 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-stream demo-kafka docs test test-versions fast durations fuzz simulate test-busy lint format benchmarks grid flink-up flink-down clean
+.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-versions fast durations fuzz simulate test-busy lint format benchmarks grid flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
+	@echo "make demo-beam   the same on Beam's direct runner; installs everything, as all below do"
 	@echo "make demo-stream the same as a stream: a Pub/Sub server, clients that keep reporting, the pipeline"
 	@echo "make demo-kafka  the same with a Kafka broker (Java, Maven)"
 	@echo "make docs        the site of the documentation, in build/site"
@@ -48,8 +50,19 @@ $(VENV)/.installed: setup.py constraints.txt
 
 install: $(VENV)/.installed
 
-demo: install
-	$(BIN)/python examples/commute/demo.py
+# What a run on this machine needs, and no more. The checkout itself is not installed.
+$(PLAIN)/.installed: constraints-plain.txt
+	$(or $(PYTHON),$(error $(NONE))) -m venv $(PLAIN)
+	$(PLAIN)/bin/pip install --quiet --require-hashes --requirement constraints-plain.txt
+	@touch $@
+
+# Whoever has installed everything needs no second installation.
+DEMO := $(if $(wildcard $(VENV)/.installed),$(VENV),$(PLAIN))
+demo: $(DEMO)/.installed
+	PYTHONPATH=. $(DEMO)/bin/python examples/commute/demo.py
+
+demo-beam: install
+	$(BIN)/python examples/commute/demo.py --runner direct
 
 demo-stream: install
 	$(BIN)/python examples/stream/demo.py
@@ -124,6 +137,8 @@ constraints: install
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --output-file build/versions.txt setup.py
 	@sed '/^[^#]/,$$d' constraints.txt | cat - build/versions.txt > build/constraints.txt
 	@mv build/constraints.txt constraints.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint constraints.txt --generate-hashes \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --output-file constraints-plain.txt setup.py
 
 flink-up: install
 	PYTHONPATH=tests:examples/stream $(BIN)/python -m support.flink_cluster up

@@ -1,4 +1,4 @@
-"""The installation: what Beam workers install too, so the dependencies are here.
+"""The installation. Workers of Dataflow install the package as well, and their image has Beam.
 
 The folders ``schemas``, ``transforms``, ``pipelines`` and ``runners`` are packages of ``ldpbeam``, which has
 a link to each: top-level packages with names that common would shadow a user's own.
@@ -63,20 +63,16 @@ setup(
         "ldpbeam.schemas": ["*.avsc", "test_vectors.json", "memo_vectors.json", "bigquery/*.json"],
     },
     install_requires=[
-        "apache-beam>=2.76",
         "cramjam>=2.8",
-        # Beam needs it as well.
         "cryptography>=42",
         "fastavro>=1.9",
         # Processes that solve estimates; unlike the standard library's, they do not import the main program.
         "loky>=3.5",
         "numpy>=2.0",
-        # Beam needs it as well.
         "packaging>=23",
         "pyarrow>=24",
         "pydantic>=2.12",
         "PyYAML>=6",
-        # Beam needs it as well.
         "requests>=2.32.4",
         "rich>=13",
         "scipy>=1.15",
@@ -87,6 +83,9 @@ setup(
         "tzdata>=2025.2",
     ],
     extras_require={
+        # Engines, and transforms for pipelines of one's own.
+        "beam": ["apache-beam>=2.76"],
+        # Dataflow.
         "gcp": ["apache-beam[gcp]>=2.76"],
         # Pipelines in Beam YAML.
         "yaml": ["apache-beam[yaml]>=2.76"],
@@ -102,6 +101,7 @@ setup(
         "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
         "test": [
             "altair>=5.5",
+            "apache-beam>=2.76",
             "build>=1.2",
             "check-wheel-contents>=0.6",
             "confluent-kafka>=2.5",

@@ -25,6 +25,9 @@ WITH_CARE = 3
 INTERRUPTED = 130
 
 
+#: What brings Apache Beam.
+INSTALLS_BEAM = "pip install 'ldpbeam[beam]'"
+
 #: Characters of an engine's error message that are shown: the reason is at its end.
 _MOST_CHARACTERS = 2000
 

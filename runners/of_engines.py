@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,7 +14,7 @@ from pathlib import Path
 from ldpbeam.runners import dataflow, flink
 from ldpbeam.runners.flink.rest import FlinkError
 from ldpbeam.runners.installed import Check, version_of
-from ldpbeam.runners.names import DATAFLOW, FLINK, LOCAL
+from ldpbeam.runners.names import DATAFLOW, FLINK
 from ldpbeam.runners.wheels import ours, plugins, wheel_of
 from ldpbeam.temporary import temporary_folder
 
@@ -25,22 +24,10 @@ JAVA = range(11, 22)
 
 def of_engine(runner: str, master: str | None) -> Iterator[Check]:
     """Check what an engine needs; the arguments are those of :func:`ldpbeam.runners.doctor.checks_of`."""
-    if runner == LOCAL:
-        yield from _of_pubsub()
-    elif runner == FLINK:
+    if runner == FLINK:
         yield from _of_flink(master)
     elif runner == DATAFLOW:
         yield from _of_dataflow()
-
-
-def _of_pubsub() -> Iterator[Check]:
-    host = os.environ.get("PUBSUB_EMULATOR_HOST")
-    if host is not None:
-        yield Check(
-            f"Pub/Sub server at {host}",
-            "answers" if _listens(host) else None,
-            "start it, or unset PUBSUB_EMULATOR_HOST for Google's",
-        )
 
 
 def _of_flink(master: str | None) -> Iterator[Check]:
@@ -125,12 +112,3 @@ def _credentials() -> Check:
     except GoogleAuthError as error:
         return Check("credentials", None, f"gcloud auth application-default login ({error})")
     return Check("credentials", f"{type(credentials).__name__}{f' of {project}' if project else ''}")
-
-
-def _listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host or "localhost", int(port)), timeout=3):
-            return True
-    except (OSError, ValueError):
-        return False

@@ -1,6 +1,6 @@
 """The demonstration: 100,000 people's minutes on the way to work, told to three services under LDP.
 
-    python examples/commute/demo.py [--output DIR] [--people N]
+    python examples/commute/demo.py [--output DIR] [--people N] [--runner direct]
 
 It draws true values, perturbs them as each service's clients would, runs the pipeline on the reports
 alone, and prints the estimates beside the truth. Two windows: people who leave from 7 to 8 o'clock have
@@ -39,6 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("demo"))
     parser.add_argument("--people", type=int, default=100_000)
+    parser.add_argument("--runner", default="local")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     people = options.output / "people.csv"
@@ -51,7 +52,7 @@ def main() -> int:
         ["perturb", *study, "--attribute", "minutes", "--input", str(people), "--user-column", "user"]
         + [*columns, "--output", str(reports), "--seed", "7", "--overwrite"],
         ["estimate", *study, "--input", f"{reports}/*", "--output", str(estimates), "--overwrite"]
-        + ["--truth", str(people), *columns],
+        + ["--runner", options.runner, "--truth", str(people), *columns],
     )
     for command in commands:
         print(f"\n$ ldpbeam {shlex.join(command)}\n", flush=True)

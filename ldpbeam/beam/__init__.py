@@ -14,6 +14,15 @@
 below them, so the estimates are the same, bit for bit. docs/beam.md says what goes in and what comes out.
 """
 
+from ldpbeam.errors import INSTALLS_BEAM
+
+try:
+    import apache_beam as _beam  # noqa: F401
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        f"ldpbeam.beam needs Apache Beam: {INSTALLS_BEAM}", name="apache_beam"
+    ) from None
+
 from ldpbeam.beam.bigquery import bigquery_schema
 from ldpbeam.beam.estimate import Estimate, Estimated, Statistics, Tallied
 from ldpbeam.beam.in_yaml import PROVIDERS

@@ -135,7 +135,7 @@ class Parser(argparse.ArgumentParser):
         options, rest = self._parsed(arguments)
         if rest and options.runner == LOCAL:
             name = rest[0].partition("=")[0]
-            if name in _beam_parser().options:
+            if name in _beams_options():
                 raise UserError(f"{name}: it is an option of Beam: name an engine, as in --runner direct")
             refuse(rest, self.options)
         if rest:
@@ -143,6 +143,14 @@ class Parser(argparse.ArgumentParser):
             _, unknown = known.parse_known_args(rest)
             refuse(unknown, [*self.options, *known.options])
         return options, rest
+
+
+def _beams_options() -> list[str]:
+    """The names of Beam's options; none where Beam is not installed."""
+    try:
+        return _beam_parser().options
+    except ModuleNotFoundError:
+        return []
 
 
 def _beam_parser() -> Parser:

@@ -17,6 +17,7 @@ from ldpbeam.command_line.standard_streams import standard_streams
 from ldpbeam.errors import (
     BUG,
     DONE,
+    INSTALLS_BEAM,
     INTERRUPTED,
     OF_THE_MACHINE,
     WRONG,
@@ -29,13 +30,6 @@ from ldpbeam.log_lines import LOG_JSON, lines, traceback_text
 from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.printing import fail
 
-#: The packages of modules that commands need and the library does not.
-_NOT_OF_THE_LIBRARY = {
-    "apache_beam": "Apache Beam",
-    "cryptography": "cryptography",
-    "loky": "loky",
-    "shtab": "shtab",
-}
 _PYTHONS_OWN = warnings.formatwarning
 #: The characters that an error message keeps as they are: it may have several lines.
 _LINES = "\n"
@@ -111,13 +105,9 @@ def _run(given: list[str]) -> int:
         fail(f"{name} was interrupted; {advice}")
         return INTERRUPTED
     except ModuleNotFoundError as error:
-        package = _NOT_OF_THE_LIBRARY.get((error.name or "").partition(".")[0])
-        if package is None:
+        if (error.name or "").partition(".")[0] != "apache_beam":
             raise
-        fail(
-            f"{name} needs {package}, which is not here: pip install ldpbeam installs it; without it the "
-            "library works"
-        )
+        fail(f"{name} needs Apache Beam for an engine: {INSTALLS_BEAM}")
         return WRONG
     except OF_THE_MACHINE as error:
         fail(machine_problem(error) or "")

@@ -77,7 +77,7 @@ JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
 @pytest.mark.parametrize(
     ("line", "programs", "code", "printed"),
     [
-        ("", {}, 0, ["ok       ldpbeam: apache-beam "]),
+        ("", {}, 0, ["ok       ldpbeam: cramjam ", "ok       ldpbeam[beam]: apache-beam "]),
         ("--runner direct", {}, 0, ["ok       temporary folder: "]),
         ("--runner flink", {}, 2,
          ["MISSING  Java\n         the job server needs Java 11 to 21: install a JDK",
