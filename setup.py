@@ -73,7 +73,6 @@ setup(
         "pyarrow>=24",
         "pydantic>=2.12",
         "PyYAML>=6",
-        "requests>=2.32.4",
         "rich>=13",
         "scipy>=1.15",
         # Completion for shells, fish among them.
@@ -90,7 +89,8 @@ setup(
         # Pipelines in Beam YAML.
         "yaml": ["apache-beam[yaml]>=2.76"],
         "pubsub": ["google-cloud-pubsub>=2.18"],
-        "kafka": ["confluent-kafka>=2.5"],
+        # With registries of schemas.
+        "kafka": ["confluent-kafka>=2.5", "requests>=2.32.4"],
         # The ledger over periods.
         "ledger": ["duckdb>=1.5"],
         # The port on which a stream says how it is.
@@ -139,6 +139,7 @@ setup(
             "pytest>=8",
             "pytest-timeout>=2.3",
             "pytest-xdist>=3.5",
+            "requests>=2.32.4",
             "ruff>=0.6",
             "scipy-stubs",
             "setuptools>=77",

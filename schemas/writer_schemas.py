@@ -146,11 +146,14 @@ def _get(registry: str, path: str, tries: int) -> dict[str, Any] | None:
         tries: how many times it is asked again if it fails.
 
     Raises:
-        OSError: if it does not answer as a registry does.
+        OSError: if it does not answer as a registry does, or ``requests`` is not installed.
     """
-    # Imported here because few runs need it; it takes passwords from ~/.netrc.
-    import requests
-    from requests.adapters import HTTPAdapter, Retry
+    # It takes passwords from ~/.netrc.
+    try:
+        import requests
+        from requests.adapters import HTTPAdapter, Retry
+    except ImportError:
+        raise OSError("a registry of schemas needs requests: pip install 'ldpbeam[kafka]'") from None
 
     shown = f"the schema registry at {re.sub('//[^/@]*@', '//', registry)}"
     retries = Retry(

@@ -110,6 +110,14 @@ def test_an_option_that_is_unknown_here_may_be_one_of_beam(place: Path, without_
         assert (ran.returncode, ran.stderr) == (2, f"ldpbeam: {said}\n")
 
 
+def test_a_registry_needs_what_reads_kafka(place: Path, without_beam: dict[str, str]) -> None:
+    (place / "blocked" / "requests.py").write_text("raise ImportError")
+    line = "estimate --study plain.yaml --input in.jsonl --output out --schemas http://localhost:1"
+    ran = run(place, without_beam, *line.split())
+    said = "ldpbeam: --schemas: a registry of schemas needs requests: pip install 'ldpbeam[kafka]'\n"
+    assert (ran.returncode, ran.stderr) == (2, said)
+
+
 def test_the_doctor_of_an_engine_names_what_brings_it(place: Path, without_beam: dict[str, str]) -> None:
     code = "import importlib.metadata as m, sys\nold = m.version\n"
     code += "def version(name):\n    if name == 'apache-beam': raise m.PackageNotFoundError(name)\n"
