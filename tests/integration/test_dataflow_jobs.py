@@ -214,7 +214,7 @@ def test_the_steps_of_a_job_have_our_names_its_combiners_are_whole_and_workers_g
         for name, step in steps.items()
         if step.spec.urn == "beam:transform:group_by_key:v1" and name.rpartition("/")[0] not in combiners
     } == {
-        "Read/SpreadRanges/ReshufflePerKey/GroupByKey",
+        "Read/SpreadUnits/ReshufflePerKey/GroupByKey",
         "Statistics/DropDuplicateIds/GroupReportIds/GroupByKey",
         "Statistics/GroupUsers/GroupPartitions/GroupByKey",
         *("WriteDeadLetters/GroupShards", "WriteAccounting/Together", "WriteStatistics/ShareFiles"),
