@@ -124,7 +124,7 @@ def _figure(
     x = alt.X(
         "value:Q",
         title="share of people" if shares else f"mean {subject.name}",
-        axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=4, grid=True),
+        axis=alt.Axis(format="~%" if shares else alt.Undefined, tickCount=4, grid=True),
         scale=alt.Scale(domain=[low - room * (low < 0 or not shares), high + room], nice=False, zero=shares),
     )
     axis = alt.Axis(grid=False, labelLimit=120, labelOverlap=False, domain=False, ticks=False)

@@ -154,13 +154,13 @@ def _layers(
         "start:T",
         title=None,
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(grid=False, format=_TIMES, values=ticks, labelOverlap=True, labelSeparation=8),
+        axis=alt.Axis(grid=False, format=_TIMES, values=ticks, labelOverlap=True),
     )
     y = alt.Y(
         "value:Q",
         title=title,
         scale=alt.Scale(domain=domain, nice=False, zero=False),
-        axis=alt.Axis(format="~%" if shares else ",.5~g", tickCount=4),
+        axis=alt.Axis(format="~%" if shares else alt.Undefined, tickCount=4),
     )
     tint = colour(lines, lines)
     shapes = ["triangle-up", "square", "triangle-down", "diamond", "triangle-right"]

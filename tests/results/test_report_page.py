@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.estimate_records import results
+
+from ldpbeam.results.page.contents import content_of
+from ldpbeam.results.page.html import page
+from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: The charts of ``EVERYTHING`` by window and group: 2 windows and 2 groups (the other ones are one).
 TITLES = [
@@ -25,7 +30,7 @@ TITLES = [
 COLLISIONS = """figures => figures.flatMap((figure) => {
     const card = figure.getBoundingClientRect();
     const found = [];
-    const drawn = [...figure.querySelectorAll("text")]
+    const drawn = [...figure.querySelectorAll("text:not([opacity='0'])")]
         .map((text) => [text.textContent, text.getBoundingClientRect()])
         .filter(([, own]) => own.width > 0);
     drawn.forEach(([text, own], at) => {
@@ -86,6 +91,50 @@ def test_every_kind_of_output_is_drawn_without_a_request(
         "lines => lines.map((line) => getComputedStyle(line).stroke)"
     )
     assert ("rgb(86, 180, 233)" if scheme == "dark" else "rgb(0, 114, 178)") in strokes
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of twelve groups with long names in four weeks, with gaps, and of 200 categories."""
+    common: dict[str, Any] = {
+        "study": "hard", "services": ("app",), "reports": 10, "converged": True, "n_iterations": 1,
+    }  # fmt: skip
+    number = {"bucket_edges": (0.0, 1e5, 2e5), "distribution": (0.4, 0.6), "mean": 1e5}
+    names = tuple(f"site-{place:03}.example.com/with/a/long/path" for place in range(200))
+    records = [
+        EstimateRecord(
+            attribute="bytes", name="shape", estimator="auto", group=f"a group with a long name, {group}",
+            window_start=f"2026-11-{day:02}T00:00:00Z", window_end=f"2026-11-{day + 1:02}T00:00:00Z",
+            **number, **common,
+        )
+        for group in range(12) for day in range(1, 29) if (group, day) != (3, 28) and day != 9
+    ]  # fmt: skip
+    records.append(
+        EstimateRecord(
+            attribute="site",
+            name="shares",
+            estimator="em",
+            categories=names,
+            frequencies=(0.005,) * 200,
+            **common,
+        )
+    )
+    path = tmp_path_factory.mktemp("hard") / "page.html"
+    path.write_text(page([content_of(results(*records), {})]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [400, 1000])
+def test_no_label_stands_on_another_one_however_many_and_long_they_are(
+    hard: Path, open_page: Callable[..., Any], width: int
+) -> None:
+    opened = open_page(hard, width)
+    assert opened.page.locator("figure").evaluate_all(COLLISIONS) == []
+    assert opened.overflow <= 0
+    # Twelve panels of the last window, one of which is empty.
+    shown = opened.page.locator("figure").nth(1).locator(".wide text").all_text_contents()
+    assert sum(text.endswith("28 Nov 2026") for text in shown) == 11
+    assert sum(text.endswith("28 Nov 2026 (no estimate)") for text in shown) == 1
 
 
 def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:

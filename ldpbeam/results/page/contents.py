@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ldpbeam import words
 from ldpbeam.answers.explain import explain
@@ -65,7 +65,7 @@ def content_of(results: Results, people: Mapping[str, People]) -> Content:
         lead=_lead(results, records),
         warnings=[warned for warned in warnings if not warned.minor],
         chapters=chapters,
-        sentences=list(_listed(records) if study is None else explain(study)),
+        sentences=explain(study) if study is not None else (),
         parts=parts_of(results),
     )
 
@@ -86,7 +86,11 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> str:
             return "No window has estimates yet."
         return f"There is no estimate: {why_none(results.counts)}."
     counts = results.counts
-    first = [record for record in records if record.name == records[0].name and not record.joined]
+    first = [
+        record
+        for record in records
+        if (record.attribute, record.name) == (records[0].attribute, records[0].name) and not record.joined
+    ]
     used = counts["used"] if counts else sum(record.reports for record in first)
     windows = {record.window_start: record.window_end for record in first if record.window_start}
     users = sum(record.users or 0 for record in first)
@@ -102,18 +106,6 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> str:
         f"at most epsilon {max(spent):g} of a user{' per window' if windows else ''}" if spent else "",
     ]
     return f"{' · '.join(part for part in parts if part)}. Noise was added to each before it was sent."
-
-
-def _listed(records: Sequence[EstimateRecord]) -> Iterator[str]:
-    """A sentence for each estimate."""
-    seen = set()
-    for record in records:
-        if (record.attribute, record.name) not in seen:
-            seen.add((record.attribute, record.name))
-            yield (
-                f"Estimate '{record.name}' of '{record.attribute}' is {record.estimator} from "
-                f"{words.listed(record.services)}."
-            )
 
 
 def _estimates(subject: Subject, most: int) -> Table:

@@ -58,10 +58,9 @@ def write_images(folder: str, outputs: Sequence[Results], people: Mapping[str, P
     return count
 
 
-#: Seconds between two looks at the output folder, and so the least between two pages.
-LOOK_SECONDS = 5.0
-#: Seconds after which an open page loads itself again while the stream runs.
-RELOAD_SECONDS = 15
+#: Seconds between two looks at the output folder, and so the least between two pages; an open page loads
+#: itself again as often while the stream runs.
+LOOK_SECONDS = 15
 
 
 @contextlib.contextmanager
@@ -81,7 +80,7 @@ def kept_current(path: str | None, output: str) -> Iterator[None]:
         yield
         return
     check_charts("the page needs")
-    write_page(path, [read_results(output)], {}, reload=RELOAD_SECONDS)
+    write_page(path, [read_results(output)], {}, reload=LOOK_SECONDS)
     done = threading.Event()
     writer = threading.Thread(target=_write_until, args=(path, output, done), daemon=True)
     writer.start()
@@ -100,7 +99,7 @@ def _write_until(path: str, output: str, done: threading.Event) -> None:
             state = _state(output)
         except OSError:
             continue  # the next look may succeed
-        if state != written and _try_to_write(path, output, RELOAD_SECONDS):
+        if state != written and _try_to_write(path, output, LOOK_SECONDS):
             written = state
 
 
