@@ -62,6 +62,8 @@ def parse_study(text: str, name: str = "study") -> Study:
     """
     try:
         node, data = _load(text, name)
+    except RecursionError:
+        raise StudyError(f"{name}: it is nested too deeply, or an alias stands for itself") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
@@ -131,6 +133,7 @@ def _study(data: Any, node: yaml.Node, name: str) -> Study:
 
 def _load(text: str, name: str) -> tuple[yaml.Node, Any]:
     loader = _Loader(text)
+    loader.left = len(text) + MOST_REPEATED
     try:
         # A table of people may be large: YAML would read it for minutes.
         hint = _looks_like(text)
@@ -153,8 +156,18 @@ def _looks_like(text: str) -> str:
     return ""
 
 
+#: So many more values than a study has characters may come from aliases, few of which can stand for millions.
+MOST_REPEATED = 10_000
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but times stay text: the study says where one is wrong, YAML would not."""
+    """YAML's safe loader, but times stay text: the study says where one is wrong, YAML would not.
+
+    Attributes:
+        left: how many more values may be visited.
+    """
+
+    left = 0
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by PyYAML
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -174,6 +187,9 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str) -> None:
     Of two equal keys YAML keeps the last: two epsilons would silently become one.
     """
     line = node.start_mark.line + 1
+    loader.left -= 1
+    if loader.left < 0:
+        raise StudyError(f"{name}:{line}: aliases repeat this too often: write it where it is needed")
     if isinstance(node, yaml.ScalarNode):
         try:
             value = loader.construct_object(node)

@@ -398,3 +398,27 @@ def test_of_many_problems_the_first_are_said_and_how_many_there_are() -> None:
     *said, last = str(found.value).splitlines()
     assert len(said) == 100
     assert re.fullmatch(r"study: and more: it has \d+ problems", last)
+
+
+NINES = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
+ENDLESS = {
+    "aliases of aliases": ("l0: &l0 [a, b]\n" + NINES, "aliases repeat this too often"),
+    "a list in itself": ("x: &a [*a]\n", "an alias stands for itself"),
+    "a mapping in itself": ("x: &a {b: *a}\n", "an alias stands for itself"),
+    "many brackets": ("x: " + "[" * 3_000 + "]" * 3_000, "nested too deeply"),
+    "brackets that do not end": ("x: " + "[" * 3_000, "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_few_bytes_that_stand_for_very_many_are_no_study(kind: str) -> None:
+    text, said = ENDLESS[kind]
+    with pytest.raises(StudyError, match=said):
+        parse_study(f"study: s\n{text}")
+
+
+def test_a_study_may_write_a_service_once_and_name_it_again() -> None:
+    services = "services: &s {a: {mechanism: grr, epsilon: 1}}"
+    first = f"x0: {{domain: {{categories: 3}}, {services}}}"
+    others = "".join(f"  x{n}: {{domain: {{categories: 3}}, services: *s}}\n" for n in range(1, 200))
+    assert len(parse_study(f"study: s\nattributes:\n  {first}\n{others}").attributes) == 200
