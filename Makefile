@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-versions fast durations fuzz simulate test-busy lint format benchmarks grid flink-up flink-down clean
+.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-all test-versions fast durations fuzz simulate test-busy lint format benchmarks grid flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -27,7 +27,8 @@ help:
 	@echo "make demo-stream the same as a stream: a Pub/Sub server, clients that keep reporting, the pipeline"
 	@echo "make demo-kafka  the same with a Kafka broker (Java, Maven)"
 	@echo "make docs        the site of the documentation, in build/site"
-	@echo "make test        lint, then every test"
+	@echo "make test        lint, then every test, with few of the cases of large products"
+	@echo "make test-all    lint, then every test with every case"
 	@echo "make fast        the tests that take seconds"
 	@echo "make durations   every test, and a record of those that make fast leaves out"
 	@echo "make fuzz        hostile bytes for every decoder: SECONDS=600 for each, TARGET=avro_file SEED=2"
@@ -86,6 +87,9 @@ format: install
 
 test: lint
 	$(BIN)/python -m pytest $(PARALLEL)
+
+test-all: export LDPBEAM_EVERY_CASE := 1
+test-all: test
 
 # These do not wait, and a third process would only collect them a third time.
 fast: install

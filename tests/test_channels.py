@@ -5,6 +5,7 @@ That products of smaller channels are those of their matrices is a law of mechan
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
 from support.channels import assert_products_are_the_matrix
+from support.covering import covering
 
 import ldpbeam
 from ldpbeam import Categories, Numeric, build_mechanism
@@ -88,9 +90,16 @@ def band_integrals(weights: Floats, source: Floats, target: Floats, half_width: 
     return np.diff(antiderivative(target + half_width) - antiderivative(target - half_width))
 
 
-@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
-@pytest.mark.parametrize("epsilon", [1e-5, 0.01, 0.5, 1.0, 3.0, 10.0, 20.0])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 1), (1, 6), (100, 37), (1000, 1000), (4096, 16384)])
+@pytest.mark.parametrize(
+    ("name", "epsilon", "shape"),
+    covering(
+        itertools.product(
+            ["square_wave", "piecewise"],
+            [1e-5, 0.01, 0.5, 1.0, 3.0, 10.0, 20.0],
+            [(1, 1), (3, 3), (5, 1), (1, 6), (100, 37), (1000, 1000), (4096, 16384)],
+        )
+    ),
+)
 def test_the_products_of_a_band_are_its_formula_to_the_bit(
     name: str, epsilon: float, shape: tuple[int, int]
 ) -> None:

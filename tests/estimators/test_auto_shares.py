@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 from support.asked import attribute_of, categories, of_counts, question_of
+from support.covering import covering
 
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.auto import shares as auto_shares_module
@@ -290,9 +292,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [2, 40])
-@pytest.mark.parametrize("people", [1, 3_000])
+@pytest.mark.parametrize(("kind", "size", "people"), covering(itertools.product(KINDS, [2, 40], [1, 3_000])))
 def test_everybody_in_one_category_and_one_report(kind: type[Mechanism], size: int, people: int) -> None:
     mechanism = kind(3.0, size)  # type: ignore[call-arg]
     question = question_of(attribute_of(categories(size), mechanism), np.full(people, size - 1), 7)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from support.covering import covering
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.channels import Channel, StackedChannel
@@ -104,9 +106,10 @@ def test_the_end_is_certified_and_takes_few_evaluations(
     assert np.diff(fit.log_likelihoods).min() >= -1e-12 * abs(fit.log_likelihoods[-1])
 
 
-@pytest.mark.parametrize("size", [2, 3, 222])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
-@pytest.mark.parametrize("reports", [1, 2, 30, 1_000, 10**9])
+@pytest.mark.parametrize(
+    ("size", "epsilon", "reports"),
+    covering(itertools.product([2, 3, 222], [0.01, 1.0, 8.0], [1, 2, 30, 1_000, 10**9])),
+)
 def test_hostile_counts_are_certified(size: int, epsilon: float, reports: int) -> None:
     # Few reports leave most cells empty; a thousand million are multiples of a thousand, seen as given.
     mechanism = LocalHashing(epsilon, size)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from support.asked import counts_of
+from support.covering import covering
 from support.hostile import PATTERNS, asked_of, change_of_plain_update, hostile_counts
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, tally
@@ -132,20 +134,25 @@ def test_it_is_where_very_many_plain_updates_end(name: str, epsilon: float, buck
     np.testing.assert_allclose(fit.weights, weights, atol=1e-7)
 
 
-@pytest.mark.parametrize("estimator", ["ems", "ule"])
-@pytest.mark.parametrize("buckets", [64, 256, 1_024])
-@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_hostile_counts_end_at_the_fixed_point(estimator: str, buckets: int, name: str, pattern: str) -> None:
-    for epsilon in (0.5, 1.0, 3.0):
-        counts = hostile_counts(pattern, buckets)
-        attribute, statistic = asked_of(name, epsilon, buckets, counts)
-        answer = estimate(estimator, attribute, statistic, options={"accelerated": True})
-        assert answer.converged
-        assert answer.distribution is not None
-        assert answer.log_likelihoods is not None
-        assert np.isfinite(answer.log_likelihoods).all()
-        assert change_of_plain_update(attribute, counts, answer.distribution) <= LARGEST_CHANGE
+@pytest.mark.parametrize(
+    ("pattern", "name", "buckets", "epsilon", "estimator"),
+    covering(
+        itertools.product(
+            PATTERNS, ["square_wave", "piecewise"], [64, 256, 1_024], [0.5, 1.0, 3.0], ["ems", "ule"]
+        )
+    ),
+)
+def test_hostile_counts_end_at_the_fixed_point(
+    pattern: str, name: str, buckets: int, epsilon: float, estimator: str
+) -> None:
+    counts = hostile_counts(pattern, buckets)
+    attribute, statistic = asked_of(name, epsilon, buckets, counts)
+    answer = estimate(estimator, attribute, statistic, options={"accelerated": True})
+    assert answer.converged
+    assert answer.distribution is not None
+    assert answer.log_likelihoods is not None
+    assert np.isfinite(answer.log_likelihoods).all()
+    assert change_of_plain_update(attribute, counts, answer.distribution) <= LARGEST_CHANGE
 
 
 @pytest.mark.parametrize("buckets", [3, 4, 5, 500])

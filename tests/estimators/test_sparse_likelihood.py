@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from support.asked import counts_of
+from support.covering import covering
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.channels import Channel, StackedChannel
@@ -44,9 +47,14 @@ def certified(channel: Channel, counts: Floats, weights: Floats) -> tuple[float,
     return float(counts[seen] @ np.log(probabilities)), counts.sum() * (slopes.max() - 1.0), float(change)
 
 
-@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize(("buckets", "people"), [(3, 100), (64, 1_000), (256, 100_000), (1_024, 10_000)])
+@pytest.mark.parametrize(
+    ("name", "epsilon", "buckets", "people"),
+    covering(
+        itertools.product(
+            ["square_wave", "piecewise"], [0.1, 1.0, 4.0], [3, 64, 256, 1_024], [100, 10_000, 100_000]
+        )
+    ),
+)
 def test_nothing_is_more_likely_and_an_update_changes_nothing(
     name: str, epsilon: float, buckets: int, people: int
 ) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.asked import statistic_of
+from support.covering import covering
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.density.averaging import Family, weigh
@@ -226,16 +227,9 @@ def test_many_value_buckets_are_put_together() -> None:
 NAMES = [name for name, kind in registered_mechanisms().items() if kind.domain_type is Numeric]
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    ("epsilon", "people", "values"),
-    [
-        (0.01, 1, "zeros"),
-        (0.01, 400, "random"),
-        (15.0, 1, "random"),
-        (15.0, 400, "zeros"),
-        (15.0, 400, "ones"),
-    ],
+    ("name", "epsilon", "people", "values"),
+    covering(itertools.product(NAMES, [0.01, 15.0], [1, 400], ["zeros", "ones", "random"])),
 )
 def test_every_mechanism_has_intervals_that_are_ordered_and_within_the_domain(
     name: str, epsilon: float, people: int, values: str

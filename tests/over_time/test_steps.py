@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.covering import covering
 
 from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.mechanisms.numbers.grid import exponential
@@ -183,9 +184,9 @@ def test_published_constants_are_those_of_the_chain_that_is_read(
     )
 
 
-@pytest.mark.parametrize("pair", [(2.0, 1.0), (1.0, 0.5)])
-@pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "size", "pair"), covering(itertools.product(NAMES, [2, 3], [(2.0, 1.0), (1.0, 0.5)]))
+)
 def test_both_losses_of_a_user_are_at_most_what_explain_says(
     name: str, size: int, pair: tuple[float, float]
 ) -> None:
@@ -213,9 +214,14 @@ def test_both_losses_of_a_user_are_at_most_what_explain_says(
         assert _largest(logs) <= windows * instant + 1e-9
 
 
-@pytest.mark.parametrize("draws", [2**53, 2**30, 2**12])
-@pytest.mark.parametrize("pair", [*PAIRS, (20.0, 19.0), (20.0, 1.0), (1.0 + 1e-13, 1.0)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "pair", "draws"),
+    covering(
+        itertools.product(
+            NAMES, [*PAIRS, (20.0, 19.0), (20.0, 1.0), (1.0 + 1e-13, 1.0)], [2**53, 2**30, 2**12]
+        )
+    ),
+)
 def test_the_loss_of_the_instant_step_is_never_below_the_exact_one(
     name: str, pair: tuple[float, float], draws: int
 ) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from support.covering import covering
 
 from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.domains import Domain
@@ -93,10 +96,17 @@ def test_two_services_move_ua_by_the_reach_of_the_noisiest_and_ivw_by_a_weighted
     assert min(one, other) < weighted < max(one, other)
 
 
-@pytest.mark.parametrize("estimator", ["ivw", "ua", "inversion", "norm_sub"])
-@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("epsilons", [(0.5, 4.0), (4.0, 0.5), (1.0, 1.0)])
-@pytest.mark.parametrize("versions", [True, False])
+@pytest.mark.parametrize(
+    ("estimator", "place", "epsilons", "versions"),
+    covering(
+        itertools.product(
+            ["ivw", "ua", "inversion", "norm_sub"],
+            [0.0, 0.5, 1.0],
+            [(0.5, 4.0), (4.0, 0.5), (1.0, 1.0)],
+            [True, False],
+        )
+    ),
+)
 def test_fake_users_who_choose_a_version_or_one_service_move_an_estimate_no_further_than_the_bound(
     estimator: str, place: float, epsilons: tuple[float, float], versions: bool
 ) -> None:

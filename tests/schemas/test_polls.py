@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from fuzz import avro_inputs, columnar_inputs, poll_inputs
 from fuzz.poll_inputs import ARROW, AVRO, EVENT, JSON, LINES, NEW_YEAR, SCHEMAS
+from support.covering import EVERY
 from support.polls import PREFIX, at_once, bad_in, offsets, one_by_one, reports_in
 from support.sent_messages import arrow
 
@@ -45,7 +46,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("study", STUDIES)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(12 if EVERY else 3))
 def test_a_poll_decodes_to_what_each_message_decodes_to_by_itself(seed: int, study: str) -> None:
     rng = Random(f"{seed}/{study}")
     messages = poll_inputs.messages(rng, rng.choice((3, 40, 120)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, defaultdict
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.covering import covering
 from support.joined_reports import Answered, answers_of, drawn, in_batches, in_order, tied_first
 
 from ldpbeam.schemas.reports.payloads import payload_column
@@ -281,10 +283,10 @@ def test_of_tied_payloads_of_any_kind_the_same_stand_however_they_arrive(name: s
             assert sorted(found) == expected
 
 
-@pytest.mark.parametrize("by_id", [False, True], ids=["of a user", "of an id"])
-@pytest.mark.parametrize("often", [1, 4])
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("name", ["floats", "signs", "numbers", "bytes"])
+@pytest.mark.parametrize(
+    ("name", "which", "often", "by_id"),
+    covering(itertools.product(["floats", "signs", "numbers", "bytes"], [0, 1], [1, 4], [False, True])),
+)
 def test_a_payload_sent_several_times_of_five_stands_as_often_or_as_often_as_another_of_its_id(
     name: str, which: int, often: int, by_id: bool
 ) -> None:

@@ -5,6 +5,7 @@ The dictionary is a loop over reports, and shares no code with the fold.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.covering import covering
 from support.keyed_state import StreamByHand
 from support.pane_scripts import Step
 from support.spooled import Stream, in_polls
@@ -197,10 +199,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("windows", [False, True], ids=["all", "windows"])
-@pytest.mark.parametrize("services", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("services", "windows", "rule", "kind"),
+    covering(itertools.product([1, 2, 3], [False, True], RULES, KINDS)),
+)
 def test_the_library_counts_what_a_dictionary_of_users_counts(
     services: int, windows: bool, rule: str, kind: str
 ) -> None:

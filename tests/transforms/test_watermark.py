@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from support.covering import covering
 
 from ldpbeam.transforms.sources.pulls import Pulls
 from ldpbeam.transforms.sources.watermarks import LIARS, Claim
@@ -178,10 +180,10 @@ def late(sent: list[Sent], size: int) -> float:
     return late / HONEST
 
 
-@pytest.mark.parametrize("where", ["spread", "together"])
-@pytest.mark.parametrize("liars_publish", ["then", "now"])
-@pytest.mark.parametrize("lie", [NOW, NOW + DAY], ids=["now", "tomorrow"])
-@pytest.mark.parametrize("size", [50, 2_000])
+@pytest.mark.parametrize(
+    ("size", "lie", "liars_publish", "where"),
+    covering(itertools.product([50, 2_000], [NOW, NOW + DAY], ["then", "now"], ["spread", "together"])),
+)
 def test_one_in_a_hundred_reports_that_lie_makes_one_in_a_hundred_late_at_most(
     size: int, lie: int, liars_publish: str, where: str
 ) -> None:
