@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import fastavro
 import pyarrow as pa
 
+from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
 from ldpbeam.schemas.encodings.avro import decode_blocks
 from ldpbeam.schemas.encodings.avro_blocks import Block
 from ldpbeam.schemas.encodings.avro_headers import (
@@ -38,8 +39,8 @@ from ldpbeam.schemas.reports.columns import RECORD, WRITER_KEY, Columns
 
 #: A record whose input has a longer schema is not kept: each record would have it.
 MOST_SCHEMA_BYTES = 2**16
-#: The bytes of the schemas of the kept records of a batch, and so many more for each byte of its input.
-SCHEMA_BYTES, SCHEMA_BYTES_FOR_EACH = 2**20, 64
+#: The bytes of the kept records of a batch, with a schema each, and so many more for each byte of its input.
+KEPT_BYTES, KEPT_FOR_EACH_BYTE = 2**20, 64
 _SYNC = b"ldpbeam kept rec"
 #: An Avro file, which is no message, and what is not decoded as messages are.
 _AVRO_FILE = "avro"
@@ -50,10 +51,13 @@ _STREAM_MAGIC = b"\xff\xff\xff\xff"
 
 def most_kept(batch: pa.RecordBatch, origin: Mapping[str, str], size: int) -> int:
     """How many whole records of a batch of ``size`` bytes are kept: each may have the schema of its input."""
-    schema: int = batch.schema.serialize().size
-    if not (pa.types.is_struct(batch.column(RECORD).type) or WRITER_KEY in origin):
-        schema = 1
-    return (SCHEMA_BYTES + SCHEMA_BYTES_FOR_EACH * size) // schema
+    records, each = batch.column(RECORD), int(batch.schema.serialize().size)
+    if pa.types.is_struct(records.type):
+        # A stream has another header for the one batch in it, of about as many bytes as its schema.
+        each += each + sum(map(expanded_bytes, records.flatten())) // max(1, batch.num_rows)
+    elif WRITER_KEY not in origin:
+        each = 1
+    return (KEPT_BYTES + KEPT_FOR_EACH_BYTE * size) // each
 
 
 def kept_records(column: pa.Array, origin: Mapping[str, str], most: int) -> pa.Array:
