@@ -24,7 +24,7 @@ from ldpbeam.transforms.reports.dead_letters import (
     disclosed,
     in_columns,
 )
-from ldpbeam.transforms.reports.kept_records import KEPT_BYTES, KEPT_FOR_EACH_BYTE
+from ldpbeam.transforms.reports.kept_records import KEPT_BYTES, KEPT_FOR_EACH_BYTE, KEPT_FOR_EACH_ROW
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import sniff
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
@@ -69,6 +69,7 @@ MESSAGES = {
         pa.table({"attribute": pa.array(["x", *[None] * 4_999])}), attribute="n" * 200_000
     ),
     "a stamp of each batch": stream_of(NOTHING, 2, options="n" * 400_000),
+    "a shorter stamp of each batch": stream_of(NOTHING, 2, options="n" * 60_000),
 }
 
 
@@ -151,6 +152,20 @@ def test_kept_records_are_bounded_by_the_bytes_of_their_input(name: str, tmp_pat
         ]
         assert sum(kept) <= KEPT_BYTES * len(batches) + KEPT_FOR_EACH_BYTE * len(data)
         assert kept[0] > 0 and (min(kept) > 0 or len(kept) > 200)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_kept_records_of_a_message_are_bounded_by_its_bytes(name: str) -> None:
+    message = Message("t/0/1", MESSAGES[name], ARROW)
+    taken, _ = next_batch("t/0", wanted_columns(STUDY, None, None, whole=True), [Received("1", message, 0)])
+    kept = sum(
+        len(record)
+        for batch in taken.batches
+        for letters in Validation(STUDY).validate(batch).letters
+        for record in disclosed(letters, Disclosure(records=True)).column("record").to_pylist()
+    )
+    rows = sum(batch.num_rows for batch in taken.batches)
+    assert kept <= KEPT_FOR_EACH_ROW * rows + KEPT_FOR_EACH_BYTE * len(message.data)
 
 
 def test_batches_of_letters_are_bounded_in_number_and_in_bytes() -> None:

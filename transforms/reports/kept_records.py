@@ -39,8 +39,9 @@ from ldpbeam.schemas.reports.columns import RECORD, WRITER_KEY, Columns
 
 #: A record whose input has a longer schema is not kept: each record would have it.
 MOST_SCHEMA_BYTES = 2**16
-#: The bytes of the kept records of a batch, with a schema each, and so many more for each byte of its input.
-KEPT_BYTES, KEPT_FOR_EACH_BYTE = 2**20, 64
+#: The bytes of the kept records of a batch, with a schema each: for each row up to the second, and for each
+#: byte of its input.
+KEPT_FOR_EACH_ROW, KEPT_BYTES, KEPT_FOR_EACH_BYTE = 2**12, 2**20, 64
 _SYNC = b"ldpbeam kept rec"
 #: An Avro file, which is no message, and what is not decoded as messages are.
 _AVRO_FILE = "avro"
@@ -57,7 +58,8 @@ def most_kept(batch: pa.RecordBatch, origin: Mapping[str, str], size: int) -> in
         each += each + sum(map(expanded_bytes, records.flatten())) // max(1, batch.num_rows)
     elif WRITER_KEY not in origin:
         each = 1
-    return (KEPT_BYTES + KEPT_FOR_EACH_BYTE * size) // each
+    floor: int = min(KEPT_BYTES, KEPT_FOR_EACH_ROW * batch.num_rows)
+    return (floor + KEPT_FOR_EACH_BYTE * size) // each
 
 
 def kept_records(column: pa.Array, origin: Mapping[str, str], most: int) -> pa.Array:
