@@ -34,7 +34,7 @@ help:
 	@echo "make fuzz        hostile bytes for every decoder: SECONDS=600 for each, TARGET=avro_file SEED=2"
 	@echo "make simulate    streams that are killed anywhere, against a model: SEEDS=1000 FIRST=0"
 	@echo "make test-busy   every test, ROUNDS=3 times, while BUSY=2 other processes keep the cores busy"
-	@echo "make lint        ruff, mypy, import-linter"
+	@echo "make lint        ruff, mypy, import-linter, and the budget of lines"
 	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
 	@echo "make constraints renew constraints.txt, the versions that make install takes"
 	@echo "make benchmarks  the tables on speed, but for streams: half an hour, on a machine that does nothing else"
@@ -80,6 +80,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p ldpbeam -p benchmarks
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/budget.py
 
 format: install
 	$(BIN)/ruff format .
