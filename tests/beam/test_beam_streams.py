@@ -11,7 +11,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.testing import test_stream
 from apache_beam.transforms.window import GlobalWindow, TimestampedValue
-from support.beam_reports import rows_of, shares_of
 
 import ldpbeam as ldp
 from ldpbeam.times import rfc3339
@@ -51,61 +50,8 @@ SENT = {
 }
 
 
-def arriving() -> test_stream.TestStream:
-    """Most of the first minute in time, the rest late; the second in time, and one report too late."""
-    late = [record for record in SENT[0] if int(record["user_id"].split(b"-")[1]) >= IN_TIME]
-    in_time = [record for record in SENT[0] if record not in late]
-    source = test_stream.TestStream()
-    source.advance_watermark_to(START)
-    source.add_elements([TimestampedValue(record, START) for record in in_time])
-    source.advance_watermark_to(START + 70)
-    source.add_elements([TimestampedValue(record, START + 70) for record in [*late, *SENT[1]]])
-    source.advance_watermark_to(START + 200)
-    source.add_elements([TimestampedValue({**SENT[0][0], "user_id": "too late"}, START + 200)])
-    source.advance_watermark_to_infinity()
-    return source
-
-
 def streaming() -> beam.Pipeline:
     return beam.Pipeline(runner=BundleBasedDirectRunner(), options=PipelineOptions(["--streaming"]))
-
-
-def test_the_last_panes_are_the_estimates_of_the_command(
-    run_estimate: Any, write_lines: Any, tmp_path: Any
-) -> None:
-    records = [{**r, "user_id": r["user_id"].decode()} for own in SENT.values() for r in own]
-    run = run_estimate(tmp_path, STUDY, [write_lines(tmp_path / "reports.jsonl", records)])
-    assert run.accounting["used"] == 160
-    expected = {(row.window_start, row.estimate): row for row in rows_of(run.estimates)}
-    shares = {(row.window_start, row.estimate, row.place): row for row in shares_of(run.estimates)}
-
-    def check(rows: list[ldp.beam.EstimateRow]) -> None:
-        last = {(row.window_start, row.estimate): row for row in sorted(rows, key=lambda r: r.pane_index)}
-        assert {
-            key: row._replace(pane_index=0, pane_timing="on_time") for key, row in last.items()
-        } == expected
-        first = [row for row in rows if row.window_start == rfc3339(1000 * START)]
-        assert {(row.pane_index, row.pane_timing, row.reports) for row in first} == {
-            (0, "on_time", 2 * IN_TIME),
-            (1, "late", 80),
-        }
-
-    def check_shares(rows: list[ldp.beam.ShareRow]) -> None:
-        last = {(r.window_start, r.estimate, r.place): r for r in sorted(rows, key=lambda r: r.pane_index)}
-        assert {key: row._replace(pane_index=0, pane_timing="on_time") for key, row in last.items()} == shares
-
-    def check_counts(rows: list[ldp.beam.CountRow]) -> None:
-        found = {name: sum(row.reports for row in rows if row.name == name) for name, _ in rows}
-        assert found == {"in": 161, "used": 160, "late": 1}
-
-    _given.clear()
-    with streaming() as pipeline:
-        found = pipeline | arriving() | ldp.beam.Estimate(STUDY, shards=2)
-        for name in found._fields:
-            _ = getattr(found, name) | name >> beam.Map(_give)
-    check([row for row in _given if isinstance(row, ldp.beam.EstimateRow)])
-    check_shares([row for row in _given if isinstance(row, ldp.beam.ShareRow)])
-    check_counts([row for row in _given if isinstance(row, ldp.beam.CountRow)])
 
 
 #: The rows that the stream gave; the engine runs in this process.

@@ -118,7 +118,7 @@ def pubsub(request: pytest.FixtureRequest, pubsub_servers: Any) -> Iterator[str]
 
 @pytest.fixture
 def own_pubsub() -> Iterator[PubSubServer]:
-    """The tests' own server, new for each test, for its faults and counts."""
+    """The tests' own server, new for each test, for its counts."""
     _check_library()
     from pubsub_server import PubSubServer
 

@@ -23,15 +23,6 @@ def new_topic(address: str, partitions: int = 1, **settings: str) -> str:
     return name
 
 
-def make_anew(address: str, topic: str) -> None:
-    """Delete a topic of one partition, and make another one of the same name."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient({"bootstrap.servers": address})
-    admin.delete_topics([topic])[topic].result(PATIENCE)
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(PATIENCE)
-
-
 def change(address: str, topic: str, setting: str, value: str) -> None:
     """Give a setting of a topic another value."""
     from confluent_kafka import admin

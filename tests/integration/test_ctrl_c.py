@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stream_runs import MARK, processes_of
-from support.odd_estimators import install
 from terminal import CTRL_C, ldpbeam, paused, terminal
 
 pytestmark = pytest.mark.slow
@@ -89,45 +85,3 @@ def test_estimate(function: str, runner: str, study: Path, reports: Path, tmp_pa
     with terminal(ldpbeam(*run)) as again:
         assert again.wait() == 0, again.said
     assert {"estimates.jsonl", "accounting.json"} <= outputs(output)
-
-
-IN_PROCESSES = """
-import sys
-from ldpbeam.pipelines.estimates import processes
-processes.START_SECONDS = processes.MESSAGE_SECONDS = 0.0
-from ldpbeam.command_line.main import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_estimates_in_processes(command: Any, study: Path, reports: Path, tmp_path: Path) -> None:
-    """The first estimate is computed by the command, the others sleep in two processes."""
-    site, first, output, mark = tmp_path / "site", tmp_path / "first", tmp_path / "out", f"odd-{os.getpid()}"
-    install(site)
-    assert command("estimate", "--study", study, "--input", reports / "*", "--output", first).code == 0
-    study.write_text(
-        STUDY.replace("alone:", "".join(f"e{place}: {{estimator: sleeps}}, " for place in "abc") + "alone:")
-    )
-    run = ["rollup", "--study", study, "--statistics", first / "statistics" / "*", "--output", output]
-    environment = {"PYTHONPATH": str(site), "ODD_FOLDER": str(tmp_path), MARK: mark}
-    with terminal([sys.executable, "-c", IN_PROCESSES, *run, "--processes", "2"], environment) as run_:
-        run_.wait_until(lambda: len(list(tmp_path.glob("asleep-*"))) == 2)
-        run_.wait_until(lambda: "1/4" in run_.said)
-        run_.press(CTRL_C)
-        assert run_.wait() == 130, run_.said
-    said = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", run_.said.partition("^C")[2]).replace("\r", "\n")
-    lines = [line for line in said.splitlines() if line.strip() and "1/4" not in line]
-    assert lines == ["ldpbeam: rollup was interrupted; the same command starts it again"]
-    assert outputs(output) == set()
-    assert processes_of(mark) == []
-
-
-def test_perturb(command: Any, study: Path, people: Path, tmp_path: Path) -> None:
-    output = tmp_path / "reports"
-    run = ["perturb", "--study", study, "--attribute", "x", "--input", people, "--value-column", "x"]
-    run += ["--output", output]
-    # The reports to one service are written, those to the other are not.
-    said = interrupted("ldpbeam.pipelines.commands.perturb:write_reports", tmp_path, *run, call=2)
-    assert said == "ldpbeam: perturb was interrupted; the same command starts it again"
-    assert list(output.iterdir()) == []
-    assert command(*run).code == 0

@@ -1,4 +1,4 @@
-"""The feed of a topic on a real broker, without an engine: partitions, positions, a broker that is away."""
+"""The feed of a topic on a real broker, without an engine: partitions are added, and the broker is away."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kafka_messages import add_partitions, change, committed, make_anew, new_topic, produce, remove_before
-from stream_messages import WEEK_AGO, client, evenly, one_by_one, reports_of, rides
+from kafka_messages import add_partitions, change, new_topic, produce
+from stream_messages import WEEK_AGO, evenly, one_by_one, reports_of, rides
 from support.waiting import wait_until
 
 from ldpbeam.errors import UserError
@@ -78,47 +78,6 @@ def follows(found: list[tuple[int, int]]) -> bool:
     return [first for first, _ in found[1:]] == [after for _, after in found[:-1]]
 
 
-def test_batches_of_a_partition_follow_each_other(
-    kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 10)
-    topic = new_topic(kafka.address, 2)
-    produce(kafka.address, topic, messages(100), 2)
-    with opened(kafka.address, topic, tmp_path) as reading:
-        found = spans(take(reading, 100))
-    for of_partition in found.values():
-        assert (of_partition[0][0], of_partition[-1][1]) == (0, 50)
-        assert len(of_partition) >= 5
-        assert follows(of_partition)
-
-
-def test_a_process_goes_on_where_the_position_says_and_reads_nothing_again(
-    kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 7)
-    topic = new_topic(kafka.address, 3)
-    produce(kafka.address, topic, messages(90), 3)
-    position, batches = None, []
-    while sum(each.num_rows for batch in batches for each in batch.batches) < 90:
-        with opened(kafka.address, topic, tmp_path, position, group=topic) as reading:
-            batches += take(reading, 1)
-            position = reading.position()
-            reading.commit()
-    assert dict(position["offsets"]) == {0: 30, 1: 30, 2: 30}
-    assert {partition: len(known) for partition, known in position["checksums"]} == {0: 30, 1: 30, 2: 30}
-    for of_partition in spans(batches).values():
-        assert (of_partition[0][0], of_partition[-1][1]) == (0, 30)
-        assert follows(of_partition)
-    wait_until(lambda: committed(kafka.address, topic, topic, 3) == [30, 30, 30])
-
-
-def test_at_the_beginning_all_partitions_are_found(kafka: Any, tmp_path: Path) -> None:
-    topic = new_topic(kafka.address, 3)
-    produce(kafka.address, topic, messages(9), 3)
-    with opened(kafka.address, topic, tmp_path, {}) as reading:
-        assert spans(take(reading, 9)).keys() == {0, 1, 2}
-
-
 def test_no_report_of_a_partition_that_is_added_is_late(
     kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,20 +133,6 @@ def test_a_partition_that_is_added_is_found_and_read_from_its_beginning(kafka: A
     assert set(reading.state.silences) == {UNFOUND, 0, 1}
 
 
-def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_run(
-    kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed_of_kafka, "CHECKING_SECONDS", 0.2)
-    topic = new_topic(kafka.address, 1)
-    produce(kafka.address, topic, messages(10))
-    with opened(kafka.address, topic, tmp_path) as reading:
-        take(reading, 10)
-        make_anew(kafka.address, topic)
-        # Whichever is seen first: its id, or that it has no message at this offset.
-        with pytest.raises(OSError, match=r"another topic has this name now|the message before offset 10 is"):
-            wait_until(lambda: reading.take() is not None)
-
-
 def test_a_topic_that_compacts_while_it_is_read_ends_the_run(
     kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,20 +168,6 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_read_twice(
     assert follows(found[0])
 
 
-def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path) -> None:
-    topic = new_topic(kafka.address, 1)
-    produce(kafka.address, topic, messages(500))
-    remove_before(kafka.address, topic, 300)
-    reached = reach(KafkaRequest(KafkaTopic(kafka.address, topic)), {0: 100})
-    assert (reached.starts, reached.removed, reached.ends) == ({0: 300}, {0: (100, 300)}, {0: 500})
-    with opened(kafka.address, topic, tmp_path, position_of({0: 100}, {})) as reading:
-        found = spans(take(reading, 200))
-        assert reading.state.lost is not None
-        assert reading.position()["offsets"] == [[0, 500]]
-    # The counts of batches join over what is gone.
-    assert (found[0][0][0], found[0][-1][1]) == (100, 500)
-
-
 def test_where_a_first_run_begins(kafka: Any) -> None:
     topic = new_topic(kafka.address, 2)
     produce(kafka.address, topic, messages(20), 2)
@@ -263,13 +194,3 @@ def test_a_topic_that_keeps_one_message_of_each_key_is_refused(policy: str, kafk
         span_of(topic, EARLIEST, LATEST)
     # Estimates have ids as keys, of which the last says all.
     reach_destination(topic)
-
-
-def test_a_poison_message_is_a_dead_letter_with_its_place(kafka: Any, tmp_path: Path) -> None:
-    topic = new_topic(kafka.address, 2)
-    bad = [client.Outgoing(b"\xff\x00", "application/avro", 1), client.Outgoing(b"{", "application/json", 1)]
-    produce(kafka.address, topic, [*messages(3), *bad], chosen=lambda number, message: 1)
-    with opened(kafka.address, topic, tmp_path) as reading:
-        batches = take(reading, 3)
-    letters = [letter for batch in batches for letter in batch.letters]
-    assert {(letter.file, letter.position) for letter in letters} == {(f"{topic}/1", 3), (f"{topic}/1", 4)}

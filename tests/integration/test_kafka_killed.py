@@ -110,27 +110,6 @@ def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_i
     assert len({(letter["file"], letter["position"]) for letter in left.dead_letters}) == len(bad)
 
 
-def test_beyond_the_disorder_the_accounting_still_closes(kafka: Any, tmp_path: Path) -> None:
-    topic = new_topic(kafka.address, PARTITIONS)
-    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 12 * SIZE, 6_000), seed=1)
-    messages = shuffled_within(by_time(one_by_one(sent)), 10**6, seed=2)
-    options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "1s"]
-    half = len(messages) // 2
-    produce(kafka.address, topic, messages[:half], PARTITIONS)
-    with streaming(tmp_path, STUDY, *options) as stream:
-        stream.wait_until_said("^run .* reading ")
-        # More of its reports are late.
-        stream.wait_until_said(" on time: ")
-        stream.end(signal.SIGKILL)
-    produce(kafka.address, topic, messages[half:], PARTITIONS)
-    with streaming(tmp_path, STUDY, *options, *IDLE) as stream:
-        assert stream.wait() == 0, stream.said
-        left = stream.left
-    assert left.accounting["in"] == len(messages)
-    assert left.accounting["late"] > 0
-    assert closes(left.accounting)
-
-
 def test_a_stream_that_is_stopped_goes_on_with_whole_windows(
     kafka: Any, batch_of: Any, tmp_path: Path
 ) -> None:

@@ -1,10 +1,9 @@
-"""What goes wrong with a stream: bad messages, a stop, a kill, a server that drops and pauses."""
+"""What goes wrong with a stream: bad messages, a stop, a kill."""
 
 from __future__ import annotations
 
 import json
 import signal
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -277,49 +276,3 @@ def test_no_process_outlives_a_killed_stream(
         stream.wait_until(lambda: len(stream.processes()) > 1)
         stream.end(signal.SIGKILL)
         wait_until(lambda: stream.processes() == [])
-
-
-def test_a_server_that_drops_and_pauses_and_forgets_deadlines(
-    own_pubsub: PubSubServer, topic_and_subscription: Any, batch_of: Any, tmp_path: Path
-) -> None:
-    from pubsub_deliveries import Faults
-
-    names = topic_and_subscription(own_pubsub.address)
-    sent = [
-        reports_of(STUDY, f"part {part}", evenly(WEEK_AGO + part * SIZE, SIZE, 1_000), seed=part)
-        for part in range(4)
-    ]
-
-    def counts() -> Any:
-        return own_pubsub.counts(names.subscription)
-
-    # As much disorder as there is: what is given back comes after what was sent later.
-    options = ["--subscription", names.subscription, "--max-disorder", "1h", "--drain"]
-    with streaming(tmp_path, STUDY, *options) as stream:
-        stream.wait_until_said("^run .* reading ")
-        publish(names.topic, one_by_one(sent[0]))
-        stream.wait_until(lambda: counts().delivered > 0)
-        own_pubsub.drop_connections()
-        stream.wait_until(lambda: counts().unacked == 0)
-        publish(names.topic, one_by_one(sent[1]))
-        stream.wait_until(lambda: counts().acked + counts().outstanding > 2_000)
-        own_pubsub.pause()
-        time.sleep(3)
-        own_pubsub.resume()
-        stream.wait_until(lambda: counts().unacked == 0)
-        # Less than a commit takes.
-        own_pubsub.faults = Faults(deadline=0.02)
-        delivered = counts().delivered
-        publish(names.topic, one_by_one(sent[2]))
-        stream.wait_until(lambda: counts().delivered > delivered + count(sent[2]))
-        own_pubsub.faults = Faults(refuse_acks=True)
-        publish(names.topic, one_by_one(sent[3]))
-        time.sleep(2)
-        own_pubsub.faults = Faults()
-        stream.wait_until(lambda: counts().unacked == 0)
-        assert stream.end(signal.SIGTERM) == 0, stream.said
-        left = stream.left
-    every = [part for own in sent for part in own]
-    assert left.accounting["used"] == count(every)
-    assert closes(left.accounting)
-    assert left.statistics == statistics_of(batch_of(every).snapshots)

@@ -1,4 +1,4 @@
-"""Days by the clocks of a zone, over both changes of summer time: every way to count counts the same."""
+"""Days by the clocks of a zone, over both changes of summer time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_stream
-from apache_beam.transforms.window import TimestampedValue
 
 import ldpbeam as ldp
 from ldpbeam.times import milliseconds
@@ -121,22 +115,6 @@ def test_a_batch_run_and_the_library_count_by_local_days(sent: Sent, batch: Any)
     )
 
 
-def test_a_schedule_of_local_days_counts_the_same(sent: Sent, batch: Any, file: Path, command: Any) -> None:
-    folder = file.parent / "scheduled"
-    study = file.parent / "study.yaml"
-    study.write_text(in_days(sent))
-    starts = [line["window_start"] for line in batch.estimates]
-    ends = [line["window_end"] for line in batch.estimates]
-    for first, last in ((starts[0], ends[2]), (starts[3], ends[-1])):
-        ran = command(
-            *("estimate", "--study", study, "--input", file, "--output", folder, "--processes", 1),
-            *("--from", first, "--to", last),
-        )
-        assert ran.code == 0, ran.err
-    lines = [json.loads(line) for path in sorted(folder.glob("estimates/*.jsonl")) for line in path.open()]
-    assert [{k: v for k, v in line.items() if k != "run"} for line in lines] == batch.estimates
-
-
 def test_hours_rolled_up_to_local_days_count_the_same(
     sent: Sent, batch: Any, file: Path, run_estimate: Any, command: Any
 ) -> None:
@@ -154,44 +132,6 @@ def test_hours_rolled_up_to_local_days_count_the_same(
     assert [[line[name] for name in names] for line in lines] == [
         [line[name] for name in names] for line in batch.estimates
     ]
-
-
-def test_a_stream_counts_the_same(sent: Sent, batch: Any) -> None:
-    records = sent.table.to_pylist()
-    source, at = test_stream.TestStream(), 0.0
-    for start in range(0, len(records), 100):
-        some = records[start : start + 100]
-        at = max(at, min(record["event_time"] for record in some).timestamp())
-        source.advance_watermark_to(at)
-        source.add_elements([TimestampedValue(record, at) for record in some])
-    source.advance_watermark_to_infinity()
-    _given.clear()
-    pipeline = beam.Pipeline(runner=BundleBasedDirectRunner(), options=PipelineOptions(["--streaming"]))
-    study = in_days(sent).replace("max_age", "allowed_lateness: 1d, max_age")
-    with pipeline:
-        _ = (pipeline | source | ldp.beam.Estimate(study, shards=2)).estimates | beam.Map(_give)
-    last = {row.window_start: row for row in sorted(_given, key=lambda row: row.pane_index)}
-    assert {start: row.reports for start, row in last.items()} == {
-        line["window_start"]: line["reports"] for line in batch.estimates
-    }
-
-
-#: The rows that a pipeline gave; the engine runs in this process.
-_given: list[Any] = []
-
-
-def _give(row: Any) -> None:
-    _given.append(row)
-
-
-def test_a_bounded_pipeline_of_beam_counts_the_same(sent: Sent, batch: Any) -> None:
-    _given.clear()
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        records = pipeline | beam.Create(sent.table.to_pylist())
-        _ = (records | ldp.beam.Estimate(in_days(sent))).estimates | beam.Map(_give)
-    assert {row.window_start: row.reports for row in _given} == {
-        line["window_start"]: line["reports"] for line in batch.estimates
-    }
 
 
 def test_weeks_and_months_hold_their_days(sent: Sent) -> None:

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pytest
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
 from support.tallied import tallied
 
 import ldpbeam as ldp
-import ldpbeam.beam as ldp_beam
 from ldpbeam.folders.output import Output
 from ldpbeam.pipelines.estimates.rolled_up import write_all
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -235,34 +231,6 @@ def test_a_roll_up_says_that_names_have_changed(command: Any, tmp_path: Path) ->
     again = command("rollup", *given, f"{tmp_path}/all/statistics/*.avro", "--output", tmp_path / "again")
     assert again.code == 2
     assert "a roll-up by the names that its windows had then; names that differ now" in again.err
-
-
-def test_workers_and_beam_have_the_names_that_the_driver_has(run_estimate: Any, tmp_path: Path) -> None:
-    (tmp_path / "names.csv").write_text(table([0, 1]))
-    path = lines(tmp_path / "in.jsonl", reports())
-    here = run_estimate(tmp_path / "here", STUDY.replace("names", str(tmp_path / "names")), [path])
-    options = ("--runner", "direct", "--estimate-on", "worker")
-    there = run_estimate(
-        tmp_path / "there", STUDY.replace("names", str(tmp_path / "names")), [path], *options
-    )
-    assert (here.code, there.code) == (3, 3)
-    assert here.estimates == there.estimates
-    assert here.accounting == there.accounting
-    study = ldp.Study.from_yaml(here.path.parent / "study.yaml")
-    elements = [
-        {"attribute": "saw", "service": "device", "event_time": time, "payload": payload}
-        for day in reports()
-        for time, payload in zip(day["event_time"].tolist(), day["payload"].tolist(), strict=True)
-    ]
-    expected = [
-        (record["window_start"], place, name, share)
-        for record in here.estimates
-        for place, (name, share) in enumerate(by_name(record).items())
-    ]
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        estimated = pipeline | beam.Create(elements) | ldp_beam.Estimate(study)
-        rows = estimated.shares | beam.Map(lambda row: (row.window_start, row.place, row.label, row.share))
-        assert_that(rows, equal_to(expected))
 
 
 def test_a_page_and_a_comparison_with_the_truth_have_the_names(

@@ -1,21 +1,14 @@
-"""Categories by hash and by bits, vectors, and keys with values, from a file of people to estimates."""
+"""Studies of categories by hash and by bits, vectors, and keys with values: what is refused."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pytest
 from support.tallied import tallied
 
-from ldpbeam import Answers, tally
-from ldpbeam.answers.people import PeopleColumns, read_people
 from ldpbeam.errors import StudyError
-from ldpbeam.pipelines.simulated.perturb import simulate
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 TEXT = """\
@@ -55,113 +48,6 @@ attributes:
     estimates:
       all: {estimator: key_value}
 """
-STUDY = parse_study(TEXT)
-FORMATS = {"colour": "avro", "size": "jsonl", "v": "parquet", "basket": "jsonl"}
-N = 600
-
-
-class Case(NamedTuple):
-    """People of every attribute, and what a run over their reports gave."""
-
-    people: dict[str, Path]
-    options: dict[str, tuple[str, ...]]
-    run: Any
-
-
-def csv(path: Path, rows: list[dict[str, Any]]) -> Path:
-    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-@pytest.fixture(scope="module")
-def case(
-    tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any], run_estimate: Callable[..., Any]
-) -> Case:
-    folder, rng = tmp_path_factory.mktemp("mixed"), np.random.default_rng(1)
-    (folder / "study.yaml").write_text(TEXT)
-    colours = rng.choice(["red", "green", "blue", "grey"], N, p=[0.5, 0.3, 0.15, 0.05])
-    people = {
-        "colour": csv(folder / "colours.csv", [{"id": f"u{i}", "c": c} for i, c in enumerate(colours)]),
-        "size": csv(folder / "sizes.csv", [{"c": size} for size in rng.integers(0, 9, N)]),
-        "v": csv(
-            folder / "vectors.csv",
-            [
-                {"up": 10 * math.sqrt(up), "id": f"u{i}", "north": 20 * north - 10, "east": -10 * east}
-                for i, (up, north, east) in enumerate(rng.random((N, 3)))
-            ],
-        ),
-        "basket": csv(
-            folder / "baskets.csv",
-            [
-                {"who": f"u{i}", "what": key, "how": value}
-                for i in range(N)
-                for key, value in [("milk", 4.5) if i % 2 else ("", ""), ("tea", 1)][: 2 if i % 5 == 0 else 1]
-            ],
-        ),
-    }  # fmt: skip
-    options = {
-        "colour": ("--value-column", "c", "--user-column", "id"),
-        "size": ("--value-column", "c"),
-        "v": ("--user-column", "id"),
-        "basket": ("--value-column", "how", "--key-column", "what", "--user-column", "who"),
-    }
-    for name, path in people.items():
-        ran = command(
-            "perturb", "--study", folder / "study.yaml", "--attribute", name, "--input", path,
-            "--seed", 5, "--format", FORMATS[name], "--output", folder / "reports", *options[name],
-        )  # fmt: skip
-        assert ran.code == 0, ran.err
-    truth = ("--attribute", "v", "--truth", people["v"], "--user-column", "id")
-    run = run_estimate(folder / "run", TEXT, sorted((folder / "reports").glob("*")), *truth)
-    assert run.code == 0, run.err
-    return Case(people, options, run)
-
-
-def statistics_of(run: Any) -> dict[str, Any]:
-    return {snapshot.attribute: snapshot.statistic for snapshot in run.snapshots}
-
-
-def test_statistics_are_those_of_what_the_clients_sent(case: Case) -> None:
-    found = statistics_of(case.run)
-    for name, path in case.people.items():
-        options = dict(zip(case.options[name][::2], case.options[name][1::2], strict=True))
-        columns = PeopleColumns(
-            value=options.get("--value-column"),
-            key=options.get("--key-column"),
-            user=options.get("--user-column"),
-        )
-        attribute = STUDY.attribute(name)
-        people = read_people(str(path), columns, attribute.domain)
-        assert people.count == N
-        sent = list(
-            simulate(
-                STUDY, attribute, people, services=attribute.services, versions={}, start=0, spread=1, seed=5
-            )
-        )
-        if name == "v":
-            payloads = sent[0].payloads
-            for index, coordinate in enumerate(("north", "east", "up")):
-                own = payloads["report"][payloads["coordinate"] == index]
-                whole = tally(
-                    STUDY.attribute(f"v.{coordinate}"), len(own), [Answers(0, np.arange(len(own)), own)]
-                )
-                assert found[f"v.{coordinate}"] == whole
-        else:
-            answers = [Answers(i, np.arange(N), part.payloads) for i, part in enumerate(sent)]
-            assert found[name] == tally(attribute, N, answers)
-
-
-def test_accounting_closes_and_the_ledger_adds_up_services(case: Case) -> None:
-    run = case.run
-    assert run.accounting["in"] == run.accounting["used"] == 7 * N
-    assert run.accounting["dead_letters"] == run.accounting["duplicates"] == 0
-    spent = {entry["attribute"]: entry["spent"] for entry in run.json("ledger.json")}
-    epsilons = {"colour": 8.0, "size": 2.0, "v": 2.0, "basket": 4.0}
-    assert spent == {name: [{"epsilon": total, "users": N, "delta": 0.0}] for name, total in epsilons.items()}
-
-
-# ldpbeam perturb, of keys with values.
 
 
 def test_reports_of_no_key_are_dead_letters() -> None:

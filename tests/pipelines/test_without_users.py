@@ -1,22 +1,13 @@
-"""Reports of no user: every way in counts each alone, and what was an id is nowhere."""
+"""Reports of no user beside reports of users, and what is made of them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-import fastavro
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
-from support.guessed_ids import REASONS, START, looked_through, write_inputs
+from support.guessed_ids import START
 
 import ldpbeam as ldp
 
@@ -53,52 +44,6 @@ def lines(path: Path, records: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
-def parquet(path: Path, records: list[dict[str, Any]]) -> None:
-    pq.write_table(pa.Table.from_pylist(records), path)
-
-
-def avro(path: Path, records: list[dict[str, Any]]) -> None:
-    kinds: dict[str, Any] = {"event_time": "long", "payload": "double", "report_id": ["null", "string"]}
-    names = dict.fromkeys(name for record in records for name in record)
-    fields = [{"name": name, "type": kinds.get(name, "string")} for name in names]
-    with path.open("wb") as stream:
-        fastavro.writer(stream, {"type": "record", "name": "R", "fields": fields}, records)
-
-
-WRITERS: dict[str, Callable[[Path, list[dict[str, Any]]], None]] = {
-    "jsonl": lines,
-    "parquet": parquet,
-    "avro": avro,
-}
-
-
-@pytest.mark.parametrize("ids", [True, False], ids=["ids", "no ids"])
-@pytest.mark.parametrize("kind", WRITERS)
-@pytest.mark.parametrize("duplicates", ["drop", "keep"])
-def test_files_the_library_and_beam_count_the_same_reports(
-    kind: str, ids: bool, duplicates: str, run_estimate: Any, tmp_path: Path
-) -> None:
-    text = f"{STUDY}duplicates: {duplicates}\n"
-    WRITERS[kind](tmp_path / f"in.{kind}", reports(ids=ids))
-    run = run_estimate(tmp_path / "run", text, [tmp_path / f"in.{kind}"])
-    assert run.code == 0, run.err
-    study = ldp.Study.from_yaml(text)
-    expected = ldp.estimate(study, reports(ids=False))
-    # Of the reports of an attribute with one id, whoever sent them, one counts.
-    distinct = {(r["attribute"], r["report_id"] or n) for n, r in enumerate(reports(ids=False))}
-    assert expected.counts["used"] == (len(distinct) if duplicates == "drop" else 600)
-    assert run.accounting["used"] == expected.counts["used"]
-    assert run.accounting["duplicates"] == expected.counts["duplicates"]
-    tallied = {(s.attribute, s.window): s.statistic for s in run.snapshots}
-    assert all(statistic.users is None for statistic in tallied.values())
-    assert run.estimates == as_written(expected)
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        elements = pipeline | beam.Create(reports(ids=ids))
-        counted = elements | ldp.beam.Statistics(study)
-        rows = counted.statistics | beam.Map(lambda row: (row.attribute, row.reports, row.users))
-        assert_that(rows, equal_to([(name, s.reports, None) for (name, _), s in tallied.items()]))
-
-
 def as_written(estimates: Any) -> list[dict[str, Any]]:
     """The estimates of the library as a run writes them."""
     written: list[dict[str, Any]] = json.loads(json.dumps(estimates.records()))
@@ -118,20 +63,6 @@ def test_an_attribute_with_users_is_joined_beside_one_without(run_estimate: Any,
     without = [{n: v for n, v in r.items() if n != "user_id"} for r in reports()]
     counts = ldp.estimate(ldp.Study.from_yaml(MIXED), without).counts
     assert counts["dead_letters_by_reason"] == {"no_user_id": 300}
-
-
-@pytest.mark.parametrize("text", [STUDY, MIXED], ids=["no users", "some users"])
-def test_no_output_of_a_batch_has_anything_of_a_guessed_id(
-    text: str, run_estimate: Any, tmp_path: Path
-) -> None:
-    inputs = write_inputs(tmp_path / "in")
-    run = run_estimate(tmp_path / "run", text, [inputs / "*"], "--on-bad-file", "skip")
-    reasons = {letter["reason"] for letter in run.dead_letters}
-    assert REASONS - {"no_user_id", "user_id_too_long"} <= reasons
-    # A record without any field has a hash, too.
-    nobody = {b"{}", hashlib.sha256(b"{}").hexdigest().encode()}
-    if text == STUDY:
-        assert not {*looked_through(run.out + run.err, run.path, inputs)} - nobody
 
 
 def test_what_is_made_of_a_run_says_what_it_counts(command: Any, run_estimate: Any, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from support.kept_one_by_one import Sent, draw
 from support.kept_one_by_one import batches_of as batches_of_sent
 from support.keyed_state import Key, StreamByHand, main_and_counts
 from support.pane_reports import NOT_TO_JOIN, Report, batches_of, study_text
-from support.pane_runs import as_batch, in_batch
 from support.pane_scripts import Step
 from support.tallied import tallied
 
@@ -202,18 +201,6 @@ def crowded(seed: int) -> list[Report]:
         )
         for user in draw.choices([*ids, *few], [10, 10, 10, *[1] * len(few)], k=400)
     ]
-
-
-@pytest.mark.parametrize("windows", WINDOWS, ids=["apart", "sliding"])
-@pytest.mark.parametrize("partitions", [1, 4])
-def test_a_batch_run_counts_what_the_library_counts(windows: str, partitions: int) -> None:
-    text = text_of(windows)
-    reports = apart(text, crowded(partitions))
-    expected, counts = in_library(text, reports)
-    assert counts[BEYOND_MOST] > 50 and counts["duplicates"] > counts[BEYOND_MOST]
-    ran = in_batch(parse_study(text), cut(reports, random.Random(1)), partitions)
-    assert {key: [as_batch(own) for own in pane] for (key, (pane,)) in ran.by_window.items()} == expected
-    assert what_became(ran.counts) == counts
 
 
 def test_users_below_the_most_are_untouched() -> None:
