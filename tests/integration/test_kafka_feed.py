@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kafka_messages import add_partitions, change, new_topic, produce
+from kafka_messages import add_partitions, change, new_topic, produce, remove_before
 from stream_messages import WEEK_AGO, evenly, one_by_one, reports_of, rides
 from support.waiting import wait_until
 
@@ -166,6 +166,20 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_read_twice(
     assert found[0][0][0] == 0
     assert found[0][-1][1] == 80
     assert follows(found[0])
+
+
+def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path) -> None:
+    topic = new_topic(kafka.address, 1)
+    produce(kafka.address, topic, messages(500))
+    remove_before(kafka.address, topic, 300)
+    reached = reach(KafkaRequest(KafkaTopic(kafka.address, topic)), {0: 100})
+    assert (reached.starts, reached.removed, reached.ends) == ({0: 300}, {0: (100, 300)}, {0: 500})
+    with opened(kafka.address, topic, tmp_path, position_of({0: 100}, {})) as reading:
+        found = spans(take(reading, 200))
+        assert reading.state.lost is not None
+        assert reading.position()["offsets"] == [[0, 500]]
+    # The counts of batches join over what is gone.
+    assert (found[0][0][0], found[0][-1][1]) == (100, 500)
 
 
 def test_where_a_first_run_begins(kafka: Any) -> None:

@@ -1,4 +1,4 @@
-"""Scheduled runs through the command: whole windows, and the same bytes in other words."""
+"""A scheduled run through the command: whole windows, where they are, and too much bad input."""
 
 from __future__ import annotations
 
@@ -9,22 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.output_folders import contents
 
 from ldpbeam.times import rfc3339
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 FIXED = "windows: {size: 1h}\ngroups: {field: region, at_most: 2}\n"
-WEEKS = """\
-study: weeks
-attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    services: {a: {mechanism: piecewise, epsilon: 1}}
-    estimates: {mean: {estimator: ivw}}
-windows: {size: 1w}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +52,6 @@ def span(start: float, stop: float) -> tuple[str, ...]:
     return "--from", ends[0], "--to", ends[1]
 
 
-def of_windows(found: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: data for name, data in found.items() if name.startswith(("stat", "estimates/", "tables/"))}
-
-
 def test_a_run_says_where_its_outputs_are_and_too_much_bad_input_is_exit_code_3(
     reports: Path, small_text: str, tmp_path: Path, run_estimate: Any
 ) -> None:
@@ -91,66 +77,3 @@ def test_a_run_says_where_its_outputs_are_and_too_much_bad_input_is_exit_code_3(
     fates = ("used", "duplicates", "late", "out_of_range", "dead_letters")
     assert sum(found.accounting[fate] for fate in fates) == found.accounting["in"] == 1500
     assert "15 dead letters" in found.out
-
-
-# An hour at a time and all at once are the same bytes: test_scheduled.
-def test_a_run_in_other_words_is_the_same_bytes(
-    reports: Path,
-    small_text: str,
-    tmp_path: Path,
-    command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text(small_text + FIXED)
-
-    def run(into: str, *options: object, inputs: object = reports) -> dict[str, bytes]:
-        given = ("--study", study, "--input", inputs, "--output", tmp_path / into, "--max-bad-fraction", 0.1)
-        ran = command("estimate", *given, "--keep-bad-records", *options)
-        assert ran.code == 0, ran.err
-        return contents(tmp_path / into)
-
-    at_once = run("once", *span(1, 3))
-    assert len(of_windows(at_once)) == 2 * 4
-    assert any("dead_letters" in name for name in at_once)
-    # Ends that hold the same windows are the same run, wherever it starts and however it computes.
-    monkeypatch.chdir(reports.parent)
-    other = ("--runner", "direct", "--shards", 3, "--estimate-on", "worker", "--overwrite")
-    assert run("once", *span(0.5, 3.5), *other, inputs="*.jsonl") == at_once
-
-
-def test_windows_are_judged_beside_those_of_earlier_runs(
-    tmp_path: Path, command: Callable[..., Any], write_lines: Callable[..., Path]
-) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text(WEEKS)
-    rng, week = random.Random(6), 7 * 24 * HOUR
-    first = START // week * week
-    reports = write_lines(
-        tmp_path / "reports.jsonl",
-        [
-            {
-                "user_id": f"u{place}",
-                "event_time": first + rng.randrange(6 * week),
-                "payload": rng.uniform(-1, 2),
-                "attribute": "x",
-                "service": "a",
-            }
-            for place in range(600)
-        ],
-    )
-
-    def run(into: str, start: int, stop: int) -> dict[str, bytes]:
-        ends = ("--from", rfc3339(first + start * week), "--to", rfc3339(first + stop * week))
-        given = ("--study", study, "--input", reports, "--output", tmp_path / into, "--processes", 1)
-        ran = command("estimate", *given, *ends)
-        assert ran.code == 0, ran.err
-        return of_windows(contents(tmp_path / into))
-
-    at_once = run("once", 0, 6)
-    for start in range(6):
-        one_by_one = run("weekly", start, start + 1)
-    assert one_by_one == at_once
-    lines = [json.loads(data) for name, data in sorted(at_once.items()) if name.endswith("jsonl")]
-    judged = ["alarm" in line for line in lines]
-    assert judged == [False] * 3 + [True] * 3
