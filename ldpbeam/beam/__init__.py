@@ -24,7 +24,7 @@ except ModuleNotFoundError:
     ) from None
 
 from ldpbeam.beam.bigquery import bigquery_schema
-from ldpbeam.beam.estimate import Estimate, Estimated, Statistics, Tallied
+from ldpbeam.beam.estimate_transform import Estimate, Estimated, Statistics, Tallied
 from ldpbeam.beam.in_yaml import PROVIDERS
 from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports, ReportsRead

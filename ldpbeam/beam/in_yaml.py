@@ -13,7 +13,7 @@ from typing import Any, Optional, Union, get_args
 
 import apache_beam as beam
 
-from ldpbeam.beam.estimate import Estimate, Statistics
+from ldpbeam.beam.estimate_transform import Estimate, Statistics
 from ldpbeam.beam.perturb import Perturb
 from ldpbeam.beam.read import ReadReports
 from ldpbeam.errors import UserError

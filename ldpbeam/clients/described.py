@@ -7,7 +7,7 @@ from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Candidates
-from ldpbeam.mechanisms.options import options_of
+from ldpbeam.mechanisms.mechanism_options import options_of
 from ldpbeam.study import Study
 
 

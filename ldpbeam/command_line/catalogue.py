@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.command_line.options import add_printing_options
+from ldpbeam.command_line.shared_options import add_printing_options
 from ldpbeam.errors import StudyError, UserError
 from ldpbeam.printing import printing
 
@@ -112,12 +112,13 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "plan", "how precise a study's estimates will be, before any report is collected",
             "ldpbeam plan --study study.yaml --users 10000 --error 0.5",
-            "ldpbeam.planning.plan:plan_command", "ldpbeam.planning.options:plan", printing=_ALL,
+            "ldpbeam.planning.plan:plan_command", "ldpbeam.planning.planning_options:plan", printing=_ALL,
         ),
         Command(
             "evaluate", "how accurate estimators are, by epsilon and number of people",
             "ldpbeam evaluate --study study.yaml --epsilon 0.5 1 2 --users 10000 --output evaluated",
-            "ldpbeam.planning.evaluate:evaluate_command", "ldpbeam.planning.options:evaluate", printing=_ALL,
+            "ldpbeam.planning.evaluate:evaluate_command",
+            "ldpbeam.planning.planning_options:evaluate", printing=_ALL,
         ),
     ),
     "Be the clients": (
@@ -159,7 +160,8 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "show", "everything of a finished run: estimates with intervals, reports, tests",
             "ldpbeam show out",
-            "ldpbeam.results.show:show_command", "ldpbeam.results.options:show", printing=("json", "quiet"),
+            "ldpbeam.results.show:show_command",
+            "ldpbeam.results.reading_options:show", printing=("json", "quiet"),
         ),
         Command(
             "ledger", "what users spent over periods, in all windows, services and attributes",
@@ -170,23 +172,25 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "dead-letters", "why reports could not be used, with examples of where they are",
             "ldpbeam dead-letters out --reason unknown_service",
-            "ldpbeam.results.dead_letters:dead_letters_command", "ldpbeam.results.options:dead_letters",
+            "ldpbeam.results.dead_letters:dead_letters_command",
+            "ldpbeam.results.reading_options:dead_letters",
             printing=("json",),
         ),
         Command(
             "diff", "what two runs, windows or groups differ in, and whether by more than its error",
             "ldpbeam diff yesterday today",
-            "ldpbeam.results.diff:diff_command", "ldpbeam.results.options:diff", printing=("json",),
+            "ldpbeam.results.diff:diff_command", "ldpbeam.results.reading_options:diff", printing=("json",),
         ),
         Command(
             "check", "whether numbers of a run are beyond thresholds, as an exit code",
             "ldpbeam check out 'mean > 4000' 'quantile 0.95 > 12000' --latest",
-            "ldpbeam.results.check:check_command", "ldpbeam.results.options:check", printing=("json",),
+            "ldpbeam.results.check:check_command",
+            "ldpbeam.results.reading_options:check", printing=("json",),
         ),
         Command(
             "report", "one HTML page of the outputs of runs, with charts",
             "ldpbeam report out -o report.html",
-            "ldpbeam.results.report:report_command", "ldpbeam.results.options:report",
+            "ldpbeam.results.report:report_command", "ldpbeam.results.reading_options:report",
             printing=("json", "verbose"),
         ),
     ),
@@ -194,7 +198,8 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         Command(
             "doctor", "what an engine needs, whether it is installed, and how to get it",
             "ldpbeam doctor --runner flink --flink-master localhost:8081",
-            "ldpbeam.runners.doctor:doctor_command", "ldpbeam.runners.options:doctor", printing=("json",),
+            "ldpbeam.runners.doctor:doctor_command",
+            "ldpbeam.runners.doctor_options:doctor", printing=("json",),
         ),
     ),
 }  # fmt: skip
@@ -203,7 +208,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
 COMPLETION = Command(
     "--completion", "what a shell needs to complete commands, options, names and files",
     "ldpbeam --completion bash > ~/.local/share/bash-completion/completions/ldpbeam",
-    "ldpbeam.command_line.completion:completion_command", "ldpbeam.command_line.options:completion",
+    "ldpbeam.command_line.completion:completion_command", "ldpbeam.command_line.shared_options:completion",
 )  # fmt: skip
 #: What was a command once, and is an option now.
 NOW_OPTIONS = {

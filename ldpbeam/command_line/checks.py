@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from ldpbeam.answers.people import People, PeopleColumns, read_people
-from ldpbeam.command_line.options import PEOPLE_COLUMNS
+from ldpbeam.command_line.shared_options import PEOPLE_COLUMNS
 from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.errors import StudyError, UserError, meant_or_known, naming
 from ldpbeam.printing import warn

@@ -8,7 +8,7 @@ from typing import Any
 import shtab
 
 from ldpbeam.command_line.catalogue import COMMANDS, COMPLETION
-from ldpbeam.command_line.options import SHELLS
+from ldpbeam.command_line.shared_options import SHELLS
 from ldpbeam.errors import DONE
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.registry import registered_mechanisms

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Band, Channel
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValues, Numeric, Vector
-from ldpbeam.mechanisms.options import check_option, options_of
+from ldpbeam.mechanisms.mechanism_options import check_option, options_of
 
 #: A report may be this far outside the mechanism's range, relative to the range's length, because clients
 #: compute in other precisions, such as 32-bit floats. It is then treated as the nearest possible report.

@@ -12,7 +12,7 @@ from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Numeric
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
-from ldpbeam.mechanisms.options import options_of
+from ldpbeam.mechanisms.mechanism_options import options_of
 from ldpbeam.memoised import MEMOISED, Lifetime, SupportChain, released_options, steps_of
 from ldpbeam.planning.precision import precision
 from ldpbeam.spent import values_of

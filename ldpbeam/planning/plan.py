@@ -15,8 +15,8 @@ from ldpbeam.answers.readers import everybody, of_plan, plan_sentences
 from ldpbeam.command_line.checks import study_of
 from ldpbeam.errors import DONE, UserError
 from ldpbeam.planning.designs import MONTH, designs
-from ldpbeam.planning.options import MOST_SIMULATED, MOST_USERS
 from ldpbeam.planning.planned import FIRST, LAST, Planned, computed, detailed, simulated
+from ldpbeam.planning.planning_options import MOST_SIMULATED, MOST_USERS
 from ldpbeam.printing import document, progress_bar
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.trials.populations import names_for

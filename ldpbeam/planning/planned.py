@@ -13,7 +13,7 @@ from ldpbeam.domains import Floats, KeyValues, Numeric, as_text
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.finest_detail import expected_intervals
 from ldpbeam.planning.influence import influence
-from ldpbeam.planning.options import MOST_SIMULATED
+from ldpbeam.planning.planning_options import MOST_SIMULATED
 from ldpbeam.planning.precision import OF_UNBIASED_REPORTS, precision
 from ldpbeam.schemas.outputs.records import Guarantee
 from ldpbeam.study import Study, attribute_of

@@ -16,7 +16,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators.channel_means import noise_at
 from ldpbeam.mechanisms import FrequencyMechanism, UnbiasedMechanism
-from ldpbeam.planning.options import MOST_USERS
+from ldpbeam.planning.planning_options import MOST_USERS
 from ldpbeam.resolution import populations
 
 #: Matrices of Fisher information have at most this many rows, or as many as mechanisms have bins; more value

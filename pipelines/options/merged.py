@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.command_line.options import add_processes_option, add_study_option
+from ldpbeam.command_line.shared_options import add_processes_option, add_study_option
 from ldpbeam.pipelines.options.shared import add_output_option, add_unnamed_options
 
 

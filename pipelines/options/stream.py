@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.command_line.options import add_study_option
+from ldpbeam.command_line.shared_options import add_study_option
 from ldpbeam.log_lines import LOG_JSON
 from ldpbeam.pipelines.options.shared import (
     add_output_option,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import SUPPRESS
 
 from ldpbeam.command_line.arguments import Parser, within
-from ldpbeam.command_line.options import add_people_options, add_study_option
+from ldpbeam.command_line.shared_options import add_people_options, add_study_option
 
 
 def init(parser: Parser) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpbeam.mechanisms.options import meaning
+from ldpbeam.mechanisms.mechanism_options import meaning
 from ldpbeam.schemas.outputs.rows import EstimateRow
 
 _TYPES = {

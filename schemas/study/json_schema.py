@@ -17,7 +17,7 @@ from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.categories.unary_encoding import OptimisedUnaryEncoding
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON, Mechanism
-from ldpbeam.mechanisms.options import options_of
+from ldpbeam.mechanisms.mechanism_options import options_of
 from ldpbeam.mechanisms.registry import AUTO, better_oracle, registered_mechanisms
 from ldpbeam.memoised import MEMOISED, MOST_MEMO_BUCKETS
 from ldpbeam.options import Option, Range

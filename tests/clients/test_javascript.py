@@ -21,7 +21,7 @@ from ldpbeam.clients.described import described_clients
 from ldpbeam.clients.values import scaled_means
 from ldpbeam.domains import Categories, KeyValues, Vector
 from ldpbeam.mechanisms import PrivKVM
-from ldpbeam.mechanisms.options import options_of
+from ldpbeam.mechanisms.mechanism_options import options_of
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.models import DomainModel

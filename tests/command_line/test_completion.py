@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.command_line.catalogue import COMMANDS
-from ldpbeam.command_line.options import SHELLS
+from ldpbeam.command_line.shared_options import SHELLS
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import registered_mechanisms
 

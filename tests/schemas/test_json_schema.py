@@ -16,7 +16,7 @@ from test_study_file import MISTAKES
 from ldpbeam.errors import StudyError
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import registered_mechanisms
-from ldpbeam.mechanisms.options import options_of
+from ldpbeam.mechanisms.mechanism_options import options_of
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.schemas.study.yaml_file import _Loader, parse_study
 

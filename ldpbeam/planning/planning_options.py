@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ldpbeam.command_line.arguments import Parser, within
-from ldpbeam.command_line.options import add_people_options, add_processes_option, add_study_option
+from ldpbeam.command_line.shared_options import add_people_options, add_processes_option, add_study_option
 
 #: The largest number of people that is named as enough.
 MOST_USERS = 10**12

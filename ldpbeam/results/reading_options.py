@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.command_line.options import add_people_options
+from ldpbeam.command_line.shared_options import add_people_options
 
 
 def show(parser: Parser) -> None:
