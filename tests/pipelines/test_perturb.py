@@ -14,6 +14,7 @@ from scipy import stats
 
 import ldpbeam as ldp
 from ldpbeam.errors import UserError
+from ldpbeam.pipelines.commands import perturb as perturb_command
 from ldpbeam.pipelines.simulated.perturb import device_keys, uniforms_for
 from ldpbeam.pipelines.simulated.report_files import make_room
 from ldpbeam.schemas.encodings import avro, avro_blocks, avro_headers
@@ -185,6 +186,31 @@ def test_reports_of_a_service_are_replaced_if_asked_and_no_others(tmp_path: Path
     assert len(list(tmp_path.iterdir())) == 3
     make_room(tmp_path, "x", "a", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["x.a-0.00000-of-00001.avro"]
+
+
+def test_a_command_that_is_interrupted_leaves_no_reports(
+    tmp_path: Path,
+    command: Callable[..., Any],
+    make_people: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = perturb_command.write_reports
+
+    def interrupted(folder: Path, sent: Any, kind: str) -> list[Path]:
+        if sent.service == "app":
+            raise KeyboardInterrupt
+        return written(folder, sent, kind)
+
+    monkeypatch.setattr(perturb_command, "write_reports", interrupted)
+    people = make_people(tmp_path / "people.csv", VALUES)
+    (tmp_path / "study.yaml").write_text(COLOURS)
+    ran = command(
+        "perturb", "--study", tmp_path / "study.yaml", "--attribute", "colour", "--input", people,
+        "--value-column", "value", "--output", tmp_path / "out",
+    )  # fmt: skip
+    assert ran.code == 130
+    assert "reports to shop" in ran.out
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_what_people_may_not_expect_is_said(perturb: Callable[..., Any]) -> None:
