@@ -13,17 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_messages import new_topic, produce
-from stream_messages import WEEK_AGO, evenly, one_by_one, publish, reports_of, rides
+from stream_messages import WEEK_AGO, evenly, one_by_one, reports_of, rides
 from support.waiting import wait_until
 
-from ldpbeam.inputs.kafka import KafkaRequest, reach
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.feeds import Feed
 from ldpbeam.transforms.sources.folder import FolderFeed
-from ldpbeam.transforms.sources.kafka import KafkaFeed
-from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.sources.pubsub import PubSubFeed
 
 pytestmark = pytest.mark.slow
 
@@ -70,27 +65,6 @@ def each_once(manifest: Manifest, users: int) -> None:
     with manifest.process():
         wait_until(lambda: len(set(manifest.users)) == users, lambda: len(set(manifest.users)))
     assert Counter(Counter(manifest.users).values()) == {1: users}
-
-
-def test_of_a_subscription_each_message_is_taken_once(
-    pubsub: str, topic_and_subscription: Any, tmp_path: Path
-) -> None:
-    names = topic_and_subscription(pubsub)
-    publish(names.topic, messages(2_000, 1))
-    manifest = Manifest(tmp_path, PubSubFeed(names.subscription, Columns(), str(tmp_path), lease_seconds=10))
-    each_once(manifest, 2_000)
-    # All is acknowledged in the end.
-    with manifest.process():
-        wait_until(lambda: manifest.content["position"] == {"unconfirmed": []})
-    assert Counter(Counter(manifest.users).values()) == {1: 2_000}
-
-
-def test_of_a_topic_of_kafka_each_message_is_taken_once(kafka: Any, tmp_path: Path) -> None:
-    topic = new_topic(kafka.address, 3)
-    produce(kafka.address, topic, messages(20_000, 1), 3)
-    named = KafkaTopic(kafka.address, topic)
-    identity = reach(KafkaRequest(named), {}).identity
-    each_once(Manifest(tmp_path, KafkaFeed(named, identity, Columns(), str(tmp_path))), 20_000)
 
 
 def test_of_files_each_part_is_taken_once(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""Estimates by group, capped and counted; an epsilon that changed is never mixed into one channel."""
+"""Fields and names of groups in the library; an epsilon that changed is never mixed into one channel."""
 
 from __future__ import annotations
 
-import io
 import json
 import uuid
 import warnings
@@ -12,12 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from rich.console import Console
 from support.studies import SMALL
 from support.tallied import tallied
 
 import ldpbeam as ldp
-from ldpbeam.answers.tables import print_estimates
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.tally import Tally
@@ -68,31 +65,6 @@ def counted(found: Tally) -> list[int]:
     """How many reports each channel of the only snapshot counts."""
     (snapshot,) = found.snapshots
     return [int(histogram.sum()) for histogram in snapshot.statistic.histograms]
-
-
-def test_there_is_an_estimate_a_group_and_window_and_the_rest_are_added_up() -> None:
-    first: dict[str | None, int] = {"north": 9, "south": 7, None: 8, "east": 2, "west": 3}
-    second: dict[str | None, int] = {"west": 4, "east": 4}
-    records = by_group(first) + by_group(second, event_time=START + HOUR)
-    found = ldp.estimate(parse_study(GROUPED), records)
-    shown = [(e["window_start"][11:13], e["group"], e["other_groups"], e["users"]) for e in found.records()]
-    assert shown == [
-        entry
-        for entry in (
-            ("10", None, 0, 8),
-            ("10", "north", 0, 9),
-            ("10", "south", 0, 7),
-            ("10", None, 2, 5),
-            ("11", "east", 0, 4),
-            ("11", "west", 0, 4),
-        )
-        for _ in ("mean", "both")
-    ]
-    assert found.counts["used"] == len(records), "every report is used"
-    # A group's estimate is that of its reports alone.
-    alone = ldp.estimate(parse_study(SMALL), by_group({"north": 9})).records()
-    place = dict.fromkeys(("group", "window_start", "window_end"))
-    assert [e | place for e in found.records() if e["group"] == "north"] == [e | place for e in alone]
 
 
 def test_a_study_whose_group_field_no_report_has_says_so() -> None:
@@ -148,16 +120,6 @@ def test_windows_stand_in_the_order_of_time_also_within_a_second() -> None:
     reports = [report(f"u{t}", event_time=t) for t in times]
     found = ldp.estimate(study, reports, start="1960-01-01T00:00:00Z").records()
     assert [e["window_start"] for e in found if e["name"] == "mean"] == [rfc3339(time) for time in times]
-
-
-@pytest.mark.parametrize("name", ["[/b]", "[red]", "a\nb", "🚲"])
-def test_a_groups_name_is_shown_as_it_is(name: str) -> None:
-    # Names come with the reports: anybody may have written them.
-    found = ldp.estimate(parse_study(GROUPED), by_group({name: 2}))
-    out = io.StringIO()
-    print_estimates(Console(file=out, width=200), found.estimates)
-    assert {e["group"] for e in found.records()} == {name}
-    assert all(part in out.getvalue() for part in name.split("\n"))
 
 
 def test_versions_by_field_are_channels_of_their_own_and_estimates_use_both() -> None:
