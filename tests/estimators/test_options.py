@@ -24,7 +24,6 @@ def example(
     even: bool = True,
     perhaps: bool | None = None,
     way: Literal["fast", "slow"] = "fast",
-    start: object = None,
 ) -> None: ...
 
 
