@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from listeners import listeners
+from stream_runs import MARK, processes_of
 from support.waiting import PATIENCE
+from terminal import CTRL_C, terminal
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 pytestmark = pytest.mark.slow
@@ -46,6 +49,34 @@ def test_the_demo_prints_estimates_beside_the_truth_and_ends(pubsub: str, tmp_pa
     assert process.returncode == 0, said
     assert "which PUBSUB_EMULATOR_HOST names" in said
     check_said(said, output)
+
+
+@pytest.mark.parametrize("server", ["pubsub", "kafka"])
+def test_ctrl_c_ends_the_demonstration_which_listens_on_loopback_only(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if server == "kafka":
+        # Without a broker this skips, and says why; the demonstration starts one of its own.
+        request.getfixturevalue("kafka")
+    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
+    command = [sys.executable, DEMO, "--rate", "500", "--seconds", "600"]
+    command += ["--output", tmp_path / "output", *(["--kafka"] if server == "kafka" else [])]
+    mark = f"demo-{os.getpid()}"
+    with terminal(command, {MARK: mark}) as run:
+        run.wait_until(lambda: any(line["pane"] == "on time" for line in LINE.finditer(run.said)))
+        before, opened = run.said, listeners(processes_of(mark))
+        run.press(CTRL_C)
+        assert run.wait() == 130, run.said
+    *_, line = run.said.strip().splitlines()
+    assert line.startswith("interrupted: ")
+    assert ("Kafka broker: " in run.said) == (server == "kafka")
+    check_said(run.said, tmp_path / "output")
+    # The stream may say once more how many reports come.
+    after = [line for line in run.said.removeprefix(before).splitlines() if line.strip() and "/s" not in line]
+    assert len(after) <= 2, run.said
+    assert processes_of(mark) == []
+    # The ports of the server, and nothing of the stream.
+    assert opened and all(listener.loopback and listener.port is not None for listener in opened)
 
 
 def check_said(said: str, output: Path) -> None:
