@@ -208,7 +208,7 @@ def in_a_run(*options: object) -> Callable[[Given, Path, Any], Found]:
 
 def on_flink(reports: Given, folder: Path, fixture: Any) -> Found:
     """``ldpbeam estimate --runner flink``."""
-    return in_a_run("--runner", "flink", "--flink-master", fixture("flink").address)(reports, folder, fixture)
+    return in_a_run("--runner", "flink", *fixture("flink").options)(reports, folder, fixture)
 
 
 def in_a_killed_stream(reports: Given, folder: Path, _: Any) -> Found:
