@@ -19,7 +19,7 @@ from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 from ldpbeam.schemas.outputs.snapshots import EARLY
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
-from ldpbeam.transforms.reports.counts import COUNTS
+from ldpbeam.transforms.reports.counts import COMPUTED_FROM, COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, disclosure_for
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
@@ -163,7 +163,9 @@ class _OfReports(beam.PTransform):
             ),
             "dead_letters": counted.dead_letters
             | "DeadLetterRows" >> beam.FlatMap(rows.dead_letter_rows).with_output_types(rows.DeadLetterRow),
-            "counts": counts | "CountRows" >> beam.MapTuple(rows.CountRow).with_output_types(rows.CountRow),
+            "counts": counts
+            | "Shown" >> beam.Filter(lambda count: not count[0].startswith(COMPUTED_FROM))
+            | "CountRows" >> beam.MapTuple(rows.CountRow).with_output_types(rows.CountRow),
         }
 
     def display_data(self) -> dict[str, Any]:

@@ -46,6 +46,8 @@ CHECKED, REFUSED = "payloads_checked/", "payloads_refused/"
 MOST_REFUSED = 0.01
 #: Reports without the study's field of groups, by the field that is probably meant.
 MEANT = "groups_in_other_fields/"
+#: The starts of the names of counts from which an accounting is computed, and which nobody else is shown.
+COMPUTED_FROM = (CHECKED, REFUSED, MEANT)
 #: Counts that stand in an accounting only if they are above zero.
 OCCASIONAL = (
     IN_OPEN_WINDOWS,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
-from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED, IN
+from ldpbeam.transforms.reports.counts import COMPUTED_FROM, COUNTS, DAMAGED, IN
 from ldpbeam.transforms.reports.dead_letters import (
     DEAD,
     DeadLetter,
@@ -39,7 +39,8 @@ def parted(function: beam.DoFn, main: str, *others: str) -> beam.PTransform:
 def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
     """A count for a DoFn to emit; it also adds to Beam's counter of that name."""
     global read_here
-    Metrics.counter("ldpbeam", name.rpartition("/")[2] or name).inc(reports)
+    if not name.startswith(COMPUTED_FROM):
+        Metrics.counter("ldpbeam", name.rpartition("/")[2] or name).inc(reports)
     if name == IN:
         read_here += reports
     return beam.pvalue.TaggedOutput(COUNTS, (name, reports))
