@@ -109,7 +109,9 @@ def checkpoints(cluster: Cluster, job: str) -> dict[str, Any]:
 def problems(cluster: Cluster, job: str) -> list[str]:
     """The stack traces of the errors that made a job fail or restart, the latest first."""
     history = cluster.rest.get(f"jobs/{job}/exceptions")["exceptionHistory"]["entries"]
-    return [entry["stacktrace"] for entry in history]
+    # What ends while the job restarts for another reason is listed with that.
+    each = (one for entry in history for one in (entry, *entry.get("concurrentExceptions", ())))
+    return [one["stacktrace"] for one in each]
 
 
 def submit(cluster: Cluster, build: Callable[[beam.Pipeline], Any], *more: str) -> Any:

@@ -101,7 +101,7 @@ def outcome(line: str, form: str, place: Path, command: Callable[..., Any], stan
         return [
             word
             for word in every
-            if not re.search(r"/|\.avro$", word) and word.rstrip(".") not in paths and word != "."
+            if not re.search(r"/|\.(avro|parquet)$", word) and word.rstrip(".") not in paths and word != "."
         ]
 
     written = {
