@@ -23,6 +23,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 import pyarrow as pa
 
+from ldpbeam.temporary import temporary_root
+
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
@@ -125,7 +127,7 @@ def uploading(url: str) -> Iterator[IO[bytes]]:
         OSError: as :func:`exists`.
     """
     # Closing a stream of pyarrow ends the upload, so that an error would leave half an object.
-    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as stream:
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(temporary_root())) as stream:
         yield cast("IO[bytes]", stream)
         stream.seek(0)
         with _speaking_of(url):

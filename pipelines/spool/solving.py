@@ -44,7 +44,8 @@ class Solving:
         self._waiting: deque[Pane] = deque()
         self._sent: list[Pane] = []
         self._future: Future[tuple[list[Finished], str]] | None = None
-        self._deaths: Counter[Pane] = Counter()
+        #: How many processes ended at a pane alone, by its attribute, window and number.
+        self._deaths: Counter[tuple[object, ...]] = Counter()
         self._alone = 0
         self._again_at = self._warned_at = 0.0
         self._start()
@@ -84,8 +85,9 @@ class Solving:
         if len(sent) > 1:
             self._alone = len(sent)
         else:
-            self._deaths[sent[0]] += 1
-            if self._deaths[sent[0]] >= DEATHS:
+            number = sent[0][:4]
+            self._deaths[number] += 1
+            if self._deaths[number] >= DEATHS:
                 LOG.warning("%s: solving it ended %d processes; its estimates are missing", sent[0], DEATHS)
                 yield sent[0], None
                 return

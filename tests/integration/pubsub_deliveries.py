@@ -1,9 +1,10 @@
-"""A subscription of the tests' own Pub/Sub server: what waits, who holds what until when."""
+"""A subscription of the tests' own Pub/Sub server: what waits, who holds what until when, what goes wrong."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import random
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +13,22 @@ from typing import Any
 from google.pubsub_v1 import types
 
 RESPONSE_BYTES = 4_000_000  # of messages in an answer: many clients take 4 MiB; a larger message goes alone
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What goes wrong; which messages it strikes depends on the seed and the order of publishing alone."""
+
+    seed: int = 0
+    redelivered: float = 0.0  # share of messages sent once more, acknowledged or not
+    redelivered_after: float = 0.5  # seconds after the first time
+    shuffled: float = 0.0  # seconds: a published message waits for a time drawn evenly up to this
+    deadline: float | None = None  # seconds until a delivery expires, whatever extensions are asked
+    refuse_acks: bool = False  # acknowledgements fail
+
+    def draw(self, what: str, message: str) -> float:
+        """A number in [0, 1) of this message."""
+        return random.Random(f"{self.seed} {what} {message}").random()
 
 
 @dataclass(frozen=True)
@@ -35,18 +52,18 @@ class Subscription:
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        self.waiting: list[tuple[float, int, Any]] = []  # a heap: due, number, message
+        self.waiting: list[tuple[float, int, Any, bool]] = []  # a heap: due, number, message, first time
         self.leases: dict[str, _Lease] = {}  # by ack id
         self.expiring: list[tuple[float, str]] = []  # a heap: no later than the lease expires, ack id
         self.unacked: set[str] = set()  # message ids
         self.delivered = self.acked = 0
         self._numbers = itertools.count()
 
-    def put(self, message: Any, due: float) -> None:
+    def put(self, message: Any, due: float, first: bool) -> None:
         """Let a message wait until ``due``, a time of the monotonic clock."""
-        heapq.heappush(self.waiting, (due, next(self._numbers), message))
+        heapq.heappush(self.waiting, (due, next(self._numbers), message, first))
 
-    def take(self, most: int) -> list[Any]:
+    def take(self, most: int, faults: Faults) -> list[Any]:
         """Messages that are due, as many as an answer should carry."""
         now = time.monotonic()
         self.expire(now)
@@ -58,9 +75,12 @@ class Subscription:
             and len(taken) < most
             and (not taken or self.waiting[0][2].ByteSize() <= room)
         ):
-            _, number, message = heapq.heappop(self.waiting)
+            _, number, message, first = heapq.heappop(self.waiting)
+            if first and faults.redelivered > faults.draw("redeliver", message.message_id):
+                self.put(message, now + faults.redelivered_after, first=False)
             ack_id = f"{self.config.name}:{number}"
-            expires = now + self.config.ack_deadline_seconds
+            deadline = self.config.ack_deadline_seconds if faults.deadline is None else faults.deadline
+            expires = now + deadline
             self.leases[ack_id] = _Lease(message, expires)
             heapq.heappush(self.expiring, (expires, ack_id))
             room -= message.ByteSize()
@@ -87,7 +107,7 @@ class Subscription:
         """End a delivery; the message waits again unless another of its deliveries was acknowledged."""
         lease = self.leases.get(ack_id)
         if lease is not None and self.release(ack_id) in self.unacked:
-            self.put(lease.message, now)
+            self.put(lease.message, now, first=False)
 
     def acknowledge(self, ack_ids: Iterable[str]) -> None:
         """Count the messages as done; what has expired is passed over."""
@@ -98,14 +118,14 @@ class Subscription:
                 self.unacked.remove(message)
                 self.acked += 1
 
-    def extend(self, ack_id: str, seconds: float) -> None:
+    def extend(self, ack_id: str, seconds: float, faults: Faults) -> None:
         """Move the deadline to so many seconds from now; with 0 the message is given back."""
         now = time.monotonic()
         self.expire(now)
         lease = self.leases.get(ack_id)
         if seconds == 0:
             self.give_back(ack_id, now)
-        elif lease is not None:
+        elif lease is not None and faults.deadline is None:
             if now + seconds < lease.expires:  # a later time is found when the earlier one has come
                 heapq.heappush(self.expiring, (now + seconds, ack_id))
             lease.expires = now + seconds

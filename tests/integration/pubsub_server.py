@@ -1,4 +1,4 @@
-"""A Pub/Sub server in this process, which real clients reach over gRPC and which counts deliveries.
+"""A Pub/Sub server in this process, which real clients reach over gRPC and which fails on demand.
 
 ``with PubSubServer() as server`` listens on ``server.address``, the value for ``PUBSUB_EMULATOR_HOST``. It
 knows topics, subscriptions, publish, pull, acknowledgements and deadlines, keeps the limits of the service,
@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.pubsub_v1 import types
-from pubsub_deliveries import Counts, Subscription
+from pubsub_deliveries import Counts, Faults, Subscription
 
 Context = grpc.ServicerContext
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -29,14 +29,16 @@ PUBLISH_MESSAGES, PUBLISH_BYTES = 1000, 10 * 2**20
 
 
 class PubSubServer:
-    """Runs inside ``with``."""
+    """Runs inside ``with``; ``faults`` may be set at any time, and strike what comes after."""
 
     def __init__(self) -> None:
+        self.faults = Faults()
         self.port = 0
         self._changed = threading.Condition()  # guards all that follows
         self._topics: dict[str, Any] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._ids = itertools.count(1)
+        self._paused = False
         self._server: grpc.Server
         self._workers: ThreadPoolExecutor
 
@@ -51,6 +53,22 @@ class PubSubServer:
     def address(self) -> str:
         """host:port."""
         return f"localhost:{self.port}"
+
+    def pause(self) -> None:
+        """Let every call hang until ``resume``."""
+        self._set_paused(True)
+
+    def resume(self) -> None:
+        """Answer again."""
+        self._set_paused(False)
+
+    def drop_connections(self) -> None:
+        """Break every connection and whatever runs on it; topics, messages and deadlines stay."""
+        # The new one listens before the old one ends: a client refused once would wait for seconds.
+        server, workers = self._server, self._workers
+        self._start()
+        server.stop(grace=None).wait()
+        workers.shutdown()
 
     def counts(self, subscription: str) -> Counts:
         """Of the subscription of that full name."""
@@ -89,11 +107,23 @@ class PubSubServer:
     def _unary(self, call: Callable[[Any, Context], Any], request_type: Any) -> grpc.RpcMethodHandler:
         def handle(request: Any, context: Context) -> Any:
             with self._changed:
+                self._hang_while_paused(context)
                 answer = call(request, context)
                 self._changed.notify_all()
                 return answer
 
         return grpc.unary_unary_rpc_method_handler(handle, request_type.pb().FromString, _bytes)
+
+    def _set_paused(self, paused: bool) -> None:
+        with self._changed:
+            self._paused = paused
+            self._changed.notify_all()
+
+    def _hang_while_paused(self, context: Context) -> None:
+        while self._paused:
+            self._changed.wait(GLANCE)
+            if not context.is_active() or context.time_remaining() == 0:
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the caller has given up")
 
     def _create_topic(self, request: Any, context: Context) -> Any:
         _check_new(request.name, self._topics, context)
@@ -134,14 +164,17 @@ class PubSubServer:
             context.abort(INVALID, f"1 to {PUBLISH_MESSAGES} messages of {PUBLISH_BYTES} bytes in all")
         if not all(message.data or message.attributes for message in request.messages):
             context.abort(INVALID, "a message has neither data nor attributes")
-        now = time.monotonic()
+        now, faults = time.monotonic(), self.faults
         readers = [s for s in self._subscriptions.values() if s.config.topic == request.topic]
         for message in request.messages:
             message.message_id = str(next(self._ids))
             message.publish_time.GetCurrentTime()
+            due = now
+            if faults.shuffled:
+                due += faults.shuffled * faults.draw("shuffle", message.message_id)
             for subscription in readers:
                 subscription.unacked.add(message.message_id)
-                subscription.put(message, now)
+                subscription.put(message, due, first=True)
         return types.PublishResponse.pb()(message_ids=[m.message_id for m in request.messages])
 
     def _pull(self, request: Any, context: Context) -> Any:
@@ -151,7 +184,8 @@ class PubSubServer:
         end = time.monotonic() + (0 if request.return_immediately else EMPTY_PULL)
         taken: list[Any] = []
         while context.is_active():
-            taken = subscription.take(request.max_messages)
+            self._hang_while_paused(context)
+            taken = subscription.take(request.max_messages, self.faults)
             if taken or time.monotonic() >= end:
                 break
             self._changed.wait(GLANCE)
@@ -159,6 +193,8 @@ class PubSubServer:
 
     def _acknowledge(self, request: Any, context: Context) -> Any:
         subscription = _find(request.subscription, self._subscriptions, context)
+        if self.faults.refuse_acks:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "acknowledgements are refused")
         subscription.acknowledge(request.ack_ids)
         return Empty()
 
@@ -167,7 +203,7 @@ class PubSubServer:
         if not 0 <= request.ack_deadline_seconds <= 600:
             context.abort(INVALID, "ack_deadline_seconds must be between 0 and 600")
         for ack_id in request.ack_ids:
-            subscription.extend(ack_id, request.ack_deadline_seconds)
+            subscription.extend(ack_id, request.ack_deadline_seconds, self.faults)
         return Empty()
 
 

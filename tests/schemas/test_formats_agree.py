@@ -17,6 +17,7 @@ import pytest
 from apache_beam.utils.timestamp import Timestamp
 from support.faces import arrow_faces, avro_faces, read_file, record_faces
 
+from ldpbeam.schemas.reports.casts import UNREADABLE
 from ldpbeam.schemas.reports.event_times import COARSE
 
 MILLISECOND = 1_000_000
@@ -184,7 +185,8 @@ def test_what_is_missing_is_missing_in_every_format(name: str, tmp_path: Path) -
     nan, infinite = float("nan"), float("inf")
     #: Values, and what they are as text.
     floats = [nan, infinite, -infinite, 1e16, 7.0, -0.0, 1e10, 0.5]
-    texts: list[Any] = [None, None, None, None, "7", "0", "10000000000", "0.5"]
+    unreadable = None if name in ("user_id", "report_id") else UNREADABLE
+    texts: list[Any] = [None, unreadable, unreadable, unreadable, "7", "0", "10000000000", "0.5"]
 
     def expected(given: list[Any]) -> list[Any]:
         filled = {"attribute": "x", "service": "s"}.get(name)
@@ -192,7 +194,7 @@ def test_what_is_missing_is_missing_in_every_format(name: str, tmp_path: Path) -
         return [text.encode() if text and name in ("user_id", "report_id") else text for text in own]
 
     narrow = [nan, infinite, 2.0**24, 7.0, 0.5]
-    narrow_texts = [None, None, None, "7", "0.5"]
+    narrow_texts = [None, unreadable, unreadable, "7", "0.5"]
     check(arrow_faces(name, pa.array(floats), tmp_path), expected(texts))
     check(arrow_faces(name, pa.array(np.array(narrow, np.float32)), tmp_path), expected(narrow_texts))
     check(record_faces(name, floats, tmp_path), expected(texts))

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbeam.schemas.reports.casts import UNREADABLE
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded
 from ldpbeam.schemas.reports.event_times import COARSE
 from ldpbeam.schemas.reports.records import columns_of
@@ -159,6 +160,8 @@ def test_a_number_has_one_text_in_every_type_and_what_is_none_is_missing(
 ) -> None:
     batch = batch_of(Columns(extras=("app",)), **{name: array})
     found = batch.column(name).to_pylist() if name in batch.schema.names else [None] * len(array)
+    # A name without a text is no missing one, which a file's own name would stand for.
+    found = [None if value == UNREADABLE else value for value in found]
     assert [value.decode() if isinstance(value, bytes) else value for value in found] == texts
 
 
@@ -344,7 +347,7 @@ def test_a_slice_decodes_as_its_part_of_the_whole(name: str, array: pa.Array) ->
         ("payload", [0.5, 2**60 + 1], [0.5, 2.0**60]),
         ("payload", [0.5, 10**30], [0.5, 1e30]),
         ("payload", [0.5, 10**400], [0.5, math.inf]),
-        ("service", ["maps", 5, b"taxi", ["x"]], ["maps", "5", "taxi", None]),
+        ("service", ["maps", 5, b"taxi", ["x"]], ["maps", "5", "taxi", UNREADABLE]),
         ("report_id", ["r", 5, b"\0" * 16], [b"r", b"5", None]),
     ],
 )
