@@ -110,18 +110,17 @@ def test_no_file_of_a_batch_run_ever_has_an_id(options: tuple[str, ...], tmp_pat
     assert code == 3, said.decode()
     assert not seen_in(said), said.decode()
     assert watched.shown == set()
-    # Reports with an id of their own were compared, so that there were files to look at while it ran.
-    assert any(name.startswith(str(run.temporary)) for name in watched.files)
+    # Without an engine, reports with an id of their own were compared on disk, where one could look.
+    assert bool(options) or any(name.startswith(str(run.temporary)) for name in watched.files)
     counts = json.loads((run.output / "accounting.json").read_text())
     # 2,000 have no report id, and both files have all: these count twice, and each of 2,000 ids once.
     assert (counts["used"], counts["duplicates"]) == (4_000 + 2_000, 6_000)
     assert counts["dead_letters"] == len(BAD) + 3 + 1
 
 
-@pytest.mark.parametrize("runner", ["local", "direct"])
-def test_a_run_that_is_killed_or_fails_leaves_no_id(runner: str, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_or_fails_leaves_no_id(tmp_path: Path) -> None:
     inputs = write(tmp_path / "in", 60_000)
-    run = Run(tmp_path / "killed", inputs, "--runner", runner)
+    run = Run(tmp_path / "killed", inputs)
     wait_until(lambda: any(path.is_file() for path in run.temporary.rglob("*")), lambda: "nothing is spilled")
     run.process.send_signal(signal.SIGKILL)
     code, said = run.end()
@@ -129,7 +128,7 @@ def test_a_run_that_is_killed_or_fails_leaves_no_id(runner: str, tmp_path: Path)
     assert any(run.temporary.iterdir())
     assert not seen_in(said) and shown_by(run.temporary, run.output) == set()
     # Its disk has no room for what is spilled.
-    run = Run(tmp_path / "failed", inputs, "--runner", runner, files=100_000)
+    run = Run(tmp_path / "failed", inputs, files=100_000)
     with Watched(run.temporary, run.output) as watched:
         code, said = run.end()
     assert code == 2 and b"reports that are compared" in said, said.decode()
