@@ -47,8 +47,8 @@ from ldpbeam.words import counted, first_ones
 _PAGE = "ldpbeam.results.page.writing:kept_current"
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
-#: Seconds to sleep when a feed has nothing.
-SLEEP_SECONDS = 0.05
+#: Seconds to sleep when a feed has nothing: a short time at first, as a backlog comes in pieces, then longer.
+SHORTEST_SLEEP_SECONDS, SLEEP_SECONDS = 0.002, 0.05
 #: Seconds after a request to stop in which panes that have fired are still finished.
 STOPPING_SECONDS = 5.0
 _LOST_NOTHING = (
@@ -177,11 +177,14 @@ def _loop(run: Run, request: Request, output: StreamOutput, stopping: list[bool]
     Raises:
         UserError: if the feed failed for good, or the disk does not take what is written.
     """
-    rate, written = _Rate(run), -1
+    rate, written, pause = _Rate(run), -1, SHORTEST_SLEEP_SECONDS
     with named_in_errors(output.output):
         while not stopping:
-            if not run.turn():
-                time.sleep(SLEEP_SECONDS)
+            if run.turn():
+                pause = SHORTEST_SLEEP_SECONDS
+            else:
+                time.sleep(pause)
+                pause = min(2 * pause, SLEEP_SECONDS)
             rate.say()
             if run.manifest.number != written:
                 written = run.manifest.number
