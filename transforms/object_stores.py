@@ -47,7 +47,7 @@ _IN_MEMORY = 2**24
 _AT_ONCE = 16
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """What a URL names: the store, and the path there, which begins with its bucket."""
 
     system: FileSystem
@@ -71,7 +71,7 @@ def exists(url: str) -> bool:
     return _is_there(_info(url))
 
 
-def found(url: str) -> Found | None:
+def object_at(url: str) -> Found | None:
     """The object with this name, or the folder, whose size is 0; None if there is neither.
 
     Raises:
@@ -94,11 +94,11 @@ def objects_below(folder: str, *, deep: bool) -> list[Found]:
     from pyarrow.fs import FileSelector
 
     with _speaking_of(folder):
-        place = _place(folder)
-        selector = FileSelector(place.path, recursive=deep, allow_not_found=True)
+        location = _location(folder)
+        selector = FileSelector(location.path, recursive=deep, allow_not_found=True)
         return [
-            _found(folder + info.path[len(place.path) + 1 :], info)
-            for info in place.system.get_file_info(selector)
+            _found(folder + info.path[len(location.path) + 1 :], info)
+            for info in location.system.get_file_info(selector)
             if info.is_file
         ]
 
@@ -131,8 +131,8 @@ def uploading(url: str) -> Iterator[IO[bytes]]:
         yield cast("IO[bytes]", stream)
         stream.seek(0)
         with _speaking_of(url):
-            place = _place(url)
-            sent = place.system.open_output_stream(place.path)
+            location = _location(url)
+            sent = location.system.open_output_stream(location.path)
             shutil.copyfileobj(stream, sent, _IN_MEMORY)
             sent.close()
 
@@ -144,9 +144,9 @@ def rename(source: str, target: str) -> None:
         OSError: as :func:`exists`.
     """
     with _speaking_of(source):
-        place, new = _place(source), _place(target)
-        place.system.copy_file(place.path, new.path)
-        place.system.delete_file(place.path)
+        location, new = _location(source), _location(target)
+        location.system.copy_file(location.path, new.path)
+        location.system.delete_file(location.path)
 
 
 def delete(urls: list[str]) -> None:
@@ -161,8 +161,8 @@ def delete(urls: list[str]) -> None:
 
 def _delete(url: str) -> None:
     with contextlib.suppress(FileNotFoundError), _speaking_of(url):
-        place = _place(url)
-        place.system.delete_file(place.path)
+        location = _location(url)
+        location.system.delete_file(location.path)
 
 
 class _Object(io.RawIOBase):
@@ -171,8 +171,8 @@ class _Object(io.RawIOBase):
     def __init__(self, url: str) -> None:
         self._url = url
         with _speaking_of(url):
-            place = _place(url)
-            self._file = place.system.open_input_file(place.path)
+            location = _location(url)
+            self._file = location.system.open_input_file(location.path)
             self._size: int = self._file.size()
         self._at = self._reached = 0
 
@@ -208,8 +208,8 @@ class _Object(io.RawIOBase):
 
 def _info(url: str) -> FileInfo:
     with _speaking_of(url):
-        place = _place(url)
-        return place.system.get_file_info(place.path)
+        location = _location(url)
+        return location.system.get_file_info(location.path)
 
 
 def _is_there(info: FileInfo) -> bool:
@@ -222,7 +222,7 @@ def _found(url: str, info: FileInfo) -> Found:
     return Found(url, info.size or 0, (info.mtime_ns or 0) / 1e9)
 
 
-def _place(url: str) -> _Place:
+def _location(url: str) -> _Location:
     scheme, _, path = url.partition("://")
     path = path.rstrip("/")
     bucket, slash, rest = path.partition("/")
@@ -233,12 +233,12 @@ def _place(url: str) -> _Place:
             f"name the bucket, as in {scheme}://{'CONTAINER@ACCOUNT' if scheme == 'abfss' else 'BUCKET'}/FILE"
         )
     if scheme == "gs":
-        return _Place(_cloud_storage(os.environ.get("STORAGE_EMULATOR_HOST")), path)
+        return _Location(_cloud_storage(os.environ.get("STORAGE_EMULATOR_HOST")), path)
     if scheme == "s3":
         server = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        return _Place(_s3(bucket, server), path)
+        return _Location(_s3(bucket, server), path)
     container, _, host = bucket.partition("@")
-    return _Place(_azure(host.partition(".")[0], container), container + slash + rest)
+    return _Location(_azure(host.partition(".")[0], container), container + slash + rest)
 
 
 @functools.cache

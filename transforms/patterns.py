@@ -68,7 +68,7 @@ def _entries_elsewhere(pattern: str) -> list[Entry]:
     names = pattern.split("/")
     plain = list(itertools.takewhile(_is_name, names))
     if plain == names:
-        here = object_stores.found(_unescaped(pattern))
+        here = object_stores.object_at(_unescaped(pattern))
         return [] if here is None else [Entry(*here)]
     folder, below = _unescaped("/".join([*plain, ""])), names[len(plain) :]
     listed = object_stores.objects_below(folder, deep=len(below) > 1 or "**" in below[0])

@@ -25,7 +25,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(patterns, "is_local", lambda path: False)
         here = LocalFileSystem()
         monkeypatch.setattr(
-            object_stores, "_place", lambda path: object_stores._Place(here, path.rstrip("/"))
+            object_stores, "_location", lambda path: object_stores._Location(here, path.rstrip("/"))
         )
     monkeypatch.chdir(tmp_path)
     return tmp_path
