@@ -14,12 +14,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 
 
-def answers(
-    study: Study,
-    snapshot: Snapshot,
-    *,
-    with_intervals: bool = True,
-) -> dict[str, Estimate]:
+def answers(study: Study, snapshot: Snapshot, *, with_intervals: bool = True) -> dict[str, Estimate]:
     """Every estimate that a study asks for of one snapshot, by name, in the study's order.
 
     Args:
@@ -30,10 +25,7 @@ def answers(
     attribute = study.attribute(snapshot.attribute).with_domain(snapshot.candidates)
     intervals = StatisticIntervals(attribute, snapshot.statistic, snapshot.windows)
     return {
-        name: compute(
-            intervals,
-            wanted if with_intervals else replace(wanted, intervals=None),
-        )
+        name: compute(intervals, wanted if with_intervals else replace(wanted, intervals=None))
         for name, wanted in study.described(snapshot.attribute).estimates.items()
     }
 

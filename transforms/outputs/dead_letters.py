@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 import pyarrow as pa
 
-from ldpbeam.transforms.outputs.letter_files import Order, order_of, shard_of, write_letters
+from ldpbeam.transforms.outputs.letter_files import order_of, shard_of, write_letters
 
 
 @dataclass(eq=False)
@@ -26,16 +26,16 @@ class WriteDeadLetters(beam.PTransform):
         return (
             letters
             | beam.Flatten()
-            | "KeyByShard" >> beam.Map(_keyed).with_output_types(tuple[int, tuple[Order, pa.RecordBatch]])
+            | "KeyByShard" >> beam.Map(_keyed).with_output_types(tuple[int, pa.RecordBatch])
             | "GroupShards" >> beam.GroupByKey()
             | "WriteFiles" >> beam.Map(_write, self.folder)
         )
 
 
-def _keyed(batch: pa.RecordBatch) -> tuple[int, tuple[Order, pa.RecordBatch]]:
-    return shard_of(batch), (order_of(batch), batch)
+def _keyed(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:
+    return shard_of(batch), batch
 
 
-def _write(element: tuple[int, Iterable[tuple[Order, pa.RecordBatch]]], folder: str) -> str:
+def _write(element: tuple[int, Iterable[pa.RecordBatch]], folder: str) -> str:
     shard, letters = element
-    return write_letters(folder, shard, [batch for _, batch in sorted(letters, key=lambda letter: letter[0])])
+    return write_letters(folder, shard, sorted(letters, key=order_of))

@@ -41,11 +41,7 @@ def number_of(name: str) -> int:
     return int(name.removeprefix("part-").removesuffix(".avro"))
 
 
-#: The file, position, row and reason of the first dead letter of a batch.
-Order = tuple[str, int, int, str]
-
-
-def order_of(batch: pa.RecordBatch) -> Order:
+def order_of(batch: pa.RecordBatch) -> tuple[str, int, int, str]:
     """The key that sorts batches, which engines deliver in any order; in a batch, it is that of the input."""
     file, position, row, reason = (
         batch.column(name)[0].as_py() for name in ("file", "position", "row", "reason")

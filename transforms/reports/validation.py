@@ -39,6 +39,7 @@ from ldpbeam.windows import EVERYTHING, FAR, Span
 LONGEST_USER_ID = LONGEST_REPORT_ID = LONGEST_GROUP = 256
 
 _RowsBy = dict[str | None, NDArray[np.bool_]]
+_CODES_OF_PAYLOADS = [CODE[reason] for reason in OF_PAYLOADS]
 
 
 def wanted_columns(
@@ -179,7 +180,7 @@ class Validation:
                     reasons[every] = problems
                     good = problems == 0
                     counts[f"{CHECKED}{name}/{service}"] += len(rows)
-                    of_payloads = np.isin(problems, [CODE[reason] for reason in OF_PAYLOADS])
+                    of_payloads = np.isin(problems[~good], _CODES_OF_PAYLOADS)
                     counts[f"{REFUSED}{name}/{service}"] += int(np.count_nonzero(of_payloads))
                     valid, users = good, None
                     if self.ledger_key is not None and good.any():

@@ -40,7 +40,6 @@ class BatchInput(Protocol):
         size: how many bytes it has; None if that is not known.
         listed: what is read, in order.
         reading: how each of it is read.
-        names: what is read, in words.
     """
 
     @property

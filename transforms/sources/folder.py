@@ -29,7 +29,7 @@ from ldpbeam.transforms.sources.feeds import (
     now,
 )
 from ldpbeam.transforms.sources.files import BadFile, FileRange, absolute, entries_of, real, sniff
-from ldpbeam.transforms.sources.read import FileInput, read_range, split_or_keep
+from ldpbeam.transforms.sources.read import READING, read_range, split_or_keep
 from ldpbeam.transforms.storage import literal, open_raw
 
 #: Seconds between two searches for new files.
@@ -152,7 +152,7 @@ class _Watched(OpenFeed):
         for item in islice(read_range(part, self.feed.columns), taken, None):
             if size >= DECODED_BYTES:
                 self._part = part, taken
-                yield FeedBatch(batches, letters, published, FileInput().reading.damaged_in(letters), oldest)
+                yield FeedBatch(batches, letters, published, READING.damaged_in(letters), oldest)
                 batches, letters, size = [], [], 0
             taken += 1
             if isinstance(item, DeadLetter):
@@ -167,7 +167,7 @@ class _Watched(OpenFeed):
             self._bad.add(part.path)
         else:
             self._read[part.path] = part.stop
-        yield FeedBatch(batches, letters, published, FileInput().reading.damaged_in(letters), oldest)
+        yield FeedBatch(batches, letters, published, READING.damaged_in(letters), oldest)
 
     def _look(self) -> None:
         entries = {real(each.path): each for found in entries_of(self.feed.patterns) for each in found}

@@ -57,7 +57,7 @@ class FileInput(NamedTuple):
     @property
     def reading(self) -> Reading:
         """Files are read in ranges."""
-        return Reading(split_or_keep, read_parts, DAMAGE)
+        return READING
 
 
 def split_or_keep(file: ReportFile | BadFile, length: int | None = None) -> Iterator[FileRange | BadFile]:
@@ -163,3 +163,5 @@ def _read_lines(
 
 
 _READERS = {"avro": _read_avro, "parquet": _read_parquet, "jsonl": _read_lines, "jsonl.gz": _read_lines}
+#: How files are read.
+READING = Reading(split_or_keep, read_parts, DAMAGE)
