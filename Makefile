@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-all test-versions fast durations fuzz simulate test-busy lint format benchmarks grid flink-up flink-down clean
+.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-all test-versions fast durations fuzz simulate test-busy lint format benchmarks grid packages flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -36,6 +36,7 @@ help:
 	@echo "make test-busy   every test, ROUNDS=3 times, while BUSY=2 other processes keep the cores busy"
 	@echo "make lint        ruff, mypy, import-linter, and the budget of lines"
 	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
+	@echo "make packages    the wheel and the source package, built twice to the same bytes, and what they require"
 	@echo "make constraints renew constraints.txt, the versions that make install takes"
 	@echo "make benchmarks  the tables on speed, but for streams: half an hour, on a machine that does nothing else"
 	@echo "make grid        auto beside every fixed method, about three hours; goes on where it stopped"
@@ -118,7 +119,7 @@ simulate: install
 # Each Python that is found, with the lowest versions that setup.py promises and with the newest. A version of these
 # that has no wheel for a Python is older than that Python, and some no longer build.
 WHEELS := $(addprefix --only-binary ,apache-beam cramjam fastavro numpy pyarrow pydantic pydantic-core PyYAML scipy)
-PYTHONS ?= 3.11 3.12 3.13
+PYTHONS ?= 3.11 3.12 3.13 3.14
 test-versions: install
 	@for version in $(PYTHONS); do \
 		command -v python$$version > /dev/null && python$$version --version > /dev/null 2>&1 \
@@ -135,6 +136,9 @@ test-versions: install
 			|| exit 1; \
 		done; \
 	done
+
+packages: install
+	$(BIN)/python .ci/packages.py
 
 constraints: install
 	@mkdir -p build

@@ -26,7 +26,7 @@ setup(
     long_description_content_type="text/markdown",
     author="The ldpbeam developers",
     license_expression="Apache-2.0",
-    license_files=["LICENSE"],
+    license_files=["LICENSE", "NOTICE"],
     keywords=[
         "local differential privacy",
         "differential privacy",

@@ -92,6 +92,7 @@ def test_what_an_index_shows_has_no_link_to_a_file_that_it_does_not_have(describ
 
 
 def test_the_package_knows_its_version(described: dict[str, Any]) -> None:
+    assert f"\nversion: {described['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert ldpbeam.__version__ == described["version"] == metadata.version("ldpbeam")
 
 
@@ -195,13 +196,14 @@ def test_packages_are_as_an_index_wants_them(packages: list[Path], tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_the_wheel_has_every_module_and_schema_and_the_licence(
+def test_the_wheel_has_every_module_and_schema_the_licence_and_the_notice(
     packages: list[Path], tracked: list[str]
 ) -> None:
     with zipfile.ZipFile(packages[0]) as wheel:
         names = set(wheel.namelist())
-        (licence,) = [name for name in names if name.endswith(".dist-info/licenses/LICENSE")]
-        assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()
+        for text in ("LICENSE", "NOTICE"):
+            (name,) = [name for name in names if name.endswith(f".dist-info/licenses/{text}")]
+            assert wheel.read(name) == (ROOT / text).read_bytes()
     folders = ("schemas", "transforms", "pipelines", "runners")
     own = {name for name in tracked if name.startswith("ldpbeam/") and Path(name).suffix in (".py", ".typed")}
     for name in tracked:

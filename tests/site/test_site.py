@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -16,6 +17,8 @@ import pytest
 
 import ldpbeam
 import ldpbeam.beam
+from ldpbeam.command_line.catalogue import COMMANDS
+from ldpbeam.schemas.study.json_schema import study_schema
 
 mkdocs_config = pytest.importorskip("mkdocs.config", reason="the site needs mkdocs-material")
 
@@ -23,7 +26,9 @@ ROOT = Path(__file__).parents[2]
 DECISIONS = ROOT / "docs" / "decisions" / "README.md"
 REFERENCE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 #: Pages of the site beside those of docs/.
-OTHERS = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+OTHERS = {
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "GOVERNANCE.md", "CODE_OF_CONDUCT.md",
+}  # fmt: skip
 
 
 def entries(navigation: Any) -> Iterator[str]:
@@ -66,6 +71,17 @@ def test_every_public_name_is_in_the_reference_and_every_name_of_it_exists() -> 
     for name in names:
         module, _, own = name.rpartition(".")
         assert getattr(importlib.import_module(module), own).__doc__, name
+
+
+def test_each_name_command_and_key_that_may_change_exists() -> None:
+    rows = dict(
+        re.findall(r"^\| (names|commands|keys of a study) \| (.+) \|$", REFERENCE, flags=re.MULTILINE)
+    )
+    listed = {kind: set(re.findall(r"`(\w+)`", text)) for kind, text in rows.items()}
+    assert listed["names"] - {"ldpbeam"} <= set(ldpbeam.__all__)
+    assert listed["commands"] <= set(COMMANDS)
+    keys = set(re.findall(r'"(\w+)": ', json.dumps(study_schema())))
+    assert listed["keys of a study"] <= keys
 
 
 class _Fetched(HTMLParser):
