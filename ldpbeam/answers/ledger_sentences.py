@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ldpbeam.schemas.outputs.records import Guarantee, PeriodEntry
+from ldpbeam.words import first_ones
 
 #: On what every claim depends.
 LIMITS = "That is so if all users are honest, and the estimates of a window are published once."
@@ -29,4 +30,15 @@ def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
                 f"{entry.users_over_cap:,} users spent more than epsilon {entry.cap:g} in the period from "
                 f"{entry.period_start} to {entry.period_end}"
             )
+        yield from lacking(entry)
         yield sentence(entry.readers, f"from {entry.period_start} to {entry.period_end}")
+
+
+def lacking(entry: PeriodEntry) -> Iterator[str]:
+    """That the sums of a period lack reports of which there are estimates, if they do."""
+    if entry.without_file:
+        spans = first_ones([f"{start} to {end}" for start, end in entry.without_file])
+        yield (
+            "the ledger has no file of these times, of which there are estimates: users spent more than it "
+            f"says: {spans}"
+        )

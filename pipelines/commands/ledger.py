@@ -20,7 +20,7 @@ from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.graphs.batch_stages import build_ledger
 from ldpbeam.pipelines.graphs.run import run_pipeline
 from ldpbeam.pipelines.options.estimate import MAX_BAD_FRACTION
-from ldpbeam.pipelines.runs.ledger_folder import bring_together, ledger_key
+from ldpbeam.pipelines.runs.ledger_folder import bring_together, files_of, ledger_key
 from ldpbeam.printing import document, progress_console, step, warn
 from ldpbeam.runners.engines import engine_of
 from ldpbeam.runners.names import DIRECT
@@ -30,6 +30,8 @@ from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study
 from ldpbeam.temporary import folder_of_run
 from ldpbeam.transforms.sources.files import absolute
+
+_NONE_LEFT = "no file of received reports is there: no run has written one yet, or all were deleted"
 
 
 def ledger_command(options: argparse.Namespace) -> int:
@@ -53,7 +55,9 @@ def ledger_command(options: argparse.Namespace) -> int:
         entries = write_periods(studies[0], folders)
     share = 0.0 if accounting is None else tables.bad_share(accounting)
     damaged = 0 if accounting is None else accounting["damaged_files"]
-    code = WITH_CARE if share > MAX_BAD_FRACTION or damaged else DONE
+    none_left = not (entries or options.input or files_of(folders))
+    missing = none_left or any(entry.without_file for entry in entries)
+    with_care = share > MAX_BAD_FRACTION or damaged or (missing and not options.accept_missing)
     if share > MAX_BAD_FRACTION:
         warn(f"{share:.2%} of the input is bad, more than {MAX_BAD_FRACTION:g}, and in no sum")
     if damaged:
@@ -62,11 +66,11 @@ def ledger_command(options: argparse.Namespace) -> int:
     document(periods if accounting is None else {**periods, "accounting": accounting})
     print_periods(entries)
     if not entries:
-        print("no user sent a report that the ledger counts")
+        print(_NONE_LEFT if none_left else "no user sent a report that the ledger counts")
     if accounting and accounting["dead_letters"]:
         print("dead letters are not counted, whatever their users spent on them")
         tables.print_reasons(Console(), accounting)
-    return code
+    return WITH_CARE if with_care else DONE
 
 
 def _with_ledger(study: Study, where: str) -> Study:

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from ldpbeam.answers import periods
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.ledger import Ledger
 from ldpbeam.answers.ledger_sentences import sentences
+from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import LEDGER, LEDGER_PERIODS, Output
+from ldpbeam.folders.output import ESTIMATES, LEDGER, LEDGER_PERIODS, Output, names_in
 from ldpbeam.folders.read import read_ledgers
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.ledger_sums import user_reports, write_sums
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.schemas.outputs.ledger_format import About
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
-from ldpbeam.times import window_fields
+from ldpbeam.times import rfc3339, window_fields
+from ldpbeam.transforms.outputs.names import window_in
 from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint
-from ldpbeam.transforms.storage import replacing, write_bytes
-from ldpbeam.windows import Bounds
+from ldpbeam.transforms.storage import join, replacing, write_bytes
+from ldpbeam.windows import FAR, Bounds
 
 
 def write_ledger(job: Output, ledger: Ledger) -> int:
@@ -83,7 +91,10 @@ def write_periods(study: Study, folders: Sequence[str]) -> list[PeriodEntry]:
     first = Output(study, folders[0], "")
     with unmoved(first):
         runs = [entries for folder in folders for entries in read_ledgers(folder).values()]
-        entries = periods.entries_of(study, totals_of(study, files_of(folders)), runs)
+        files = files_of(folders)
+        entries = periods.entries_of(study, totals_of(study, files), runs)
+        for folder in folders:
+            entries = _with_missing(entries, study, folder, [file for file in files if file.folder == folder])
         _write(entries, first.path(LEDGER_PERIODS))
     return entries
 
@@ -104,8 +115,49 @@ def write_periods_after(
     totals = write_sums(job.made, before, after)
     runs = {**read_ledgers(job.output), job.name: read_ledgers(job.made.output)[""]}
     entries = periods.entries_of(job.study, totals, list(runs.values()))
+    entries = _with_missing(entries, job.study, job.output, after)
     _write(entries, job.made.path(LEDGER_PERIODS))
     return entries
+
+
+def _with_missing(
+    entries: Sequence[PeriodEntry], study: Study, folder: str, files: Sequence[ReceivedFile]
+) -> list[PeriodEntry]:
+    """The entries, with the spans of a folder that have estimates and no file of received reports."""
+    assert study.ledger is not None
+    named = map(window_in, names_in(join(folder, ESTIMATES), "*.jsonl"))
+    windows = np.array(sorted(set(filter(None, named))), np.int64).reshape(-1, 2)
+    missing = _gaps(windows, [file.about for file in files], study.ledger.periods)
+    return [
+        replace(entry, without_file=(*entry.without_file, *missing[entry.period_start])) for entry in entries
+    ]
+
+
+def _gaps(
+    windows: NDArray[np.int64], files: Sequence[About], periods: Cells
+) -> defaultdict[str, list[tuple[str, str]]]:
+    """The spans of windows that no file is of, by the start of the period.
+
+    A period of which no file is left was forgotten on purpose, and nothing is said of it.
+    """
+    # A scheduled run has all of its own windows, and need not have all of the others in its file.
+    spans = sorted((about.start, about.stop) for about in files if about.span.bounded)
+    begin, end = np.array(spans, np.int64).reshape(-1, 2).T
+    reach = np.maximum.accumulate(np.append(-FAR, end))[np.searchsorted(begin, windows[:, 0], "right")]
+    steps = [about.windows for about in files if not about.span.bounded]
+    starts = np.unique(np.array(list(itertools.chain(*steps)), np.int64))
+    first, last = np.searchsorted(starts, windows.T)
+    period = periods.numbers(windows[:, 1] - 1)
+    missing = (reach < windows[:, 1]) & (first == last)
+    missing &= np.isin(period, periods.numbers(np.append(starts, end - 1)))
+    gaps: dict[int, list[Bounds]] = defaultdict(list)
+    for (start, stop), number in zip(windows[missing].tolist(), period[missing].tolist(), strict=True):
+        follows = gaps[number] and start <= gaps[number][-1][1]
+        gaps[number].append((gaps[number].pop()[0] if follows else start, stop))
+    named: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for number, found in gaps.items():
+        named[rfc3339(periods.start(number))] = [(rfc3339(start), rfc3339(stop)) for start, stop in found]
+    return named
 
 
 def _write(entries: Sequence[PeriodEntry], path: str) -> None:

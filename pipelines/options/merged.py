@@ -23,6 +23,12 @@ def ledger(parser: Parser) -> None:
     group.add_argument(
         "--input", nargs="+", metavar="FILE", help="files of reports, or globs; nothing is kept of them"
     )
+    group.add_argument(
+        "--accept-missing",
+        action="store_true",
+        help="files of the ledger that are missing, though there are estimates of their times, are named, "
+        "and no exit code 3",
+    )
     add_unnamed_options(group)
 
 

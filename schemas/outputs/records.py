@@ -352,6 +352,8 @@ class PeriodEntry:
     cap: float | None = None
     users_over_cap: Count = 0
     readers: Guarantee | None = None
+    #: The start and end of each span that has estimates, and whose file of received reports is missing.
+    without_file: tuple[tuple[Time, Time], ...] = ()
 
 
 @dataclass(frozen=True, config=_CHECKED)

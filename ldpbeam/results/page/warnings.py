@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ldpbeam import words
 from ldpbeam.answers import misfits as words_of_fit
+from ldpbeam.answers.ledger_sentences import lacking
 from ldpbeam.answers.results import Results, WindowResult
 from ldpbeam.answers.tables import damage_line
 from ldpbeam.cells import Clock
@@ -190,6 +191,7 @@ def _of_ledger(results: Results) -> Iterator[str]:
     if over:
         yield f"{words.counted(over, 'user')} spent more epsilon in a window than the study's cap."
     for period in results.periods:
+        yield from (f"{sentence[0].upper()}{sentence[1:]}." for sentence in lacking(period))
         if period.users_over_cap:
             span = span_name(period.period_start, period.period_end, results.clock)
             yield (
