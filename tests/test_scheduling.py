@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.estimates.rolled_up import read_all
+from ldpbeam.folders.written import read_all
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 ROOT = Path(__file__).parents[1]

@@ -31,7 +31,9 @@ from ldpbeam.schemas.outputs.snapshots import ATTRIBUTE, SNAPSHOTS, Snapshot, re
 from ldpbeam.schemas.outputs.tables import SCHEMAS
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.names import TABLES
+from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.reports.counts import accounting
+from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.storage import (
     delete,
     exists,
@@ -147,6 +149,27 @@ def snapshots_in(path: str) -> Iterator[Snapshot]:
                 yield from read_snapshots(stream)
         except IsADirectoryError:
             raise UserError(f"{path}: a folder, not a file; to name the files in it, add /*.avro") from None
+
+
+def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
+    """(path, snapshot) for every snapshot in the files that the patterns match.
+
+    Raises:
+        UserError: if a pattern matches no file, or a file is damaged or holds no snapshots.
+    """
+    parts = []
+    for pattern, entries in zip(patterns, entries_of(patterns), strict=True):
+        if not entries:
+            raise UserError(f"--statistics {pattern}: there is no such file")
+        for path in sorted(entry.path for entry in entries):
+            parts += [(path, snapshot) for snapshot in snapshots_in(path)]
+    return parts
+
+
+def write_all(output: Output, snapshots: Sequence[Snapshot]) -> None:
+    """Write the snapshots, ordered as by a roll-up, one file per attribute and window."""
+    for _, of_file in itertools.groupby(snapshots, lambda snapshot: (snapshot.attribute, snapshot.window)):
+        write_window(output.study, output.path(STATISTICS), output.run, list(of_file))
 
 
 def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) -> str:

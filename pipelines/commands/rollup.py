@@ -8,16 +8,16 @@ from dataclasses import replace
 from rich.console import Console
 
 from ldpbeam.answers import tables
+from ldpbeam.answers.added_by_name import names_changed
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.published import warnings_of
+from ldpbeam.answers.rolled_up import not_joined, rolled_up
 from ldpbeam.cells import Cells, clock_of
 from ldpbeam.command_line.checks import duration_of, length_of, study_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output
-from ldpbeam.folders.written import run_name
-from ldpbeam.pipelines.estimates.added_by_name import names_changed
+from ldpbeam.folders.written import read_all, run_name, write_all
 from ldpbeam.pipelines.estimates.fit import RunFit, print_fit
-from ldpbeam.pipelines.estimates.rolled_up import not_joined, read_all, rolled_up, write_all
 from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
 from ldpbeam.printing import document, step, warn

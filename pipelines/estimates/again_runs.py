@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ldpbeam.answers.rolled_up import rolled_up
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import RUN, STATISTICS, Output, names_in
 from ldpbeam.folders.written import run_name, snapshots_in, windows_of
-from ldpbeam.pipelines.estimates.rolled_up import rolled_up
 from ldpbeam.pipelines.runs.ownership import STREAMS, Sharing
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.schemas.outputs.snapshots import LATE

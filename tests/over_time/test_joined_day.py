@@ -12,14 +12,15 @@ from support.memoised_reports import FLEETS, HOUR, START
 from support.tallied import tallied
 
 from ldpbeam import Answers, empty, merge, tally
+from ldpbeam.answers.rolled_up import rolled_up
 from ldpbeam.answers.solve import answers
 from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
 from ldpbeam.estimators.channel_means import least_noise
 from ldpbeam.folders.output import Output
+from ldpbeam.folders.written import read_all, write_all
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, Table
-from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
 from ldpbeam.schemas.outputs.snapshots import Snapshot, decode_statistic, encode_statistic
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import difference

@@ -14,16 +14,17 @@ import pytest
 from support.memoised_reports import FLEETS, HOUR
 
 from ldpbeam import Answers, Attribute, merge, tally
+from ldpbeam.answers.rolled_up import rolled_up
 from ldpbeam.answers.solve import answers
 from ldpbeam.cells import Cells
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
 from ldpbeam.folders.output import Output
+from ldpbeam.folders.written import read_all, write_all
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 
 WINDOWS, PEOPLE = 24, 400

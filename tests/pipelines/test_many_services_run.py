@@ -13,7 +13,7 @@ import pytest
 
 from ldpbeam import merge
 from ldpbeam.estimators.joint_likelihood import marginal
-from ldpbeam.pipelines.estimates.rolled_up import read_all
+from ldpbeam.folders.written import read_all
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 

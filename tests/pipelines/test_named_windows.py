@@ -13,7 +13,7 @@ from support.tallied import tallied
 
 import ldpbeam as ldp
 from ldpbeam.folders.output import Output
-from ldpbeam.pipelines.estimates.rolled_up import write_all
+from ldpbeam.folders.written import write_all
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.candidates import with_names
 

@@ -18,10 +18,11 @@ import pytest
 from support.tallied import tallied
 
 from ldpbeam import merge
+from ldpbeam.answers.rolled_up import rolled_up
 from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
-from ldpbeam.pipelines.estimates.rolled_up import read_all, rolled_up, write_all
+from ldpbeam.folders.written import read_all, write_all
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study

@@ -15,9 +15,9 @@ from ldpbeam.answers.people import PeopleColumns, read_people
 from ldpbeam.command_line.checks import study_of
 from ldpbeam.domains import Numeric
 from ldpbeam.errors import StudyError, UserError
+from ldpbeam.folders.written import read_all
 from ldpbeam.inputs.files import find_input
 from ldpbeam.inputs.key_files import read_key
-from ldpbeam.pipelines.estimates.rolled_up import read_all
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.folder import FolderFeed

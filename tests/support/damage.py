@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.estimates.rolled_up import read_all
+from ldpbeam.folders.written import read_all
 from ldpbeam.schemas.messages.binary import ARROW, BadMessage, Message
 from ldpbeam.schemas.messages.decode import decode_messages
 from ldpbeam.transforms.reports.dead_letters import DEAD as DEAD_TAG

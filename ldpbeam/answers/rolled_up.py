@@ -16,17 +16,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ldpbeam.answers.added_by_name import at_equal_places
 from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
-from ldpbeam.folders.output import STATISTICS, Output
-from ldpbeam.folders.written import snapshots_in
-from ldpbeam.pipelines.estimates.added_by_name import at_equal_places
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, rfc3339
-from ldpbeam.transforms.outputs.snapshots import write_window
-from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.windows import Bounds, times_of
 
 #: Snapshots of two runs with fewer reports than this may be equal by chance.
@@ -62,21 +58,6 @@ class RolledUp:
                 if not snapshot.complete
             )
         )
-
-
-def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
-    """(path, snapshot) for every snapshot in the files that the patterns match.
-
-    Raises:
-        UserError: if a pattern matches no file, or a file is damaged or holds no snapshots.
-    """
-    parts = []
-    for pattern, entries in zip(patterns, entries_of(patterns), strict=True):
-        if not entries:
-            raise UserError(f"--statistics {pattern}: there is no such file")
-        for path in sorted(entry.path for entry in entries):
-            parts += [(path, snapshot) for snapshot in snapshots_in(path)]
-    return parts
 
 
 def rolled_up(
@@ -294,9 +275,3 @@ def _merged(
         parts=tuple(sorted(name for _, snapshot in parts for name in snapshot.names)),
         table=hashes.pop() if len(hashes) == 1 else "",
     )
-
-
-def write_all(output: Output, snapshots: Sequence[Snapshot]) -> None:
-    """Write the snapshots, ordered as by :func:`rolled_up`, one file per attribute and window."""
-    for _, of_file in itertools.groupby(snapshots, lambda snapshot: (snapshot.attribute, snapshot.window)):
-        write_window(output.study, output.path(STATISTICS), output.run, list(of_file))
