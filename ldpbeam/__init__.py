@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ldpbeam.domains import Categories, Numeric
     from ldpbeam.errors import StudyError
     from ldpbeam.estimators import Estimate, registered_estimators
+    from ldpbeam.library.before_after import before_after
     from ldpbeam.library.by_user import difference
     from ldpbeam.library.differences import Differences
     from ldpbeam.library.estimate_reports import estimate
@@ -54,6 +55,7 @@ __all__ = [
     "Statistic",
     "Study",
     "StudyError",
+    "before_after",
     "build_mechanism",
     "difference",
     "empty",
@@ -80,6 +82,7 @@ _MODULES = {
     "Statistic": "ldpbeam.statistics",
     "Study": "ldpbeam.library.study",
     "StudyError": "ldpbeam.errors",
+    "before_after": "ldpbeam.library.before_after",
     "build_mechanism": "ldpbeam.mechanisms",
     "difference": "ldpbeam.library.by_user",
     "empty": "ldpbeam.statistics",

@@ -103,6 +103,20 @@ class Clock:
         return f"{days[1]} to {days[2]} ({city})"
 
 
+def moment(text: str, clock: Clock | None = None) -> int:
+    """The epoch milliseconds of ISO 8601 text; without a zone it is what a clock shows, or a date in UTC.
+
+    Raises:
+        ValueError: if the text is no time, or without a clock a time of the day that has no zone.
+    """
+    given = datetime.fromisoformat(text)
+    if given.tzinfo is None and clock is not None:
+        return int(clock.first(np.array([_since(given.replace(tzinfo=UTC))]))[0])
+    if given.tzinfo is None and len(text) > len("2026-11-20"):
+        raise ValueError("it has no zone")
+    return _since(given if given.tzinfo else given.replace(tzinfo=UTC))
+
+
 @lru_cache(16)
 def clock_of(zone: str) -> Clock:
     """The clock of a zone, from 1900 to 2199, by the rules of the package ``tzdata``.
@@ -129,13 +143,17 @@ def clock_of(zone: str) -> Clock:
             while high - low > timedelta(seconds=1):
                 middle = low + (high - low) // timedelta(seconds=2) * timedelta(seconds=1)
                 low, high = (middle, high) if offset_at(middle) == before else (low, middle)
-            changes.append((_milliseconds(high - datetime(1970, 1, 1, tzinfo=UTC)), _milliseconds(after)))
+            changes.append((_since(high), _milliseconds(after)))
         time, before = time + week, after
     return Clock(zone, tuple(changes))
 
 
 def _milliseconds(time: timedelta) -> int:
     return time // timedelta(milliseconds=1)
+
+
+def _since(time: datetime) -> int:
+    return _milliseconds(time - datetime(1970, 1, 1, tzinfo=UTC))
 
 
 def rules_version() -> str:

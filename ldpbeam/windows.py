@@ -217,8 +217,10 @@ class Span:
 EVERYTHING = Span()
 
 
-def times_of(window: Bounds | None) -> str:
-    """A window's times in text."""
+def times_of(window: Bounds | None, clock: Clock | None = None) -> str:
+    """A window's times in text, by the name that a clock gives it or in UTC."""
+    if window is not None and clock is not None:
+        return clock.name(window)
     return "all" if window is None else f"{rfc3339(window[0])} to {rfc3339(window[1])}"
 
 

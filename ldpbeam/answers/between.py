@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: A message lists at most this many windows or groups.
 _MOST_LISTED = 12
-_Side = dict[Hashable, EstimateRecord]
+Side = dict[Hashable, EstimateRecord]
 FOR_THE_PEOPLE = (
     "intervals are for the people who reported on each side, and not for a larger population: noise of "
     "different reports is independent, so variances add"
@@ -73,7 +73,7 @@ def between_windows(
         raise ValueError(f"the windows from {first} and from {second} are of different lengths")
     if any(one[length] == two[length] for length in lengths):
         raise ValueError(f"{first} and {second} are the same window: name two")
-    sides: list[_Side] = [
+    sides: list[Side] = [
         {
             (*record.key[:2], record.key.length, *record.key[3:]): record
             for record in known
@@ -82,7 +82,7 @@ def between_windows(
         for chosen in (one, two)
     ]
     overlap = any(one[length][0] < two[length][1] and two[length][0] < one[length][1] for length in lengths)
-    return _between([(sides[0], sides[1])], study, overlap=overlap)
+    return between([(sides[0], sides[1])], study, overlap=overlap)
 
 
 def between_groups(
@@ -115,11 +115,11 @@ def between_groups(
             )
     if not 1 < len(groups) <= _MOST_LISTED:
         raise ValueError(f"{counted(len(groups), 'group')}: name 2 to {_MOST_LISTED}")
-    sides: list[_Side] = [
+    sides: list[Side] = [
         {(record.attribute, record.name, record.window): record for record in known if record.group == group}
         for group in groups
     ]
-    return _between(list(itertools.combinations(sides, 2)), study)
+    return between(list(itertools.combinations(sides, 2)), study)
 
 
 def _named(group: str | None) -> str:
@@ -147,9 +147,16 @@ def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
     return matching
 
 
-def _between(
-    pairs: Sequence[tuple[_Side, _Side]], study: Study | None, *, overlap: bool = False
+def between(
+    pairs: Sequence[tuple[Side, Side]], study: Study | None, *, overlap: bool = False
 ) -> PairComparison:
+    """The second of each pair of sides minus the first.
+
+    Args:
+        pairs: the estimates of both sides, by what is compared with each other.
+        study: the study, as for :func:`between_windows`.
+        overlap: whether reports may be on both sides.
+    """
     records = [record for pair in pairs for side in pair for record in side.values()]
     attributes = dict.fromkeys(record.attribute for record in records)
     shared = {attribute: why for attribute in attributes if (why := _in_common(study, attribute, overlap))}

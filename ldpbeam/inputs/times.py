@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
-from pydantic import TypeAdapter
 
+from ldpbeam.cells import Clock, moment
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.schemas.reports import event_times
-from ldpbeam.schemas.study.times import Time
 
 
-def time_of(option: str, text: str | None, words: str = "") -> int | None:
+def time_of(option: str, text: str | None, words: str = "", clock: Clock | None = None) -> int | None:
     """An option's time in epoch milliseconds; None if the option is not given.
+
+    A time without a zone is what the clock shows, and without a clock a date is of UTC.
 
     Args:
         option: its name.
         text: what was given.
         words: what else the option takes, as the end of a sentence.
+        clock: the study's; None for UTC.
 
     Raises:
-        UserError: if the text is neither RFC 3339 nor epoch milliseconds, or the time is out of range.
+        UserError: if the text is neither a time nor epoch milliseconds, or the time is out of range.
     """
     if text is None:
         return None
     try:
-        time = int(text) if text.isascii() and text.isdigit() else TypeAdapter(Time).validate_python(text)
+        time = int(text) if text.isascii() and text.isdigit() else moment(text, clock)
     except ValueError:
         raise UserError(
-            f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z{words}"
+            f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z, or a date{words}"
         ) from None
     problem = int(event_times.problems(np.array([time]))[0])
     if problem > event_times.BEFORE_1990:

@@ -108,7 +108,14 @@ def estimate(
         *cut_windows(study, span),
     ):
         warnings.warn(sentence, stacklevel=2)
-    return Estimates(study, tuple(estimates), tally.dead_letter_table, counts, _periods(study, tally))
+    return Estimates(
+        study,
+        tuple(estimates),
+        tally.dead_letter_table,
+        counts,
+        _periods(study, tally),
+        tuple(tally.snapshots),
+    )
 
 
 def _periods(study: Study, tally: Tally) -> tuple[PeriodEntry, ...]:

@@ -16,6 +16,7 @@ from ldpbeam.library.needed import needed
 from ldpbeam.library.page import as_html
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
+from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.outputs.tables import estimate_rows, share_rows
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
@@ -44,6 +45,7 @@ class Estimates:
         counts: what became of the reports: ``in`` = ``used`` + ``duplicates`` + ``late`` + ``out_of_range`` +
             ``dead_letters``, and ``dead_letters_by_reason``.
         periods: what users spent in each period of the study's ledger; empty without one.
+        snapshots: the statistic of each attribute, window and group.
     """
 
     study: Study
@@ -51,6 +53,7 @@ class Estimates:
     dead_letters: pa.Table
     counts: Mapping[str, Any]
     periods: tuple[PeriodEntry, ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()
 
     def __iter__(self) -> Iterator[EstimateRecord]:
         return iter(self.estimates)

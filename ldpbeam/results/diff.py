@@ -11,9 +11,11 @@ from rich.console import Console
 from ldpbeam.answers.between import PairComparison, between_groups, between_windows
 from ldpbeam.answers.difference import FALSE_ALARMS, NO_ERROR, Comparison, Difference, compared
 from ldpbeam.answers.fitting import print_fitting
+from ldpbeam.answers.results import Results
 from ldpbeam.domains import digits_of
 from ldpbeam.errors import DIFFERS, DONE, UserError, naming
 from ldpbeam.folders.read import read_results
+from ldpbeam.inputs.times import time_of
 from ldpbeam.printing import document, note
 from ldpbeam.schemas.outputs.records import EstimateKey
 from ldpbeam.times import format_duration, window_fields
@@ -30,14 +32,16 @@ _KEYS = ("attribute", "window", "group", "estimate", "number")
 def diff_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam diff`` and return its exit code: DONE, or DIFFERS."""
     folders = options.folders
-    between = _between(folders, options.windows, options.groups)
+    between = _between(folders, options)
     if between is None:
         first, second = map(read_results, folders)
-        comparison = compared(first, second)
+        between = _one_after_the_other(first, second)
+        comparison = between.comparison if between else compared(first, second)
         if first.about.study_fingerprint != second.about.study_fingerprint:
             note("the two folders are of different studies, or of different versions of one")
     else:
-        comparison, folders = between.comparison, _sides(options.windows, options.groups)
+        comparison, folders = between.comparison, _sides(options)
+    if between is not None:
         for sentence in between.sentences:
             note(sentence)
     code = DIFFERS if comparison.differs else DONE
@@ -46,21 +50,29 @@ def diff_command(options: argparse.Namespace) -> int:
     return code
 
 
-def _between(
-    folders: Sequence[str], windows: Sequence[str] | None, groups: Sequence[str] | None
-) -> PairComparison | None:
-    """The two windows or groups of one folder; None if two folders are compared.
+def _between(folders: Sequence[str], options: argparse.Namespace) -> PairComparison | None:
+    """The two windows, groups or sides of a time of one folder; None if two folders are compared.
 
     Raises:
         UserError: if there are too many folders or too few, or a window or a group is not there.
     """
-    if windows is None and groups is None:
+    windows, groups = options.windows, options.groups
+    if windows is None and groups is None and options.before is None:
         if len(folders) != 2:
-            raise UserError("diff compares two folders; or one, with --windows A B or --groups A B")
+            raise UserError(
+                "diff compares two folders; or one, with --before TIME, --windows A B or --groups A B"
+            )
         return None
     if len(folders) != 1:
-        raise UserError("--windows and --groups compare two parts of one folder: name one")
+        raise UserError("--before, --windows and --groups compare two parts of one folder: name one")
     results = read_results(folders[0])
+    if options.before is not None:
+        # What computes takes a second to import.
+        from ldpbeam.results.before_after import before_after_in
+
+        time = time_of("--before", options.before, clock=results.clock)
+        assert time is not None
+        return before_after_in(results, time)
     with naming(folders[0]):
         if not results.estimates:
             raise ValueError("it has no estimate")
@@ -69,9 +81,25 @@ def _between(
         return between_groups(results.estimates, results.study, *(group or None for group in groups or ()))
 
 
-def _sides(windows: Sequence[str] | None, groups: Sequence[str] | None) -> Sequence[str]:
+def _one_after_the_other(first: Results, second: Results) -> PairComparison | None:
+    """The second folder minus the first, each added up, if all its windows are later or all are earlier."""
+    sides = [[record.window for record in results.estimates] for results in (first, second)]
+    (one, end), (two, later_end) = (
+        (min((window[0] for window in own if window), default=0), max((w[1] for w in own if w), default=1))
+        for own in sides
+    )
+    if None in sides[0] + sides[1] or not (end <= two or later_end <= one):
+        return None
+    from ldpbeam.results.before_after import folders_compared
+
+    return folders_compared(first, second)
+
+
+def _sides(options: argparse.Namespace) -> Sequence[str]:
     """How the two sides are called; of more than two groups, each row says which two."""
-    sides = windows or [group or NO_GROUP for group in groups or ()]
+    if options.before is not None:
+        return "before", "after"
+    sides = options.windows or [group or NO_GROUP for group in options.groups or ()]
     return sides if len(sides) == 2 else ("first", "second")
 
 

@@ -31,7 +31,8 @@ def diff(parser: Parser) -> None:
     """Add the options of ``ldpbeam diff``."""
     group = parser.add_argument_group(
         "what is compared",
-        "Two output folders, or two windows or groups of one. The numbers of a kind are a family: all means, "
+        "Two output folders, or two windows, groups or sides of a time of one. Of two folders whose windows "
+        "follow each other, each is added up first. The numbers of a kind are a family: all means, "
         "all variances, quantiles, ranges, shares, value buckets. The intervals of a family's differences "
         "hold together at 95%, and a number is higher or lower if its interval leaves zero: so in any "
         "family, at most 1 in 20 pairs of the same values has any such number. With 'at any look', that "
@@ -40,6 +41,11 @@ def diff(parser: Parser) -> None:
     )
     group.add_argument("folders", nargs="+", metavar="OUT", help="two output folders, or one")
     sides = group.add_mutually_exclusive_group()
+    sides.add_argument(
+        "--before", metavar="TIME",
+        help="a time, as that of a release: all windows that end by it are added up and compared with all "
+        "that begin later",
+    )  # fmt: skip
     sides.add_argument(
         "--windows", nargs=2, metavar=("A", "B"),
         help="two windows of one folder, each by its start or START/END, in RFC 3339",

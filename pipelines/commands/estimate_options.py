@@ -228,7 +228,8 @@ def _span_of(options: argparse.Namespace, study: Study) -> Span:
     Raises:
         UserError: if --from is not before --to, or no whole window lies between them.
     """
-    start, stop = time_of("--from", options.start), time_of("--to", options.stop)
+    clock = study.clock or study.local
+    start, stop = time_of("--from", options.start, clock=clock), time_of("--to", options.stop, clock=clock)
     if start is not None and stop is not None and start >= stop:
         raise UserError(f"--from {options.start} is not before --to {options.stop}")
     given = Span(-FAR if start is None else start, FAR if stop is None else stop)

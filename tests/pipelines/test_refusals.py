@@ -168,7 +168,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--kafka localhost:9092 --topic projects/p/topics/t", "--topic projects/p/topics/t: a topic"),
         ("--kafka u:p@localhost:9092 --topic t", "--kafka ...@localhost:9092: write it as HOST:PORT"),
         ("--kafka localhost:9092 --topic t --from-offset soon",
-         "write a time with its zone, as in 2026-11-20T10:00:00Z, or earliest, or latest"),
+         "write a time with its zone, as in 2026-11-20T10:00:00Z, or a date, or earliest, or latest"),
         ("--kafka localhost:9092 --topic t --kafka-config nothing", "--kafka-config nothing: No such file"),
         ("--kafka localhost:9092 --topic t --kafka-config in.jsonl", "in.jsonl, line 1: write name=value"),
         ("--input in/* --publish-to kafka://localhost/t", "kafka://localhost/t: write it as kafka"),

@@ -1,0 +1,120 @@
+"""Before and after a time: the windows on each side added up from their statistics, and the two compared."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ldpbeam.answers.between import PairComparison, Side, between
+from ldpbeam.answers.child import one_blas_thread
+from ldpbeam.answers.difference import Difference
+from ldpbeam.answers.published import chosen
+from ldpbeam.answers.rolled_up import rolled_up
+from ldpbeam.answers.solve import solve
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
+from ldpbeam.windows import EVERYTHING, Bounds, Span, times_of
+from ldpbeam.words import counted, first_ones
+
+#: Snapshots, each with the file that it is from.
+Given = Sequence[tuple[str, Snapshot]]
+#: What the two sides are called.
+SIDES = ("before", "after")
+
+
+def before_after(study: Study, given: Given, time: int, within: Span = EVERYTHING) -> PairComparison:
+    """All windows from a time on minus all windows that end by it; one that holds the time is left out.
+
+    Args:
+        study: the study.
+        given: the statistics of its windows.
+        time: the time, in epoch milliseconds.
+        within: windows outside are left out.
+
+    Raises:
+        ValueError: if there is no window on a side.
+        UserError: if statistics cannot be added up, as those of windows that slide.
+    """
+    windows = {each.window for _, each in given if each.window is not None and within.holds(each.window)}
+    sides = [window for window in windows if window[1] <= time], [w for w in windows if w[0] >= time]
+    if not all(sides):
+        which = "ends by" if not sides[0] else "begins at or after"
+        there = times_of(_whole(windows), study.clock) if windows else "none: the study has no windows"
+        raise ValueError(f"no window {which} the time; the windows are {there}")
+    cut = _windows(given) & windows - {*sides[0], *sides[1]}
+    said = [
+        f"{times_of(window, study.clock)} holds the time, and is on neither side" for window in sorted(cut)
+    ]
+    parts = [[(path, each) for path, each in given if each.window in side] for side in map(set, sides)]
+    return compared_sides((study, parts[0]), (study, parts[1]), said)
+
+
+def compared_sides(
+    first: tuple[Study, Given], second: tuple[Study, Given], said: Sequence[str] = ()
+) -> PairComparison:
+    """The second of two sides minus the first, each added up; of each kind of number the largest first.
+
+    Args:
+        first: the study of a side, and the statistics of its windows.
+        second: those of the other.
+        said: sentences on what is compared.
+
+    Raises:
+        UserError: if the statistics of a side cannot be added up.
+    """
+    found = between([(_added_up(*first), _added_up(*second))], first[0])
+    families = list(found.comparison.z)
+    differences = sorted(
+        found.comparison.differences, key=lambda own: (families.index(own.family), *_size(own))
+    )
+    spans = [_span_of(name, *side) for name, side in zip(SIDES, (first, second), strict=True)]
+    about = (*spans, *said, *found.sentences, *_users(first[0], differences))
+    return replace(
+        found, comparison=replace(found.comparison, differences=tuple(differences)), sentences=about
+    )
+
+
+def _whole(windows: Sequence[Bounds] | set[Bounds]) -> Bounds:
+    return min(start for start, _ in windows), max(end for _, end in windows)
+
+
+def _windows(given: Given) -> set[Bounds]:
+    return {each.window for _, each in given if each.window is not None and not each.joined}
+
+
+def _span_of(name: str, study: Study, given: Given) -> str:
+    windows = _windows(given)
+    return f"{name}: {counted(len(windows), 'window')}, {times_of(_whole(windows), study.clock)}"
+
+
+def _added_up(study: Study, given: Given) -> Side:
+    """The estimates of all windows together, by attribute, name and group."""
+    whole = _whole(_windows(given))
+    # The windows of a side may be those of a longer one, in which the study joins users.
+    longer = study.windows.cells(study.windows.joined) if study.windows and study.windows.joined else None
+    cells = longer if longer and longer.holding(whole[0]) == whole else None
+    by_attribute = itertools.groupby(
+        rolled_up(study, given, cells=cells).snapshots, lambda own: own.attribute
+    )
+    picked = [each for _, own in by_attribute for each in chosen(study, list(own), {}).snapshots]
+    decided = study.for_a_run((each.attribute, 1) for each in picked)
+    with one_blas_thread():
+        records = [record for each in picked for record in solve(decided, each)]
+    return {(record.attribute, record.name, record.group, record.key.rest): record for record in records}
+
+
+def _size(difference: Difference) -> tuple[bool, float]:
+    """The order of differences: those beyond their errors, and the larger ones in standard errors, first."""
+    return not difference.beyond, -abs(difference.second - difference.first) / (difference.error or math.inf)
+
+
+def _users(study: Study, differences: Sequence[Difference]) -> Iterator[str]:
+    """A sentence on the attributes whose users may be on both sides."""
+    names = dict.fromkeys(difference.key.attribute for difference in differences)
+    if fresh := [name for name in names if not study.attribute(name).remembering]:
+        yield (
+            f"{first_ones(fresh)}: who reported on both sides is taken for two people: noise is fresh in "
+            "each report, so that the intervals hold, and are wider than they need be where values last"
+        )
