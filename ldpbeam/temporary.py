@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ldpbeam.interrupts import sigterm_is_ctrl_c
@@ -29,9 +29,11 @@ def temporary_root() -> Path:
     Raises:
         OSError: if no file can be made there.
     """
-    name = next((name for name in _VARIABLES if os.environ.get(name)), None)
+    name = next((name for name in _VARIABLES if name in os.environ), None)
     if name is None:
         return Path(tempfile.gettempdir())
+    if not os.environ[name]:
+        raise OSError(f"{name} is set and empty: name a folder, or unset it for the system's")
     root = Path(os.environ[name]).absolute()
     try:
         tempfile.TemporaryFile(dir=root).close()
@@ -54,9 +56,23 @@ def temporary_folder(root: Path | None = None) -> Iterator[Path]:
         OSError: if the folder cannot be made.
     """
     root = root or temporary_root()
-    for left in root.glob(f"{PREFIX}*"):
-        _delete_unless_held(left)
-    folder, lock = _held(root)
+    with held_folder(
+        lambda: Path(tempfile.mkdtemp(prefix=PREFIX, dir=root)), root.glob(f"{PREFIX}*")
+    ) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def held_folder(new: Callable[[], Path], left: Iterable[Path]) -> Iterator[Path]:
+    """A new folder, which is deleted at the end.
+
+    Args:
+        new: makes it.
+        left: folders of such runs; those of killed runs of this account are deleted.
+    """
+    for folder in left:
+        _delete_unless_held(folder)
+    folder, lock = _held(new)
     try:
         yield folder
     finally:
@@ -81,10 +97,10 @@ def folder_of_run() -> Iterator[Path]:
             tempfile.tempdir = before
 
 
-def _held(root: Path) -> tuple[Path, int]:
+def _held(new: Callable[[], Path]) -> tuple[Path, int]:
     """A new folder, and the open file that holds its lock."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+        folder = new()
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             # Some file systems of networks have no locks on folders: there, nothing is deleted later.

@@ -160,8 +160,13 @@ def test_a_folder_that_cannot_be_written_to_is_not_passed_over(
 
 def test_without_a_variable_it_is_the_systems_folder(unset: pytest.MonkeyPatch) -> None:
     unset.setattr("tempfile.tempdir", None)
-    unset.setenv("TMPDIR", "")
     assert temporary_root() == Path("/tmp")
+
+
+def test_an_empty_variable_is_not_the_systems_folder(unset: pytest.MonkeyPatch) -> None:
+    unset.setenv("TMPDIR", "")
+    with pytest.raises(OSError, match="TMPDIR is set and empty: name a folder, or unset it"):
+        temporary_root()
 
 
 COMMANDS = {

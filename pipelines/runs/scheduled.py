@@ -8,11 +8,11 @@ A run that was killed while it moved leaves whole files only; the same run, star
 from __future__ import annotations
 
 import itertools
-import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
 from ldpbeam.folders.output import (
@@ -34,11 +34,15 @@ from ldpbeam.folders.output import (
 from ldpbeam.folders.written import TABLE_FOLDERS
 from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, Sharing, one_at_a_time, owned
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.temporary import held_folder
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 from ldpbeam.transforms.outputs.names import span_name, window_in
 from ldpbeam.transforms.storage import delete, disk, exists, make_folder, rename, write_json
 from ldpbeam.windows import EVERYTHING, Span
+
+#: The hidden folders of runs, and of those that are being deleted.
+_HIDDEN = f".*.{'[0-9a-f]' * 32}*"
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,12 @@ class Scheduled(Output):
     def made(self) -> Output:
         """The run's hidden folder, where it writes until all is written."""
         return Output(self.study, self.path(f".{self.name}.{self.token}"), self.run)
+
+    def make(self) -> Path:
+        """Make the hidden folder, on a disk."""
+        made = Path(self.made.output)
+        made.mkdir(exist_ok=True)
+        return made
 
     @property
     def own(self) -> Output:
@@ -102,19 +112,21 @@ class Scheduled(Output):
 def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[None]:
     """Hold the output folder, shared with other scheduled runs, while a run writes and moves its files.
 
-    The run's hidden folder is deleted at the end, after an error too.
+    The run's hidden folder is deleted at the end, after an error too, and on a disk those that killed runs
+    left at the start.
 
     Raises:
         UserError: if this run may not use the folder, or a run of another kind writes there.
     """
     with owned(job, job.sharing, overwrite=overwrite):
+        if "://" not in job.output:
+            with held_folder(job.make, Path(job.output).glob(_HIDDEN)):
+                yield
+            return
         try:
             yield
         finally:
-            if "://" in job.output:
-                delete([entry.path for entry in files_in(job.made.output, "**")])
-            else:
-                shutil.rmtree(job.made.output, ignore_errors=True)
+            delete([entry.path for entry in files_in(job.made.output, "**")])
 
 
 def publish(

@@ -21,6 +21,8 @@ _LOCAL = rf"^{_DAY}[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{{1,9}})?"
 _RFC3339 = rf"{_LOCAL}([Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
 #: A decimal number.
 _DECIMAL = r"^-?\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,3})?$"
+#: Text of which no character can be seen.
+_BLANK = r"\A[\pZ\p{Cc}\p{Cf}]*\z"
 #: Bytes that are UTF-8.
 _UTF8 = (
     r"^([\x00-\x7f]|[\xc2-\xdf]T|\xe0[\xa0-\xbf]T|[\xe1-\xec\xee\xef]TT|\xed[\x80-\x9f]T|\xf0[\x90-\xbf]TT|"
@@ -243,8 +245,16 @@ def _user_keys(array: pa.Array) -> pa.Array:
             return pc.cast(array, pa.binary()) if array.null_count else binary_of_width(fixed_bytes(array))
         array = _unpadded(array)
     elif not pa.types.is_binary(kind):
-        array = as_text(array)
+        array = _blank_to_null(as_text(array))
     return _empty_to_null(_uuids_to_bytes(array))
+
+
+def _blank_to_null(text: pa.Array) -> pa.Array:
+    """Text, null where no character can be seen: all clients that failed to read an id would be one user."""
+    suspect = pc.or_(pc.less(text, "!"), pc.invert(pc.string_is_ascii(text)))
+    if not pc.any(suspect).as_py():
+        return text
+    return pc.if_else(pc.match_substring_regex(text, _BLANK), None, text)
 
 
 def _empty_to_null(array: pa.Array) -> pa.Array:

@@ -166,6 +166,18 @@ def test_a_run_that_fails_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     assert not Path(again.made.output).exists()
 
 
+def test_a_run_deletes_the_hidden_folders_of_killed_runs_and_not_those_of_others(tmp_path: Path) -> None:
+    killed, other = (job(tmp_path, *span) for span in ((0, 1), (1, 2)))
+    Path(killed.made.output).mkdir()
+    (Path(killed.made.output) / "statistics").touch()
+    Path(f"{job(tmp_path, 2, 3).made.output}-gone").mkdir()
+    (tmp_path / ".of-somebody").mkdir()
+    with owned_by_schedule(other, False), owned_by_schedule(job(tmp_path, 3, 4), False):
+        hidden = sorted(path.name for path in tmp_path.glob(".*") if path.is_dir())
+        assert len(hidden) == 3
+        assert {".of-somebody", Path(other.made.output).name} < set(hidden)
+
+
 #: Of fourteen files: eight of windows, three dead letters, and accounting, fit and ledger.
 @pytest.mark.parametrize("moved", [0, 3, 9, 13])
 def test_a_run_that_is_killed_while_it_moves_leaves_whole_files_and_the_next_one_moves_the_rest(

@@ -226,6 +226,17 @@ def test_what_is_missing_is_missing_in_every_format(name: str, tmp_path: Path) -
     check(arrow_faces(name, pa.nulls(2), tmp_path), expected([None, None]))
 
 
+def test_blank_text_is_no_id_in_any_format(tmp_path: Path) -> None:
+    blank = ["   ", "\u200b", "\u00a0\ufeff"]
+    for name in ("user_id", "report_id"):
+        for faces in (
+            arrow_faces(name, pa.array(blank), tmp_path),
+            record_faces(name, blank, tmp_path),
+            avro_faces(name, "string", blank, tmp_path),
+        ):
+            check(faces, [None] * len(blank))
+
+
 def test_every_form_of_a_uuid_is_one_id_in_every_format(tmp_path: Path) -> None:
     one = uuid.UUID("e05aa883-acaf-40ad-bf54-02c8ce485fb0")
     forms = [str(one), str(one).upper(), one.hex, f"{{{one}}}", one.urn, f"{{{one.hex}}}"]
