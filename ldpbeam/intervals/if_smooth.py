@@ -1,0 +1,29 @@
+"""Intervals that hold if people are spread smoothly: the model's, widened until they keep their level."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ldpbeam.domains import Floats
+
+#: So many times the distance of an end of the model's interval from its middle.
+WIDER = 1.5
+
+
+def if_smooth(model: Floats, middle: Floats, certain: Floats | None = None) -> Floats:
+    """The intervals of numbers if people are spread smoothly, shape (numbers, 2).
+
+    Args:
+        model: the ends of the interval of each number that the densities of the model give, shape
+            (numbers, 2).
+        middle: the number that half of the draws of the model are below, shape (numbers,).
+        certain: the certain interval of each number, which no interval leaves; shape (numbers, 2). None where
+            there are none.
+    """
+    ends = middle[:, None] + WIDER * (model - middle[:, None])
+    if certain is None:
+        return np.asarray(ends)
+    low, high = certain[:, :1], certain[:, 1:]
+    # Reports that exclude the middle contradict the model.
+    refuted = (middle[:, None] < low) | (middle[:, None] > high)
+    return np.where(refuted, certain, np.clip(ends, low, high))
