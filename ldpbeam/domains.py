@@ -13,6 +13,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldpbeam.scales import Scale, check_scale, from_scale, nodes_within, on_scale
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 #: The most values of a domain with a step. Channels at values are matrices.
@@ -27,17 +29,18 @@ class Numeric:
 
     Mechanisms and channels use values scaled to [0, 1]: x = (value - low) / (high - low). With a step, the
     buckets of an estimate begin and end half-way between values, so the first one begins below 0 on this
-    scale, and the last one ends above 1.
+    scale, and the last one ends above 1. With a scale g, x = (g(value) - g(low)) / (g(high) - g(low)).
 
     Raises:
         ValueError: if the range is empty, not finite, not between 1e-100 and 1e100 wide, or too narrow
-            relative to its ends (less than 1e-9 of the larger one); or if it is not a whole number of steps,
-            from 1 to 4,095, in decimals as they are written.
+            relative to its ends (less than 1e-9 of the larger one); if it is not a whole number of steps,
+            from 1 to 4,095, in decimals as they are written; or if it is not one of its scale.
     """
 
     low: float
     high: float
     step: float | None = None
+    scale: Scale | None = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
@@ -50,6 +53,8 @@ class Numeric:
             )
         if self.step is not None:
             _ = self.count  # raises an error if the step does not fit
+        if self.scale is not None:
+            check_scale(self.scale, self.low, self.high)
 
     @functools.cached_property
     def count(self) -> int:
@@ -95,6 +100,9 @@ class Numeric:
 
     def cut_into(self, buckets: int) -> str:
         """The values of a step, and the number and the width of the buckets, in words."""
+        if self.scale is not None:
+            name = f"between {len(self.scale)} edges" if isinstance(self.scale, tuple) else self.scale
+            return f"estimated in {buckets} buckets that are equal on the scale {name}"
         if not self.count:
             return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
         first, second, last = map(as_text, self.values[[0, 1, -1]])
@@ -113,8 +121,19 @@ class Numeric:
         """
         if self.count:
             return self._steps(values) / (self.count - 1.0)
-        unit = (np.asarray(values, dtype=np.float64) - self.low) / self.width
+        if self.scale is not None:
+            first, length = self._on_scale
+            unit = (on_scale(self.scale, np.clip(values, self.low, self.high)) - first) / length
+        else:
+            unit = (np.asarray(values, dtype=np.float64) - self.low) / self.width
         return np.clip(unit, 0.0, 1.0)
+
+    @functools.cached_property
+    def _on_scale(self) -> tuple[float, float]:
+        """Where the range begins on the scale, and its length there."""
+        assert self.scale is not None
+        first, last = on_scale(self.scale, [self.low, self.high]).tolist()
+        return first, last - first
 
     def _steps(self, values: ArrayLike) -> Floats:
         """How many steps the nearest values are above ``low``, of a domain with a step; NaN of NaN."""
@@ -129,23 +148,43 @@ class Numeric:
 
     def from_unit(self, unit: ArrayLike) -> Floats:
         """The inverse of :meth:`to_unit`."""
-        return self.low + np.asarray(unit, dtype=np.float64) * self.width
+        x = np.asarray(unit, dtype=np.float64)
+        if self.scale is None:
+            return self.at(x)
+        first, length = self._on_scale
+        values = np.clip(from_scale(self.scale, first + x * length), self.low, self.high)
+        return np.where(x <= 0.0, self.low, np.where(x >= 1.0, self.high, values))
+
+    def at(self, part: ArrayLike) -> Floats:
+        """The values at parts of the range's width, on any scale."""
+        return self.low + np.asarray(part, dtype=np.float64) * self.width
 
     def edges(self, buckets: int) -> Floats:
         """The ``buckets + 1`` edges of equal value buckets, in the attribute's unit."""
+        if isinstance(self.scale, tuple):
+            # Where a bucket ends at an edge, its number is exact.
+            return from_scale(self.scale, np.arange(buckets + 1) * (len(self.scale) - 1) / buckets)
         if self.step is None:
             return self.from_unit(np.linspace(0.0, 1.0, buckets + 1))
         ends = np.arange(0, self.count + 1, self.count // buckets) - 0.5
         return on_steps(self.low + self.step * ends, self.step)
 
     def middles(self, buckets: int) -> Floats:
-        """The mean value of each of ``buckets`` equal value buckets on the scale of mechanisms."""
+        """The mean value of each of ``buckets`` equal value buckets, as a part of the range's width."""
+        if self.scale is not None:
+            nodes, weights = nodes_within(buckets)
+            return np.asarray((self.from_unit(nodes) - self.low) @ weights / self.width)
         if not self.count:
             return bucket_midpoints(buckets)
         return (bucket_midpoints(buckets) * self.count - 0.5) / (self.count - 1.0)
 
-    def variance_within(self, buckets: int) -> float:
-        """The variance of values inside of one of ``buckets`` value buckets, on the scale of mechanisms."""
+    def variance_within(self, shares: Floats) -> float:
+        """The mean variance of values inside of equal buckets with these shares, with a width of 1."""
+        buckets = len(shares)
+        if self.scale is not None:
+            nodes, weights = nodes_within(buckets)
+            apart = (self.from_unit(nodes) - self.low) / self.width - self.middles(buckets)[:, None]
+            return float(shares @ (apart**2 @ weights))
         if not self.count:
             return 1.0 / (12.0 * buckets**2)
         return ((self.count // buckets) ** 2 - 1.0) / (12.0 * (self.count - 1.0) ** 2)

@@ -7,16 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbeam.domains import Floats, on_steps
+from ldpbeam.domains import Floats, Numeric, on_steps
 
 #: Numbers of steps from near 0 that differ by less are equal, but for rounding.
 ROUNDING = 1e-6
 
 
-def wasserstein(estimate: ArrayLike, truth: ArrayLike, width: float = 1.0) -> float:
-    """W1 between two distributions over equal buckets of a range of ``width``: mean |CDF gap| x width."""
+def wasserstein(
+    estimate: ArrayLike, truth: ArrayLike, width: float = 1.0, buckets: Floats | None = None
+) -> float:
+    """W1 between two distributions over buckets of a range of ``width``: mean |CDF gap| x width.
+
+    The buckets are equal, or as wide in proportion as ``buckets``.
+    """
     gap = np.cumsum(np.asarray(estimate, dtype=float) - np.asarray(truth, dtype=float))
-    return float(np.abs(gap).mean() * width)
+    return float(np.average(np.abs(gap), weights=buckets) * width)
 
 
 def kolmogorov_smirnov(estimate: ArrayLike, truth: ArrayLike) -> float:
@@ -71,6 +76,24 @@ def quantiles(
     inside = np.where(held > 0, (targets - before) / np.where(held > 0, held, 1.0), 0.0)
     places = np.asarray(where[bucket] + np.clip(inside, 0.0, 1.0) * np.diff(where)[bucket])
     return places if step is None else value_below(places, where[0], step)
+
+
+def quantiles_in(domain: Numeric, distribution: ArrayLike, levels: Sequence[float]) -> Floats:
+    """Quantiles of distributions over equal buckets of a domain, even on its scale inside of each."""
+    buckets = np.shape(distribution)[-1]
+    if domain.scale is None:
+        return quantiles(distribution, domain.edges(buckets), levels, domain.step)
+    return domain.from_unit(quantiles(distribution, np.linspace(0.0, 1.0, buckets + 1), levels))
+
+
+def share_in(domain: Numeric, distribution: ArrayLike, low: float, high: float) -> Floats:
+    """The shares in a range of distributions over equal buckets of a domain, even on its scale inside."""
+    buckets = np.shape(distribution)[-1]
+    if domain.scale is None:
+        return range_share(distribution, domain.edges(buckets), low, high, domain.step)
+    return range_share(
+        distribution, np.linspace(0.0, 1.0, buckets + 1), *domain.to_unit([low, high]).tolist()
+    )
 
 
 def value_below(places: Floats, start: float, step: float) -> Floats:

@@ -9,24 +9,30 @@ export type Step = number;
 /** Two different names or more, or how many there are: then they are called 0, 1, 2 ... */
 export type Names = readonly string[] | number;
 
-export interface NumericDomain {
-  readonly numeric: Range;
-  readonly step?: Step;
-}
+/** Values have a step, or noise is even on a scale: the logarithm of a range above 0, or of 1 + x from 0 on. */
+export type Even =
+  | { readonly step?: Step; readonly scale?: undefined }
+  | { readonly step?: undefined; readonly scale: "log" | "log1p" };
+
+export type NumericDomain =
+  | (Even & { readonly numeric: Range })
+  /** Ascending numbers from low to high, at equal distances on the scale that is perturbed. */
+  | { readonly edges: readonly number[]; readonly step?: undefined; readonly scale?: undefined };
 export interface CategoriesDomain {
   readonly categories: Names;
   readonly step?: undefined;
+  readonly scale?: undefined;
 }
 export interface KeysDomain {
   readonly keys: Names;
   readonly values: Range;
   readonly step?: undefined;
+  readonly scale?: undefined;
 }
-export interface VectorDomain {
+export type VectorDomain = Even & {
   readonly coordinates: Names;
   readonly values: Range;
-  readonly step?: Step;
-}
+};
 
 interface Named<Mechanism extends string, Options = Record<string, never>> {
   readonly mechanism: Mechanism;

@@ -106,9 +106,7 @@ def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str
 def _remembered(attribute: Attribute, label: str, lifetime: Lifetime) -> Iterator[str]:
     """What clients that remember their noise lose, and how much they round."""
     yield f"To service {label!r}: {lifetime.explain_loss(steps_of(lifetime).loss)}."
-    if isinstance(attribute.domain, Numeric) and (
-        rounding := lifetime.explain_rounding(attribute.domain.width)
-    ):
+    if isinstance(attribute.domain, Numeric) and (rounding := lifetime.explain_rounding(attribute.domain)):
         yield f"To service {label!r}: {rounding}."
 
 

@@ -122,8 +122,9 @@ def errors_of(
     attribute, errors = study.attribute(record.attribute), dict[str, float]()
     if record.distribution is not None and isinstance(attribute.domain, Numeric):
         shares = np.asarray(record.distribution)
-        low, high = attribute.domain.edges(1)
-        errors["wasserstein"] = metrics.wasserstein(shares, truth.shares, high - low)
+        edges = attribute.domain.edges(len(shares))
+        wide = np.diff(edges) if attribute.domain.scale else None
+        errors["wasserstein"] = metrics.wasserstein(shares, truth.shares, edges[-1] - edges[0], wide)
         errors["kolmogorov_smirnov"] = metrics.kolmogorov_smirnov(shares, truth.shares)
         if shares.min() >= 0:
             errors["jensen_shannon"] = metrics.jensen_shannon(shares, truth.shares)
@@ -171,8 +172,7 @@ def errors_of_papers(answer: Estimate, summary: Summary, truth: Truth, domain: o
     if answer.variance is not None:
         errors["variance"] = abs(answer.variance - float(truth.values.var()))
     if summary.quantiles and answer.distribution.sum() > 0.0:
-        edges = domain.edges(len(answer.distribution))
-        estimated = metrics.quantiles(answer.distribution, edges, summary.quantiles, domain.step)
+        estimated = metrics.quantiles_in(domain, answer.distribution, summary.quantiles)
         method: Any = "linear" if domain.step is None else "inverted_cdf"
         true = np.quantile(truth.values, summary.quantiles, method=method)
         errors["quantiles"] = metrics.mean_absolute_error(estimated, true)

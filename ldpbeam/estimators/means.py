@@ -216,8 +216,10 @@ def _check_values(attribute: Attribute, services: Sequence[str]) -> None:
     """Check that reports are unbiased for values of a step, and not for the middles of bins beside them.
 
     Raises:
-        ValueError: if a mechanism has bins, and the domain has a step.
+        ValueError: if a mechanism has bins, and the domain has a step; or the domain has a scale.
     """
+    if cast(Numeric, attribute.domain).scale is not None:
+        raise ValueError("the mean of reports is that of values on their scale, and not of values; use auto")
     bins = [mechanism.name for mechanism in attribute.mechanisms_of(services) if mechanism.granularity > 1]
     if bins and number_of_values(attribute.domain):
         raise ValueError(f"{bins[0]} reports of bins, whose middles are no values of this step; use auto")

@@ -188,7 +188,7 @@ def _outside(attribute: Attribute, distribution: Floats) -> Iterator[str]:
         return
     mean = float(distribution @ attribute.domain.middles(len(distribution)))
     if not 0.0 <= mean <= 1.0:
-        in_domain = float(attribute.domain.from_unit(mean))
+        in_domain = float(attribute.domain.at(mean))
         yield f"the shares have a mean of {in_domain:.6g}, outside of the domain, so the nearest end is given"
 
 
@@ -202,6 +202,6 @@ def distribution_moments(domain: Domain, distribution: Floats) -> tuple[float | 
         return None, None
     x = domain.middles(len(distribution))
     mean = float(distribution @ x)
-    variance = float(distribution @ (x - mean) ** 2) + domain.variance_within(len(distribution))
+    variance = float(distribution @ (x - mean) ** 2) + domain.variance_within(distribution)
     mean, variance = min(max(mean, 0.0), 1.0), min(max(variance, 0.0), 0.25)
-    return float(domain.from_unit(mean)), variance * domain.width**2
+    return float(domain.at(mean)), variance * domain.width**2

@@ -243,7 +243,7 @@ def _outside(
         rounding = roundings.get(name, min(ROUNDING, ROUNDING_OF_EVEN / len(low)))
         if name == "mean" and shares is not None and isinstance(domain, Numeric):
             # Nobody knows where in its bucket a spike is.
-            rounding += 0.5 * float(shares.max()) * domain.width / len(shares)
+            rounding += 0.5 * float((shares * np.diff(domain.edges(len(shares)))).max())
         outside = (most < low - rounding) | (least > high + rounding)
         share, own = float(np.mean(outside)), OUTSIDE.format(estimator=estimate.estimator)
         if np.ndim(value) == 0:

@@ -64,4 +64,4 @@ def finest_detail(attribute: Attribute, reports: tuple[tuple[int, int], ...], le
     expected = expected_intervals(attribute, dict(reports), WantedIntervals(level, quantiles=(0.5,)))
     if expected is None:
         return None
-    return float(np.diff(expected.quantiles[0])[0]) / cast(Numeric, attribute.domain).width
+    return float(np.ptp(cast(Numeric, attribute.domain).to_unit(expected.quantiles[0])))

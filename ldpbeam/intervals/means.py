@@ -19,7 +19,10 @@ from ldpbeam.over_time.joined_windows import JoinedCells
 
 
 def has_sums(question: Question) -> bool:
-    """Whether every channel in use has unbiased reports of numbers, whose sums the statistic has."""
+    """Whether the statistic has sums of every channel in use that are unbiased for the values' mean."""
+    domain = question.attribute.domain
+    if isinstance(domain, Numeric) and domain.scale is not None:
+        return False
     return all(isinstance(mechanism, NumericMechanism) for mechanism in question.mechanisms)
 
 

@@ -217,10 +217,15 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
     means = shares @ x
     variances = shares @ x**2 - means**2
     of_mean, of_variance = ends(np.column_stack((means, variances)), level)
+    if domain.scale is not None:
+        # Nobody knows where in its bucket a value is, and buckets may be wide.
+        edges = (domain.edges(shares.shape[1]) - domain.low) / domain.width
+        (low, _), (_, high) = ends(np.column_stack((shares @ edges[:-1], shares @ edges[1:])), level)
+        of_mean = np.array([low, high])
     buckets = share_ends(people.buckets, level, wanted.simultaneous)
     hidden = "" if people.at_ends is None else _with_hidden(buckets, people, domain, wanted)
     intervals: dict[str, Any] = {"distribution": buckets}
-    intervals["mean"] = tuple(domain.from_unit(np.clip(of_mean, 0.0, 1.0)).tolist())
+    intervals["mean"] = tuple(domain.at(np.clip(of_mean, 0.0, 1.0)).tolist())
     intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
     at, _, parts = cdf_places(domain)
     below = _with_combs(lambda drawn: _below(drawn, parts), people, level)
@@ -231,14 +236,16 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
         quantiles = _with_combs(lambda drawn: metrics.quantiles(drawn, unit, wanted.quantiles), people, level)
         if step is None:
             quantiles = whole_buckets(quantiles, shares.mean(axis=0))
-        places = edges[0] + quantiles * (edges[-1] - edges[0])
-        intervals["quantiles"] = places if step is None else metrics.value_below(places, edges[0], step)
+        if domain.scale is not None:
+            intervals["quantiles"] = domain.from_unit(quantiles)
+        else:
+            places = edges[0] + quantiles * (edges[-1] - edges[0])
+            intervals["quantiles"] = places if step is None else metrics.value_below(places, edges[0], step)
     if wanted.ranges:
-        ranges = np.array(wanted.ranges)
-        if step is not None:
-            ranges = np.column_stack(metrics.around_values(ranges[:, 0], ranges[:, 1], edges[0], step))
         inside = _with_combs(
-            lambda drawn: np.column_stack([metrics.range_share(drawn, edges, *of) for of in ranges]),
+            lambda drawn: np.column_stack(
+                [metrics.share_in(domain, drawn, low, high) for low, high in wanted.ranges]
+            ),
             people,
             level,
         )

@@ -180,7 +180,9 @@ def _window(windows: Windows, start: int, joined: bool) -> Bounds:
 def _is_compared(attribute: Attribute, mechanism: Any) -> bool:
     if isinstance(mechanism, CategoricalMechanism):
         return mechanism.tells_supports
-    return isinstance(attribute.domain, Numeric) and isinstance(mechanism, UnbiasedMechanism)
+    # On a scale, the mean of reports is not that of values.
+    plain = isinstance(attribute.domain, Numeric) and attribute.domain.scale is None
+    return plain and isinstance(mechanism, UnbiasedMechanism)
 
 
 def _of_attribute(

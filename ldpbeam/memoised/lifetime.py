@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ldpbeam.domains import Numeric
 from ldpbeam.mechanisms import (
     GeneralWave,
     LocalHashing,
@@ -163,13 +164,15 @@ class Lifetime:
             "answer can be linked to one device"
         )
 
-    def explain_rounding(self, width: float) -> str:
-        """How much clients round a number of a range of this width, in words; empty if they do not."""
+    def explain_rounding(self, domain: Numeric) -> str:
+        """How much clients round a number of a domain, in words; empty if they do not."""
         if not self.memo_buckets or self.values:
             return ""
         return (
             f"Clients round values to the middles of {self.memo_buckets:,} equal buckets, which moves none "
-            f"by more than {0.5 * width / self.memo_buckets:.3g}"
+            f"by more than {0.5 * domain.width / self.memo_buckets:.3g}"
+            if domain.scale is None
+            else f"Clients round values to the middles of {self.memo_buckets:,} buckets, equal on their scale"
         )
 
 

@@ -139,7 +139,7 @@ def detailed(study: Study, line: Planned) -> Planned:
     widths = np.diff(np.concatenate((expected.quantiles, expected.ranges)), axis=1)[:, 0].tolist()
     return replace(
         line,
-        finest_detail=widths[quantiles.index(0.5)] / attribute.domain.width,
+        finest_detail=float(np.ptp(attribute.domain.to_unit(expected.quantiles[quantiles.index(0.5)]))),
         strict_widths=dict(zip(names, widths, strict=True)),
     )
 

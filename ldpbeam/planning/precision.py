@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -138,7 +139,8 @@ def _of_likelihood(attribute: Attribute, versions: Sequence[int], weights: Float
         held = expected > 0
         differences = (channel - channel.mean(axis=1, keepdims=True))[held]
         information += (differences / expected[held, None]).T @ differences
-    x = bucket_midpoints(buckets)
+    domain = cast(Numeric, attribute.domain)
+    x = domain.middles(buckets) if domain.scale else bucket_midpoints(buckets)
     mean = float(weights @ x)
     centred = x - mean
     values, vectors = np.linalg.eigh(information)

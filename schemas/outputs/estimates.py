@@ -141,13 +141,11 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     edges = domain.edges(len(shares))
     parts: dict[str, Any] = {"bucket_edges": edges.tolist(), "step": domain.step, "distribution": shares}
     if answer.distribution.sum() > 0:
-        quantiles = metrics.quantiles(answer.distribution, edges, summary.quantiles, domain.step).tolist()
+        quantiles = metrics.quantiles_in(domain, answer.distribution, summary.quantiles).tolist()
         parts["quantiles"] = dict(zip(map(repr, summary.quantiles), quantiles, strict=True))
     if summary.ranges:
         parts["ranges"] = tuple(
-            RangeShare(
-                low, high, float(metrics.range_share(answer.distribution, edges, low, high, domain.step))
-            )
+            RangeShare(low, high, float(metrics.share_in(domain, answer.distribution, low, high)))
             for low, high in summary.ranges
         )
     return parts

@@ -148,6 +148,8 @@ def _median(record: EstimateRecord) -> float | None:
     shares, edges = record.distribution, record.bucket_edges
     if shares is None or edges is None or sum(shares) <= 0:
         return None
+    if record.quantiles and "0.5" in record.quantiles:
+        return record.quantiles["0.5"]
     return float(metrics.quantiles(shares, edges, (0.5,), record.step)[0])
 
 

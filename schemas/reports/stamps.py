@@ -37,7 +37,8 @@ def domain_hash(domain: Domain) -> str:
 
     The bytes are ``numeric``, ``categories``, ``keys`` or ``vector`` in ASCII and a zero byte; then each
     category, key or coordinate in UTF-8 and a zero byte; then, where values are numbers, both ends of the
-    range as big-endian doubles, and the step if there is one.
+    range as big-endian doubles, and the step if there is one; then the name of the scale in ASCII, or each
+    of its edges as a big-endian double.
     """
     kinds = {Numeric: "numeric", Categories: "categories", KeyValues: "keys", Vector: "vector"}
     kinds[Candidates] = kinds[Categories]
@@ -55,6 +56,8 @@ def domain_hash(domain: Domain) -> str:
     if numbers is not None:
         text += struct.pack(">2d", numbers.low + 0.0, numbers.high + 0.0)
         text += b"" if numbers.step is None else struct.pack(">d", numbers.step)
+        scale = numbers.scale or ""
+        text += scale.encode() if isinstance(scale, str) else struct.pack(f">{len(scale)}d", *scale)
     return hashlib.sha256(text).hexdigest()[:DIGITS]
 
 

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Categories, Domain, Numeric, Vector, domain_of_numbers, number_of_values
+from ldpbeam.domains import (
+    Categories,
+    Domain,
+    Numeric,
+    Vector,
+    domain_of_numbers,
+    least_multiple,
+    number_of_values,
+)
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import Mechanism, build_mechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse, epsilon_of_rate
@@ -92,10 +100,25 @@ def _attribute(
 
 def _report_buckets(model: AttributeModel) -> int:
     """The number of report buckets: as many as value buckets, but with a step enough to tell values apart."""
+    if model.domain.edges is not None:
+        return _buckets_of_edges(model, len(model.domain.edges) - 1)
     if model.domain.step is None:
         return model.buckets
     values = number_of_values(domain_of_numbers(model.domain.domain))
     return min(max(values, BUCKETS), MOST_REPORT_BUCKETS)
+
+
+def _buckets_of_edges(model: AttributeModel, between: int) -> int:
+    """The number of buckets between edges; by default the least multiple of theirs from the usual number on.
+
+    Raises:
+        ValueError: if the study gives another number than a multiple.
+    """
+    if "buckets" not in model.model_fields_set:
+        return least_multiple(between, BUCKETS)
+    if model.buckets % between:
+        raise ValueError(f"buckets must be a multiple of the {between} between edges, found {model.buckets}")
+    return model.buckets
 
 
 def _joined(

@@ -30,6 +30,7 @@ Schema = dict[str, Any]
 #: The key of a domain in a study file, and the kind that its mechanisms are for.
 _DOMAINS: Mapping[str, type[Domain]] = {
     "numeric": Numeric,
+    "edges": Numeric,
     "categories": Categories,
     "candidates": Categories,
     "keys": KeyValues,
@@ -75,7 +76,7 @@ def _attribute(key: str, attribute: Schema, domain: Schema) -> Schema:
     changed = copy.deepcopy(attribute)
     given = [key, "values"] if key in ("keys", "coordinates") else [key]
     given += ["places"] * (key == "candidates")
-    known = [*given, "step"] if _DOMAINS[key] is Numeric else given
+    known = [*given, "step", "scale"] if key in ("numeric", "coordinates") else given
     properties = {name: _never_null(domain["properties"][name]) for name in known}
     if key == "coordinates":
         for arm in properties[key].get("anyOf", ()):
@@ -190,6 +191,7 @@ def _remembered(key: str, service: Schema) -> Schema:
         "candidates": ("as_published",),
         "categories": ("as_published",),
         "numeric": ("memo_buckets",),
+        "edges": ("memo_buckets",),
     }.get(key)
     if given is None:
         return {}

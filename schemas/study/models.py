@@ -44,6 +44,12 @@ class DomainModel(Model):
         None, description="[low, high]; clients clip values outside to the ends"
     )
     categories: Names | None = Field(None, description="the categories' names, or how many there are")
+    edges: Later[list[Number]] = Field(
+        None,
+        min_length=1,
+        description="in the place of numeric, ascending numbers from low to high, such as the buckets of a "
+        "Prometheus or OpenTelemetry histogram; on the scale that clients perturb, all buckets are equal",
+    )
     candidates: Later[Annotated[str, Field(min_length=1)]] = Field(
         None, description="a CSV file, or a folder of them, with the names of each window's places"
     )
@@ -62,13 +68,19 @@ class DomainModel(Model):
         description="the values are low, low + step, ..., high; clients round to the nearest of them",
     )  # fmt: skip
 
+    scale: Later[Literal["log", "log1p"]] = Field(
+        None,
+        description="with numeric, or coordinates: the function of a value that clients perturb, for heavy "
+        "tails; log1p, the logarithm of 1 + x, has 0",
+    )
+
     @model_validator(mode="after")
     def _one_kind(self) -> DomainModel:
-        given = [self.numeric, self.categories, self.candidates, self.keys, self.coordinates]
+        given = [self.numeric, self.edges, self.categories, self.candidates, self.keys, self.coordinates]
         if sum(part is not None for part in given) != 1:
             raise ValueError(
-                "give one of numeric: [low, high], categories: [...], candidates: FILE, keys: [...] or "
-                "coordinates: [...]"
+                "give one of numeric: [low, high], edges: [...], categories: [...], candidates: FILE, "
+                "keys: [...] or coordinates: [...]"
             )
         if (self.candidates is None) != (self.places is None):
             raise ValueError("candidates: FILE and places: NUMBER go together")
@@ -76,6 +88,8 @@ class DomainModel(Model):
             raise ValueError("values: [low, high] goes with keys or coordinates, and they need it")
         if self.step is not None and self.numeric is None and self.coordinates is None:
             raise ValueError("step is for numbers: it goes with numeric, or with coordinates")
+        if self.scale is not None and (self.step or (self.numeric is None and self.coordinates is None)):
+            raise ValueError("scale goes with numeric, or with coordinates, and not with step")
         self.domain  # noqa: B018 - raises for an empty range or doubled names
         return self
 
@@ -83,13 +97,15 @@ class DomainModel(Model):
     def domain(self) -> Domain:
         """The domain as the statistics see it."""
         if self.numeric is not None:
-            return Numeric(*self.numeric, self.step)
+            return Numeric(*self.numeric, self.step, self.scale)
+        if self.edges is not None:
+            return Numeric(self.edges[0], self.edges[-1], scale=tuple(self.edges))
         if self.categories is not None:
             return Categories(_named(self.categories))
         if self.candidates is not None:
             return Candidates.unnamed(self.places or 0)
         assert self.values is not None
-        values = Numeric(*self.values, self.step)
+        values = Numeric(*self.values, self.step, self.scale)
         if self.keys is not None:
             return KeyValues(_named(self.keys), values)
         assert self.coordinates is not None

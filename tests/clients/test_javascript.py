@@ -212,6 +212,11 @@ attributes:
     services:
       maps: {mechanism: square_wave, epsilon: 1}
       taxi: {mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2}
+  bytes:
+    domain: {numeric: [1, 65536], scale: log}
+    services:
+      web: {mechanism: square_wave, epsilon: 1}
+      app: {mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2}
   drink:
     domain: {categories: [tea, coffee]}
     services: {app: {mechanism: olh, epsilon: 1, seeds: 64}}
@@ -247,14 +252,21 @@ for (const { attribute, service, users, lifetime_epsilon } of study.clients) {
 def test_each_client_of_a_study_sends_what_the_study_reads(node: str, installed: Path) -> None:
     study = parse_study(EVERYTHING)
     clients = described_clients(study)
-    values = {"minutes": 42, "drink": "tea", "code": 11, "rating": {"drama": 4}, "pulse": [60, 120]}
+    values = {
+        "minutes": 42,
+        "bytes": 900,
+        "drink": "tea",
+        "code": 11,
+        "rating": {"drama": 4},
+        "pulse": [60, 120],
+    }
     (installed / "of_study.mjs").write_text(OF_STUDY)
     given = json.dumps([{"clients": clients}, values]).encode()
     ran = subprocess.run([node, "of_study.mjs"], input=given, cwd=installed, capture_output=True)
     assert ran.returncode == 0, ran.stderr
     batches = list(decode_lines(0, ran.stdout, wanted_columns(study, None, None)))
     letters = [letter for batch in batches for letter in Validation(study).validate(batch).letters]
-    assert (sum(batch.num_rows for batch in batches), letters) == (len(clients), []) and len(clients) == 6
+    assert (sum(batch.num_rows for batch in batches), letters) == (len(clients), []) and len(clients) == 8
 
 
 def examples() -> list[str]:

@@ -62,20 +62,41 @@ function valuesOf([low, high], step) {
   return steps + 1;
 }
 
+/** The function of a value that is perturbed; edges all have one distance from the next there. */
+function scaleOf(scale, [low, high]) {
+  if (scale === undefined) return (value) => value;
+  if (scale === "log" && low > 0) return Math.log;
+  if (scale === "log1p" && low >= 0) return Math.log1p;
+  if (!Array.isArray(scale)) {
+    throw new TypeError(`scale must be "log" of a range above 0, or "log1p" of one from 0 on, found ${shown(scale)}`);
+  }
+  const least = 1e-12 * Math.max(Math.abs(low), Math.abs(high));
+  if (!(scale.length <= 4097 && scale.every((edge, k) => Number.isFinite(edge) && !(edge - scale[k - 1] <= least)))) {
+    throw new TypeError(`edges must be 3 to 4097 numbers that ascend, found ${shown(scale)}`);
+  }
+  return (value) => {
+    const after = scale.findIndex((edge, k) => k > 0 && value <= edge);
+    return after - (scale[after] - value) / (scale[after] - scale[after - 1]);
+  };
+}
+
 /**
  * The function that scales a number of the range [low, high] to [0, 1]; it clips numbers outside.
  *
  * With a step it rounds them to the nearest value, and to the upper one of two that are equally near.
  */
-function scaling(range, what, step) {
+function scaling(range, what, { step, scale }) {
   const [low, high] = checkedRange(range, what);
   const last = valuesOf(range, step) - 1;
+  if (last > 0 && scale !== undefined) throw new TypeError("a domain has a step or a scale, not both");
+  const at = scaleOf(scale, range);
+  const [first, length] = [at(low), at(high) - at(low)];
   return (value, name) => {
     if (typeof value !== "number" || !Number.isFinite(value)) {
       throw new TypeError(`${name} must be a number, found ${kindOf(value)}`);
     }
     if (last > 0) return Math.min(Math.max(Math.floor((value - low) / step + 0.5), 0), last) / last;
-    return Math.min(Math.max((value - low) / (high - low), 0), 1);
+    return Math.min(Math.max((at(Math.min(Math.max(value, low), high)) - first) / length, 0), 1);
   };
 }
 
@@ -97,9 +118,16 @@ function naming(names, what, most = 1_000_000) {
   return { size: names.length, index: (name) => names.indexOf(name), known };
 }
 
-function numericDomain({ numeric, step }) {
-  const scaled = scaling(numeric, "numeric", step);
+function numericDomain({ numeric, step, scale }) {
+  const scaled = scaling(numeric, "numeric", { step, scale });
   return { size: 1, values: valuesOf(numeric, step), read: (value) => scaled(value, "the value") };
+}
+
+function edgesDomain({ edges }) {
+  if (!Array.isArray(edges) || edges.length < 3) {
+    throw new TypeError(`edges must be 3 to 4097 numbers that ascend, found ${shown(edges)}`);
+  }
+  return numericDomain({ numeric: [edges[0], edges.at(-1)], scale: edges });
 }
 
 function categoriesDomain({ categories }) {
@@ -114,7 +142,7 @@ function categoriesDomain({ categories }) {
 
 function keysDomain({ keys, values }) {
   const { size, index, known } = naming(keys, "keys");
-  const scaled = scaling(values, "values");
+  const scaled = scaling(values, "values", {});
   const [low, high] = values;
   const read = (value) => {
     // A Map has no keys of its own, and would be a person without any.
@@ -135,14 +163,14 @@ function keysDomain({ keys, values }) {
 /** The names of coordinates, which are parts of the names of files. */
 const COORDINATE = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
-function vectorDomain({ coordinates, values, step }) {
+function vectorDomain({ coordinates, values, step, scale }) {
   const { size } = naming(coordinates, "coordinates", 10_000);
   const unfit = Array.isArray(coordinates) && coordinates.find((name) => !COORDINATE.test(name));
   if (unfit) {
     const rule = "have letters, digits, _ and -, at most 64, and start with a letter or digit";
     throw new TypeError(`names of coordinates ${rule}, found ${shown(unfit)}`);
   }
-  const scaled = scaling(values, "values", step);
+  const scaled = scaling(values, "values", { step, scale });
   const read = (value) => {
     if (!Array.isArray(value) || value.length !== size) {
       throw new TypeError(`the value must be an array of ${size} numbers, found ${kindOf(value)}`);
@@ -154,15 +182,16 @@ function vectorDomain({ coordinates, values, step }) {
 
 /** The kinds of domains, each with what else it has. */
 const KINDS = {
-  numeric: { make: numericDomain, others: ["step"] },
+  numeric: { make: numericDomain, others: ["step", "scale"] },
+  edges: { make: edgesDomain, others: [] },
   categories: { make: categoriesDomain, others: [] },
   keys: { make: keysDomain, others: ["values"] },
-  coordinates: { make: vectorDomain, others: ["values", "step"] },
+  coordinates: { make: vectorDomain, others: ["values", "step", "scale"] },
 };
 
 /**
- * A domain of a study, such as `{ numeric: [0, 180] }`, `{ numeric: [0, 100], step: 1 }`, `{ categories: ["car", "bus"] }`,
- * `{ keys: 5, values: [0, 1] }` or `{ coordinates: 3, values: [0, 1] }`.
+ * A domain of a study, such as `{ numeric: [0, 180] }`, `{ numeric: [0, 100], step: 1 }`, `{ numeric: [1, 1e6], scale: "log" }`,
+ * `{ edges: [0, 1, 10, 100] }`, `{ categories: ["car", "bus"] }`, `{ keys: 5, values: [0, 1] }` or `{ coordinates: 3, values: [0, 1] }`.
  *
  * @throws {TypeError} if it is none; its `read` throws one for a value that does not belong to it.
  */
@@ -174,5 +203,5 @@ export function readDomain(domain) {
   const [kind] = given;
   const { make, others } = KINDS[kind];
   checkKeys(domain, [kind, ...others], `a domain of ${kind}`);
-  return { kind, ...make(domain) };
+  return { kind: kind === "edges" ? "numeric" : kind, ...make(domain) };
 }

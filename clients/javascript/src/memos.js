@@ -19,14 +19,14 @@ export function subtle() {
 }
 
 /** The hash of a domain of categories or of numbers: 32 hexadecimal digits. */
-async function domainHash({ categories, numeric, step }) {
+async function domainHash({ categories, edges, numeric = edges && [edges[0], edges.at(-1)], step, scale = "" }) {
   const names = Number.isInteger(categories) ? Array.from({ length: categories }, (_, k) => `${k}`) : categories;
   const texts = numeric ? ["numeric"] : ["categories", ...names];
-  const numbers = [...(numeric ?? []), ...(step === undefined ? [] : [step])];
+  const numbers = [...(numeric ?? []), ...(step === undefined ? [] : [step]), ...(edges ?? [])];
   const bytes = new DataView(new ArrayBuffer(8 * numbers.length));
   // Minus zero is zero.
   numbers.forEach((number, k) => bytes.setFloat64(8 * k, number + 0));
-  const text = joined(utf8.encode(texts.map((each) => `${each}\0`).join("")), new Uint8Array(bytes.buffer));
+  const text = joined(utf8.encode(texts.map((each) => `${each}\0`).join("")), new Uint8Array(bytes.buffer), utf8.encode(scale));
   return hexadecimal(new Uint8Array(await subtle().digest("SHA-256", text))).slice(0, 32);
 }
 

@@ -103,15 +103,21 @@ const WRONG_SERVICES = [
   ],
   [
     { domain: { numeric: [0, 1], unit: "minutes" } },
-    'a domain of numeric has no "unit"; it takes numeric, step',
+    'a domain of numeric has no "unit"; it takes numeric, step, scale',
   ],
   [{ domain: { numeric: [0, 1], step: 0 } }, "step must be above 0, found 0"],
+  [{ domain: { numeric: [0, 1], step: 0.5, scale: "log1p" } }, "a domain has a step or a scale, not both"],
+  [{ domain: { edges: [0, 1, 1] } }, "edges must be 3 to 4097 numbers that ascend, found [0,1,1]"],
+  [
+    { domain: { numeric: [0, 1], scale: "log" } },
+    'scale must be "log" of a range above 0, or "log1p" of one from 0 on, found "log"',
+  ],
   [{ domain: { numeric: [0, 1], step: "1" } }, 'step must be above 0, found "1"'],
   [{ domain: { numeric: [0, 1], step: 0.3 } }, "step must divide the range into 1 to 4095 equal parts, found 0.3"],
   [{ domain: { numeric: [0, 1], step: 1e-4 } }, "step must divide the range into 1 to 4095 equal parts, found 0.0001"],
   [{ bins: 16 }, 'a service has no "bins"; it takes mechanism, epsilon, domain, options, means'],
   [{ options: 3 }, "options must be an object, found 3"],
-  [{ domain: {} }, "domain must have one of numeric, categories, keys, coordinates, found an object"],
+  [{ domain: {} }, "domain must have one of numeric, edges, categories, keys, coordinates, found an object"],
   [
     { domain: { categories: ["a", "a"] } },
     'categories must be two different names or more, or how many there are, found ["a","a"]',
