@@ -140,6 +140,7 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
     wave, general, discrete = made("square_wave"), made("general_wave"), made("discrete_square_wave")
     hashing, own = made("olh", five), made("sue", five).support_probabilities
     blocks = made("block_hadamard", five)
+    chosen = made("subset_selection", Categories(numbered(10)))
     first, second = made("privkv", three).probabilities
     assert first == second
     drawn = made("pckv_grr", three, padding=3).constants
@@ -163,6 +164,7 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
         "OLH": {"g": hashing.hashes, "p": hashing.probabilities[0]},
         "OUE": {"q": made("oue", five).support_probabilities[1]},
         "SUE": {"p": own[0], "q": own[1]},
+        "subset selection": {"m": chosen.subset, "p": chosen.support_probabilities[0]},
         "HRR": {"p": made("hadamard", five).keep},
         "block Hadamard": {"B": blocks.blocks, "b": blocks.order, "P": blocks.excess},
         "PrivKV": {"p1 = p2": first},

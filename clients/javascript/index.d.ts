@@ -39,7 +39,7 @@ interface Named<Mechanism extends string, Options = Record<string, never>> {
   readonly options?: Readonly<Partial<Options>>;
 }
 
-type Oracle = "grr" | "olh" | "oue" | "sue" | "hadamard" | "block_hadamard";
+type Oracle = "grr" | "olh" | "oue" | "sue" | "subset_selection" | "hadamard" | "block_hadamard";
 
 export type NumericMechanism =
   | Named<"square_wave" | "piecewise" | "stochastic_rounding" | "hybrid" | "laplace">
@@ -53,8 +53,9 @@ export type NumericMechanism =
 type Hashing = Named<"olh", { seeds: number | "any"; hashed: "index" | "text"; hashes: number }>;
 
 export type CategoricalMechanism =
-  | Named<"auto" | Exclude<Oracle, "olh" | "oue" | "block_hadamard">>
+  | Named<"auto" | "grr" | "sue" | "hadamard">
   | Named<"oue", { own: number }>
+  | Named<"subset_selection", { subset: number }>
   | Named<"block_hadamard", { most_blocks: number }>
   | Hashing;
 

@@ -77,8 +77,8 @@ def _moved(path: str, attribute: Attribute, statistic: Statistic, places: Intege
             why = "of users who are joined" if alike else f"of {mechanism.name}"
             raise UserError(
                 f"{path}: its places have other names than those of other windows, and reports {why} cannot "
-                "be added up by name; those of grr, oue, sue, and olh with seeds: any can, each counted "
-                "alone: roll up windows with the same names"
+                "be added up by name; those of grr, oue, sue, subset_selection, and olh with seeds: any can, "
+                "each counted alone: roll up windows with the same names"
             )
         moved = np.empty_like(histogram).reshape(len(places), -1)
         moved[places] = histogram.reshape(len(places), -1)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from ldpbeam import fit, statistics
 from ldpbeam.answers import ledger, periods, published
 from ldpbeam.answers.costs import endless_parts, slow_parts
-from ldpbeam.attributes import Attribute
+from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import OTHERS, Categories, Numeric, Vector
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.intervals import computing
+from ldpbeam.mechanisms import CategoricalMechanism, SubsetSelection
+from ldpbeam.mechanisms.categories.subset_selection import saving
 from ldpbeam.memoised import Lifetime, panels, steps_of
 from ldpbeam.over_time.remembered_noise import FEWEST_USERS
 from ldpbeam.schemas.study.joined import joined_counts
@@ -26,6 +28,9 @@ _OF_TESTS = (
     f"all claims of the study are true, at most {fit.FALSE_ALARMS:.0%} of runs warn. `ldpbeam stream` tests "
     f"each pane, and at most {fit.FALSE_ALARMS:.0%} of streams ever warn."
 )
+
+#: Subset selection is named where shares have so much less variance with it, as a part.
+CLEARLY_LESS = 0.05
 
 
 def explain(study: Study) -> list[str]:
@@ -99,8 +104,21 @@ def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str
     for version in attribute.versions:
         recognised = described.services[version.service].recognised_by(version.version)
         yield (f"Service {version.label!r} of {attribute.name!r} runs {version.explain()}{recognised}.")
+        yield from less_noise(version)
         if version.lifetime is not None:
             yield from _remembered(attribute, version.label, version.lifetime)
+
+
+def less_noise(version: ServiceVersion) -> Iterator[str]:
+    """A sentence if shares would have clearly less noise with subset selection."""
+    mechanism = version.mechanism
+    if not isinstance(mechanism, CategoricalMechanism) or version.lifetime is not None:
+        return
+    if mechanism.support_probabilities is not None and (saved := saving(mechanism)) >= CLEARLY_LESS:
+        yield (
+            f"To service {version.label!r}: shares would have {saved:.0%} less variance with "
+            f"`mechanism: {SubsetSelection.name}`."
+        )
 
 
 def _remembered(attribute: Attribute, label: str, lifetime: Lifetime) -> Iterator[str]:

@@ -310,6 +310,6 @@ def check_mle(attribute: Attribute, services: Sequence[str]) -> None:
     if len(versions) != 1 or not named:
         labels = ", ".join(attribute.versions[index].label for index in versions)
         raise ValueError(
-            f"the closed form is for one service with grr (or oue, sue) and one epsilon, found {labels}; "
-            "name one service, or use em"
+            "the closed form is for one service with grr (or oue, sue, subset_selection) and one epsilon, "
+            f"found {labels}; name one service, or use em"
         )

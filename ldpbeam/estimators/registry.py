@@ -56,7 +56,9 @@ _OURS = (
     ),
     Estimator("base_cut", "Base-Cut: shares of two deviations or more", base_cut, check_bins),
     Estimator("threshold", "shares significantly above zero", threshold, check_bins),
-    Estimator("mle", "maximum likelihood in closed form, for grr, oue, sue", mle, check_mle),
+    Estimator(
+        "mle", "maximum likelihood in closed form, for grr, oue, sue, subset_selection", mle, check_mle
+    ),
     Estimator("key_value", "keys with values: the mechanism's own estimates", key_value, check_key_value),
     Estimator("privkv_em", "PrivKV-EM as published: EM per key, stopped early", privkv_em, check_privkv_em),
     Estimator("privkv_mle", "PrivKV's exact maximum likelihood", privkv_mle, check_privkv_mle),

@@ -9,6 +9,7 @@ from ldpbeam.mechanisms.categories.hadamard import HadamardRandomisedResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
+from ldpbeam.mechanisms.categories.subset_selection import SubsetSelection
 from ldpbeam.mechanisms.categories.unary_encoding import (
     OptimisedUnaryEncoding,
     SymmetricUnaryEncoding,
@@ -72,6 +73,7 @@ __all__ = [
     "SecureUniforms",
     "SquareWave",
     "StochasticRounding",
+    "SubsetSelection",
     "SymmetricUnaryEncoding",
     "UnaryEncoding",
     "UnbiasedMechanism",

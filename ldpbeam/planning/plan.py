@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 
 from rich.console import Console
 
+from ldpbeam.answers.explain import less_noise
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.readers import everybody, of_plan, plan_sentences
 from ldpbeam.command_line.checks import study_of
@@ -156,6 +157,8 @@ def _notes(
         elif options.simulate is not None and all(line.uncertainty is None for line in lines):
             can = ", ".join(names_for(study.attribute(name).domain)) if reason is None else ""
             yield f"{name!r} is not simulated: {reason or f'its populations are {can}'}."
+        for version in study.attribute(name).versions:
+            yield from less_noise(version)
     if options.simulate is None:
         yield "--simulate adds the errors of distributions and of keys, and those that auto will have."
         return

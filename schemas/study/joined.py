@@ -59,7 +59,7 @@ def _problem(attribute: Attribute, windows: int, groups: int) -> str:
         if not (isinstance(mechanism, CategoricalMechanism) and mechanism.tells_supports):
             return (
                 f"has the mechanism {mechanism.name}, whose reports do not say which categories they "
-                "support: joined is for grr, oue, sue, olh and hadamard"
+                "support: joined is for grr, oue, sue, subset_selection, olh and hadamard"
             )
     elif mechanism.composite or has_tail(mechanism):
         return (

@@ -19,7 +19,9 @@ SHARES[[0, 1, 5, 2, 3]] = (0.5, 0.2, 0.1, 0.15, 0.05)
 NAMED = Candidates.named(PLACES, {0: "tea", 1: "rum", 5: "gin"})
 
 
-@pytest.mark.parametrize("mechanism", ["grr", "oue", "sue", "hadamard", "olh", "block_hadamard"])
+@pytest.mark.parametrize(
+    "mechanism", ["grr", "oue", "sue", "subset_selection", "hadamard", "olh", "block_hadamard"]
+)
 def test_the_interval_of_others_holds_and_does_not_add_up_needless_noise(mechanism: str) -> None:
     study = parse_study(
         f"study: s\nusers: none\nattributes: {{x: {{domain: {{categories: {PLACES}}}, services: "
@@ -41,7 +43,7 @@ def test_the_interval_of_others_holds_and_does_not_add_up_needless_noise(mechani
         widths += (high - low) / RUNS
     # Four standard errors of a share of 200 runs at 95%.
     assert (held / RUNS > 0.95 - 4 * (0.95 * 0.05 / RUNS) ** 0.5).all()
-    if mechanism in ("grr", "hadamard"):
+    if mechanism in ("grr", "subset_selection", "hadamard"):
         # Their shares sum to one, so others have no more noise than three names.
         assert widths[3] < 1.05 * np.sqrt((widths[:3] ** 2).sum())
 

@@ -115,6 +115,7 @@ def _ranges() -> list[Case]:
     powers = st.integers(1, 6).map(lambda levels: (RANGE, {"leaves": 2**levels}))
     return [
         *(binned(oracle) for oracle in ("auto", "grr", "hadamard", "block_hadamard", "oue", "sue")),
+        binned("subset_selection"),
         binned("olh", largest=3.0),
         tree(2, 8, "auto"),
         tree(3, 27, "auto", largest=5.0),
@@ -138,6 +139,8 @@ def _categories() -> list[Case]:
         Case("oue", "oue", categories(9), variants=_sizes(10)),
         Case("oue with bits of its own", "oue", categories(9), {"own": 0.65}),
         Case("sue", "sue", categories(9), variants=_sizes(10)),
+        Case("subset_selection", "subset_selection", categories(9), variants=_sizes(10)),
+        Case("subset_selection of four", "subset_selection", categories(9), {"subset": 4}),
         Case("olh", "olh", categories(5), {"seeds": 16}, _sizes(10, seeds=64), largest=6.0),
         Case("olh of text", "olh", categories(12), {"seeds": 32, "hashed": "text"}, largest=5.0),
         Case("olh any", "olh", categories(9), {"seeds": "any"}),

@@ -26,6 +26,7 @@ from ldpbeam.mechanisms import (
     Piecewise,
     RandomisedResponse,
     SampledCoordinate,
+    SubsetSelection,
     SymmetricUnaryEncoding,
 )
 from ldpbeam.mechanisms.categories import unary_encoding
@@ -40,6 +41,7 @@ def make(name: str, epsilon: float, size: int, seeds: int = 64) -> CategoricalMe
     kinds = {
         "oue": OptimisedUnaryEncoding,
         "sue": SymmetricUnaryEncoding,
+        "subset_selection": SubsetSelection,
         "hadamard": HadamardRandomisedResponse,
     }
     if name in kinds:
@@ -69,7 +71,7 @@ def check_products(channel: Channel) -> None:
         np.testing.assert_allclose(channel.rmatvec(ratios), ratios @ matrix, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["oue", "sue"])
+@pytest.mark.parametrize("name", ["oue", "sue", "subset_selection"])
 def test_bits_of_long_vectors_are_drawn_and_counted_in_blocks_as_at_once(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,7 +152,7 @@ def moved(table: dict[str, Any], to: Sequence[int], mechanism: str) -> dict[str,
     return table | {"payload": np.packbits(exchanged, axis=1, bitorder="little").ravel().view(payload.dtype)}
 
 
-@pytest.mark.parametrize("mechanism", ["grr", "oue", "sue"])
+@pytest.mark.parametrize("mechanism", ["grr", "oue", "sue", "subset_selection"])
 def test_a_roll_up_adds_up_by_name(mechanism: str, command: Any, tmp_path: Path) -> None:
     text = STUDY.replace("grr", mechanism)
     (tmp_path / "names.csv").write_text(table(range(3)))
@@ -203,8 +203,9 @@ def test_a_roll_up_that_cannot_add_up_by_name_is_refused(command: Any, tmp_path:
         return str(ran.err)
 
     every = table(range(3))
-    assert "reports of hadamard cannot be added up by name; those of grr, oue, sue" in refused(
-        "hadamard", every
+    assert (
+        "reports of hadamard cannot be added up by name; those of grr, oue, sue, subset_selection"
+        in refused("hadamard", every)
     )
     assert "reports of olh cannot be added up by name" in refused("olh", every)
     assert "no names for 2026-11-21T00:00:00Z to 2026-11-22T00:00:00Z" in refused("grr", table([0, 2]))

@@ -121,6 +121,29 @@ export const sue = {
   },
 };
 
+export const subsetSelection = {
+  options: {
+    subset: {
+      fallback: 0,
+      fits: (value) => Number.isInteger(value) && value >= 0,
+      words: "a whole number of categories (0 for the default)",
+    },
+  },
+  make(epsilon, { subset }, size) {
+    const E = Math.exp(epsilon);
+    const m = subset || Math.max(1, Math.round(size / (E + 1)));
+    if (m >= size) throw new TypeError(`subset must be from 1 to ${size - 1}, found ${m}`);
+    const p = (m * E) / (m * E + size - m);
+    return (k, draws) => {
+      const drawn = Array.from({ length: size }, () => draws.unit());
+      drawn[k] = drawn[k] < p ? -1 : 1;
+      const places = drawn.map((_, j) => j).sort((i, j) => drawn[i] - drawn[j]);
+      const taken = new Set(places.slice(0, m));
+      return packed(drawn.map((_, j) => taken.has(j)));
+    };
+  },
+};
+
 export const hadamard = {
   options: {},
   whole: true,
@@ -170,7 +193,15 @@ export function better(size, epsilon) {
 }
 
 /** The mechanisms by their names in a study. */
-export const ORACLES = { grr, olh, oue, sue, hadamard, block_hadamard: blockHadamard };
+export const ORACLES = {
+  grr,
+  olh,
+  oue,
+  sue,
+  subset_selection: subsetSelection,
+  hadamard,
+  block_hadamard: blockHadamard,
+};
 
 /** The reports of a mechanism, or of the better one for "auto", with its default options. */
 export function oracleOver(name, epsilon, size) {

@@ -62,13 +62,23 @@ class CategoricalMechanism(FrequencyMechanism):
 
         It is that of independent supports, where there are ``support_probabilities``.
         """
-        p, q = self._supports
-        return q * (1.0 - q) / (p - q) ** 2
+        return float(self._spread(np.zeros(())))
 
     @property
     def frequency_variance(self) -> float:
         """The value of ``rare_supports``: q (1 - q)/(p - q)^2."""
         return self.rare_supports
+
+    def _spread(self, shares: Floats) -> Floats:
+        """The variances of shares, times reports: counts of people with and without one are independent."""
+        p, q = self._supports
+        spread: Floats = (shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)) / (p - q) ** 2
+        return spread
+
+    @property
+    def even_variance(self) -> float:
+        """The variance of a share of 1/size, times the number of reports, without a family's collisions."""
+        return float(self._spread(np.array(1.0 / self.size)))
 
     @property
     def collisions(self) -> float:
@@ -139,11 +149,7 @@ class CategoricalMechanism(FrequencyMechanism):
         few = self.seed_family and self.cells(0) * self.size <= MOST_ENTRIES
         if self.support_probabilities is None or few:
             return self._variances_of_reports(shares, histogram)
-        # A share is (C/n - q)/(p - q), and C is a sum of independent counts of people with and without.
-        p, q = self.support_probabilities
-        spread = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
-        plain: Floats = spread / (p - q) ** 2
-        return plain * self.collisions
+        return self._spread(shares) * self.collisions
 
     def _variances_of_reports(self, shares: Floats, histogram: Integers) -> Floats:
         """The same from the mean square of what each report says; of a rare category if there are too many.

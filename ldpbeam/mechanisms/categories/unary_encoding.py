@@ -1,4 +1,4 @@
-"""Unary encoding: one perturbed bit per category (OUE and SUE; Wang et al., USENIX Security 2017)."""
+"""Unary encoding: one bit per category (OUE and SUE; Wang et al., USENIX Security 2017)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Channel, DenseChannel, DiagonalChannel, bits_channel
-from ldpbeam.domains import Integers
+from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
@@ -57,17 +57,22 @@ class UnaryEncoding(CategoricalMechanism):
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)
-        p, q = self.support_probabilities
         packed = np.zeros((index.size, self.payload_dtype.itemsize), dtype=np.uint8)
         step = max(1, BLOCK_BITS // self.size)
         for start in range(0, index.size, step):
             block = index[start : start + step]
             draws = uniforms.random(block.size * self.size).reshape(-1, self.size)
-            bits = draws < q
-            rows = np.arange(block.size)
-            bits[rows, block] = draws[rows, block] < p
+            bits = self._drawn_bits(block, draws)
             packed[start : start + step] = np.packbits(bits, axis=1, bitorder="little")
         return packed.view(self.payload_dtype).ravel()
+
+    def _drawn_bits(self, index: Integers, draws: Floats) -> NDArray[np.bool_]:
+        """The bits of each category index, shape (n, size), from draws of this shape, which may change."""
+        p, q = self.support_probabilities
+        bits: NDArray[np.bool_] = draws < q
+        rows = np.arange(index.size)
+        bits[rows, index] = draws[rows, index] < p
+        return bits
 
     def _bytes(self, payloads: NDArray[Any]) -> NDArray[np.uint8]:
         width = self.payload_dtype.itemsize
