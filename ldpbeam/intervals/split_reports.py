@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from scipy.special import ndtri
 
 from ldpbeam.domains import Floats, Integers, Numeric, greatest_divisor
 from ldpbeam.estimators.question import Question
@@ -40,6 +39,24 @@ DECIMALS = 12
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What shares of people are at least and at most, but for noise.
+
+    Attributes:
+        ends: the low and the high end of each share, in [0, 1], without an allowance for noise, shape
+            (shares, 2).
+        errors: the standard error of each end, shape (shares, 2).
+    """
+
+    ends: Floats
+    errors: Floats
+
+    def within(self, deviations: float) -> Floats:
+        """The ends that noise of so many standard deviations leaves, within [0, 1], shape (shares, 2)."""
+        return np.clip(self.ends + deviations * np.array([-1.0, 1.0]) * self.errors, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
 class SplitReports:
     """What is known of the reports of all services that have enough.
 
@@ -51,7 +68,7 @@ class SplitReports:
         totals: the reports of each mechanism, shape (mechanisms,).
         counts: the share of its mechanism's reports in each cell, shape (cells,).
         noise: how far shares of the points can be from those that the pilot's reports suggest.
-        deviations: how many standard deviations each end is away.
+        deviations: bounds are narrowest for noise of so many standard deviations.
         rounding: clients round no value further than this.
         at_points: whether people have no values but the points.
     """
@@ -71,8 +88,8 @@ class SplitReports:
         """The values at which shares of people stand for all values, shape (points,)."""
         return self.values[: len(self.noise.shares)]
 
-    def shares(self, starts: Floats, stops: Floats) -> Floats:
-        """The ends of the shares of people from each start to its stop, shape (ranges, 2), within [0, 1].
+    def shares(self, starts: Floats, stops: Floats) -> Bounds:
+        """The bounds of the shares of people from each start to its stop.
 
         People exactly at an end may count or not, but those at an end of the domain count, and all do where
         values are points. All starts and stops in [0, 1] are to be points.
@@ -84,11 +101,13 @@ class SplitReports:
         with_ends = (a[:, None] <= at) & (at <= b[:, None])
         a, b = self._moved(starts, 1), self._moved(stops, -1)
         without = with_ends if self.at_points else (a[:, None] < at) & (at < b[:, None])
-        most, less = np.split(self._at_most(np.vstack((with_ends, -1.0 * without))), 2)
-        return np.clip(np.column_stack((-less, most)), 0.0, 1.0)
+        bounds, errors = self._at_most(np.vstack((with_ends, -1.0 * without)))
+        (most, less), errors = np.split(bounds, 2), np.reshape(errors, (2, -1))
+        # A share that noise takes below zero is zero, which is as uncertain.
+        return Bounds(np.clip(np.column_stack((-less, most)), 0.0, 1.0), errors[::-1].T)
 
-    def below(self, places: Floats) -> Floats:
-        """The ends of the shares of people with at most each value, shape (places, 2)."""
+    def below(self, places: Floats) -> Bounds:
+        """The bounds of the shares of people with at most each value."""
         return self.shares(np.full(len(places), -1.0), places)
 
     def _moved(self, places: Floats, sign: int) -> Floats:
@@ -100,8 +119,8 @@ class SplitReports:
         at_points = points[np.clip(index, 0, len(points) - 1)]
         return np.where(np.isinf(places), places, at_points)
 
-    def _at_most(self, wanted: Floats) -> Floats:
-        """What weighted sums of people's shares are at most, each at one end of the level, shape (sums,).
+    def _at_most(self, wanted: Floats) -> tuple[Floats, Floats]:
+        """(what weighted sums of people's shares are at most, the standard errors), shape (sums,) each.
 
         Args:
             wanted: the weight of each value in each sum, shape (sums, values).
@@ -123,9 +142,10 @@ class SplitReports:
             for power, largest in ((v, most), (v**2, most**2))
         )
         variance = np.maximum(squares - means**2, 0.0) / totals
-        bound = means.sum(axis=1) + slack + self.deviations * np.sqrt(variance.sum(axis=1))
-        # Without any function, a sum is at most the largest weight.
-        return np.asarray(np.minimum(bound, wanted.max(axis=1)))
+        # The share of everybody, and of nobody, is known.
+        known = np.ptp(wanted, axis=1) == 0.0
+        bounds, errors = means.sum(axis=1) + slack, np.sqrt(variance.sum(axis=1))
+        return np.where(known, wanted[:, 0], bounds), np.where(known, 0.0, errors)
 
 
 def as_points(places: Floats) -> Floats:
@@ -133,12 +153,14 @@ def as_points(places: Floats) -> Floats:
     return np.round(places, DECIMALS)
 
 
-def split(question: Question, level: float, places: Floats, *, expected: bool = False) -> SplitReports | None:
+def split(
+    question: Question, deviations: float, places: Floats, *, expected: bool = False
+) -> SplitReports | None:
     """What is known of the reports, with some places among the points; None if too few are of use.
 
     Args:
         question: what the reports are of.
-        level: the level of intervals.
+        deviations: bounds are to be narrowest for noise of so many standard deviations.
         places: on [0, 1], shape (n,).
         expected: whether the counts are expected ones, of which each part is expected, too, and not drawn.
     """
@@ -190,7 +212,7 @@ def split(question: Question, level: float, places: Floats, *, expected: bool = 
         totals,
         np.concatenate([rest / rest.sum() for rest in rests]),
         noise(channel[:, : len(points)], suggested, np.repeat(totals, sizes)),
-        float(ndtri(0.5 + 0.5 * level)),
+        deviations,
         rounding,
         at_points,
     )

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from ldpbeam import metrics
 from ldpbeam.domains import Floats, Numeric
@@ -21,7 +22,7 @@ from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.split_reports import SplitReports, as_points, split
 
 #: How the intervals are computed, in words, and why there are none.
-STRICT = "bounds that hold whatever the density is"
+STRICT = "bounds that hold together, whatever the density is"
 LEFT_OUT = "left out: a study with intervals: {strict: true} has them"
 NOT_WANTED = "none: the study has intervals: {strict: false}"
 JOINED = "none: the windows of each user are joined"
@@ -55,19 +56,30 @@ def strict_intervals(
     if question.repeats > 1:
         # Reports of one client would be in both parts.
         return None, REMEMBERED
-    reports = split(question, wanted.level, np.concatenate((places, ranges.ravel())), expected=expected)
+    named, of_cdf = _deviations(wanted.level, len(wanted.quantiles) + len(ranges), len(places))
+    reports = split(question, named, np.concatenate((places, ranges.ravel())), expected=expected)
     if reports is None:
         return None, TOO_FEW
     cdf = reports.below(places)
-    of_ranges = reports.shares(*ranges.T) if len(ranges) else np.zeros((0, 2))
-    quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf)
+    of_ranges = reports.shares(*ranges.T).within(named) if len(ranges) else np.zeros((0, 2))
+    quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf.within(named), named)
     if domain.count:
         index = quantiles * (domain.count - 1)
         whole = np.column_stack((np.floor(index[:, 0] + ROUNDING), np.ceil(index[:, 1] - ROUNDING)))
         of_quantiles = domain.values[whole.astype(int)]
     else:
         of_quantiles = domain.from_unit(quantiles)
-    return StrictIntervals(of_quantiles, _outward(of_ranges), at, _outward(cdf)), STRICT
+    return StrictIntervals(of_quantiles, _outward(of_ranges), at, _outward(cdf.within(of_cdf))), STRICT
+
+
+def _deviations(level: float, named: int, places: int) -> tuple[float, float]:
+    """The standard deviations of noise that ends allow for: of named numbers, of the distribution function.
+
+    All intervals of an estimate hold together at the level: by Bonferroni, named numbers miss in at most half
+    of the samples that it leaves, and the distribution function in the other half.
+    """
+    half = 0.25 * (1.0 - level)
+    return float(-ndtri(half / max(named, 1))), float(-ndtri(half / places))
 
 
 def cdf_places(domain: Numeric) -> tuple[Floats, Floats, Floats]:
@@ -109,7 +121,9 @@ def _outward(ends: Floats) -> Floats:
     return np.column_stack((low, high)) / DIGITS
 
 
-def _quantiles(reports: SplitReports, levels: Floats, places: Floats, cdf: Floats) -> Floats:
+def _quantiles(
+    reports: SplitReports, levels: Floats, places: Floats, cdf: Floats, deviations: float
+) -> Floats:
     """The points between which each quantile lies, shape (levels, 2), by bisection.
 
     The low end is the last point that fewer people than the level have at most as their value. The high end
@@ -134,7 +148,7 @@ def _quantiles(reports: SplitReports, levels: Floats, places: Floats, cdf: Float
     while (after - before > 1).any():
         open_ = np.flatnonzero(after - before > 1)
         middle = (before[open_] + after[open_]) // 2
-        ends = reports.below(points[middle])
+        ends = reports.below(points[middle]).within(deviations)
         of_most = open_ < len(levels)
         reached = np.where(of_most, ends[:, 1] >= wanted[open_], ends[:, 0] > wanted[open_])
         after[open_] = np.where(reached, middle, after[open_])

@@ -45,11 +45,12 @@ def exactly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Numeric, Floats, Integ
     """Strict intervals of a count of people at each value, as if reports showed each asked sum exactly."""
     people = {}
 
-    def sums(reports: split_reports.SplitReports, weights: Floats) -> Floats:
+    def sums(reports: split_reports.SplitReports, weights: Floats) -> tuple[Floats, Floats]:
         # People are at a point, but for rounding, or between two of them.
         above = np.searchsorted(reports.points, people["unit"] - 1e-9)
         below = above - (reports.points[above] - people["unit"] > 1e-9)
-        return np.asarray(np.minimum(weights[:, below], weights[:, above]) @ people["shares"])
+        found = np.minimum(weights[:, below], weights[:, above]) @ people["shares"]
+        return found, np.zeros_like(found)
 
     def shares_alone(channel: Floats, shares: Floats, reports: Floats) -> SimpleNamespace:
         return SimpleNamespace(shares=shares)

@@ -61,7 +61,8 @@ def test_it_says_the_finest_detail_and_how_wide_strict_intervals_will_be(plan: C
     few, many = (json.loads(plan("--users", n, "--json").out) for n in (10_000, 80_000))
     # It falls as the cube root of the people: to a half.
     assert 0.4 < many[1]["finest_detail"] / few[1]["finest_detail"] < 0.6
-    assert many[1]["strict_widths"]["quantile 0.5"] == pytest.approx(100.0 * many[1]["finest_detail"])
+    # All numbers of an estimate hold together, and the finest detail is of the median alone.
+    assert 1.0 < many[1]["strict_widths"]["quantile 0.5"] / (100.0 * many[1]["finest_detail"]) < 1.4
     # An estimate of a mean, and one of categories.
     for line in (few[0], few[2]):
         assert line["finest_detail"] is None and line["strict_widths"] == {}
