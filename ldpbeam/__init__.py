@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ldpbeam.library.before_after import before_after
     from ldpbeam.library.by_user import difference
     from ldpbeam.library.differences import Differences
-    from ldpbeam.library.estimate_reports import estimate
+    from ldpbeam.library.estimate import estimate
     from ldpbeam.library.evaluate import Evaluated, evaluate
     from ldpbeam.library.result import Estimates
     from ldpbeam.library.study import Study
@@ -86,7 +86,7 @@ _MODULES = {
     "build_mechanism": "ldpbeam.mechanisms",
     "difference": "ldpbeam.library.by_user",
     "empty": "ldpbeam.statistics",
-    "estimate": "ldpbeam.library.estimate_reports",
+    "estimate": "ldpbeam.library.estimate",
     "evaluate": "ldpbeam.library.evaluate",
     "merge": "ldpbeam.statistics",
     "registered_estimators": "ldpbeam.estimators",

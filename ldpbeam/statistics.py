@@ -392,24 +392,28 @@ def difference(after: Statistic, before: Statistic) -> Statistic:
     Raises:
         ValueError: if the channels of the two statistics differ.
     """
-    negative = replace(
-        before,
-        reports=-before.reports,
-        users=None if before.users is None else -before.users,
-        histograms=tuple(-histogram for histogram in before.histograms),
+    joined = None if before.joined is None else before.joined.negative
+    return merge([after, replace(times(before, -1), joined=joined)])
+
+
+def times(statistic: Statistic, factor: int) -> Statistic:
+    """The statistic with every count and sum multiplied, but for what users sent in several windows."""
+    return replace(
+        statistic,
+        reports=factor * statistic.reports,
+        users=None if statistic.users is None else factor * statistic.users,
+        histograms=tuple(factor * histogram for histogram in statistic.histograms),
         moments={
             mask: Moments(
-                -moment.users,
-                tuple(-s for s in moment.sums),
-                tuple(-s for s in moment.squares),
-                tuple(-s for s in moment.bounded),
+                factor * moment.users,
+                tuple(factor * s for s in moment.sums),
+                tuple(factor * s for s in moment.squares),
+                tuple(factor * s for s in moment.bounded),
             )
-            for mask, moment in before.moments.items()
+            for mask, moment in statistic.moments.items()
         },
-        joint_counts=-before.joint_counts,
-        joined=None if before.joined is None else before.joined.negative,
+        joint_counts=factor * statistic.joint_counts,
     )
-    return merge([after, negative])
 
 
 def _add_moments(one: Moments, other: Moments) -> Moments:

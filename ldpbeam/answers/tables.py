@@ -14,7 +14,7 @@ from ldpbeam.domains import digits_of
 from ldpbeam.printing import note
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import format_duration
-from ldpbeam.transforms.reports.counts import FATES, IN_OPEN_WINDOWS
+from ldpbeam.transforms.reports.counts import FATES, IN_OPEN_WINDOWS, ROWS_OF_COUNTS
 from ldpbeam.words import counted
 
 #: Tables with more rows show only their start and end; the files have every estimate.
@@ -169,6 +169,9 @@ def accounting_line(counts: Mapping[str, Any]) -> str:
     sign = "=" if sum(counts[part] for part in parts) == counts["in"] else "is NOT"
     terms = " + ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts)
     line = f"{counts['in']:,} reports in {sign} {terms}"
+    if rows := counts.get(ROWS_OF_COUNTS):
+        line = f"{counts['in']:,} reports in {counted(rows, 'row')} of counts; whoever counted them left out"
+        line += " duplicates, and reports that were late or impossible"
     if counts["damaged_files"]:
         line += f"\n{damage_line(counts['damaged_files'])}"
     if "used_in_windows" in counts:

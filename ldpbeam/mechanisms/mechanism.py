@@ -343,11 +343,22 @@ class NumericMechanism(UnbiasedMechanism):
         """The number of equal buckets of the report range: the resolution."""
         return resolution
 
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The equal bucket of the report range that has each payload."""
+    def grid(self, resolution: int) -> tuple[float, float, int] | None:
+        """(low, scale, first): a payload is in the cell floor((payload - low) * scale) + first.
+
+        A cell before the first or after the last is that one. None if cells are not equal between these.
+        """
         low, high = self.report_range
-        position = (payloads - low) * (resolution / (high - low))
-        return np.clip(np.floor(position), 0, resolution - 1).astype(np.int64)
+        return low, resolution / (high - low), 0
+
+    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
+        """The cell of each payload, by :meth:`grid`."""
+        grid = self.grid(resolution)
+        assert grid is not None
+        low, scale, first = grid
+        position = np.clip(np.floor((payloads - low) * scale) + first, 0, self.cells(resolution) - 1)
+        cells: Integers = position.astype(np.int64)
+        return cells
 
     def representatives(self, resolution: int) -> Floats:
         """The report that represents each report bucket, its midpoint; shape (``cells(resolution)``,)."""

@@ -15,6 +15,7 @@ from ldpbeam.mechanisms.registry import KINDS, registered_mechanisms
 from ldpbeam.printing import document
 from ldpbeam.schemas.study.json_schema import study_schema
 from ldpbeam.study import Study
+from ldpbeam.transforms.counted.sql import sql_of_numbers
 from ldpbeam.untrusted import shown
 
 
@@ -26,6 +27,8 @@ def explain_command(options: argparse.Namespace) -> int:
         _print_estimators()
     elif options.schema:
         print(json.dumps(study_schema(), indent=2))
+    elif options.counts:
+        _print_counts(study_of(options.counts))
     else:
         _print_study(study_of(options.study))
     return DONE
@@ -49,6 +52,16 @@ def _print_estimators() -> None:
     document([{"name": name, "summary": estimator.summary} for name, estimator in known.items()])
     for name, estimator in known.items():
         print(f"{name:<22}{estimator.summary}")
+
+
+def _print_counts(study: Study) -> None:
+    """Print, for each service of numbers, the SQL of a report's cell and of its number of steps."""
+    listed = list(sql_of_numbers(study))
+    document(listed)
+    for entry in listed:
+        print(
+            f"-- {entry['attribute']}, {entry['service']}\n{entry['cell']} AS cell,\n{entry['step']} AS step"
+        )
 
 
 def _print_study(study: Study) -> None:

@@ -61,6 +61,16 @@ def test_clients_and_estimates_need_no_beam_and_no_data_frames() -> None:
     assert loaded(PREPARED) & unwanted == set()
 
 
+def test_counts_need_no_more_than_a_study_and_arrow() -> None:
+    counted = (
+        PREPARED.partition("table =")[0] + "ldp.estimate(study, counts={'cell': [1, 2], 'count': [9, 30]})"
+    )
+    needed = {"numpy", "scipy", "pyarrow", "pydantic"}
+    # yaml and fastavro come with the study, and rich with the tables that are printed.
+    assert needed <= loaded(counted) <= needed | {"yaml", "fastavro", "rich", "pandas"}
+    assert not modules(counted) & {"duckdb", "cryptography", "sqlite3", "multiprocessing", "scipy.stats"}
+
+
 def test_every_name_is_there_and_no_other() -> None:
     assert set(ldpbeam.__all__) == set(ldpbeam._MODULES)
     assert set(ldpbeam.__all__) <= set(dir(ldpbeam))

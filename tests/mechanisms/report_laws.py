@@ -21,6 +21,7 @@ from law import counts_frequencies, is_estimated_whole, law, reports_indexes, re
 from scipy import stats
 
 from ldpbeam import Answers, Attribute, Categories, ServiceVersion, tally
+from ldpbeam.counted import tally_counted
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import (
     FrequencyMechanism,
@@ -268,3 +269,14 @@ def statistics_of_parts_merge_to_that_of_the_whole(case: Case) -> None:
     ]
     assert merge(parts) == merge(parts[::-1]) == whole
     assert merge(parts[:2]) != whole
+
+
+@law(is_estimated_whole)
+def counts_of_reports_are_the_reports(case: Case) -> None:
+    mechanism, rng = case.at(1.0), np.random.default_rng(12)
+    buckets = 0 if isinstance(case.domain, Categories) else value_buckets(mechanism)
+    attribute = Attribute("x", case.domain, buckets, (ServiceVersion("s", "", mechanism),))
+    reports, counts = mechanism.perturb(some_values(mechanism, 40), rng), rng.integers(0, 70, 40)
+    every = np.arange(counts.sum())
+    whole = tally(attribute, len(every), [Answers(0, every, np.repeat(reports, counts))])
+    assert tally_counted(attribute, counts, [Answers(0, np.arange(40), reports)]) == whole

@@ -37,6 +37,8 @@ WINDOWS_BEYOND, SINGLE_REPORTS = "windows_beyond", "windows_with_one_report"
 GROUPS_TOGETHER = "windows_with_groups_together"
 #: Windows in which no place of candidates had a name when they closed, which are not estimated.
 WITHOUT_NAMES = "windows_without_names"
+#: The rows of a table of counts, which is read in the place of reports.
+ROWS_OF_COUNTS = "rows_of_counts"
 #: What may be honest and was not used, or not estimated, because of a bound that the study can raise.
 NEED_CARE = (TOO_FAR, BEYOND_MOST, WINDOWS_BEYOND, GROUPS_TOGETHER, WITHOUT_NAMES)
 REASON = "dead_letters_by_reason/"
@@ -62,6 +64,7 @@ OCCASIONAL = (
     SINGLE_REPORTS,
     GROUPS_TOGETHER,
     WITHOUT_NAMES,
+    ROWS_OF_COUNTS,
 )
 #: The start of a count's name; the rest is the path of a damaged file, so that each file counts once.
 DAMAGED = "damaged_file/"

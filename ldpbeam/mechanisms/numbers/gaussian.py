@@ -211,10 +211,9 @@ class Gaussian(NumericMechanism):
         """The number of cells: ``resolution`` equal cells and two end cells."""
         return resolution + 2
 
-    def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The cell of each payload: 0 below the equal cells, ``resolution + 1`` above them."""
-        position = np.floor((payloads + self._edge) * (0.5 * resolution / self._edge)) + 1.0
-        return np.clip(position, 0, resolution + 1).astype(np.int64)
+    def grid(self, resolution: int) -> tuple[float, float, int]:
+        """Cell 0 is below the equal cells, and ``resolution + 1`` above them."""
+        return -self._edge, 0.5 * resolution / self._edge, 1
 
     def representatives(self, resolution: int) -> Floats:
         """The midpoint of each equal cell; for an end cell, the mean report there of the nearest value."""

@@ -93,6 +93,9 @@ class Hybrid(NumericMechanism):
         """The number of PM's equal cells and SR's two reports; 2 up to epsilon 0.61."""
         return resolution + 2 if self.share else 2
 
+    def grid(self, resolution: int) -> None:
+        """None: SR's two reports have cells of their own beside PM's."""
+
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
         """The cell of each payload: PM's cells first, then -B and +B."""
         atoms = self.rounding.bucketise(payloads, resolution)

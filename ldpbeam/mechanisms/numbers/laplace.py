@@ -129,10 +129,13 @@ class Laplace(NumericMechanism):
         """The number of cells: ``resolution`` equal cells of [-1, 1] and two end cells."""
         return resolution + 2
 
+    def grid(self, resolution: int) -> tuple[float, float, int]:
+        """Cell 0 is below -1, and ``resolution + 1`` above 1."""
+        return -1.0, 0.5 * resolution, 1
+
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The cell of each payload: 0 below -1, ``resolution + 1`` above 1."""
-        position = np.floor((payloads + 1.0) * (0.5 * resolution)) + 1.0
-        index = np.clip(position, 0, resolution + 1).astype(np.int64)
+        """The cell of each payload; 1, which no correct client sends, is in the last of the equal cells."""
+        index = super().bucketise(payloads, resolution)
         index[payloads == 1.0] = resolution
         return index
 

@@ -70,6 +70,9 @@ class StochasticRounding(NumericMechanism):
         """The number of report buckets: two at every resolution."""
         return 2
 
+    def grid(self, resolution: int) -> None:
+        """None: the two reports have a cell each."""
+
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
         """The bucket of each payload: 0 for -B, 1 for +B."""
         return (payloads > 0).astype(np.int64)

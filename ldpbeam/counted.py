@@ -1,0 +1,123 @@
+"""Reports that come as counts: rows, and how many users sent what each row says.
+
+A statistic is linear in the reports, so ``n`` users who sent the same give ``n`` times the statistic of one.
+Counts are taken by their binary digits: the rows that have a digit are tallied once, and their statistic is
+multiplied. So the integers are those of the reports, whatever a mechanism counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Integers
+from ldpbeam.statistics import Answers, Moments, Statistic, empty, has_tail, merge, tally, times
+
+#: Exact integers of any size.
+Exact = NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class CellSums:
+    """What the reports of a channel were that are known by their cells alone.
+
+    Attributes:
+        version: the channel's index in ``attribute.versions``.
+        rows: the row of each cell, shape (n,).
+        sums: the sums of the reports of all users of each row, in steps of the grid, shape (n,).
+        squares: the sums of the squares of the same integers, shape (n,).
+        bounded: the sums of the reports without their tails, in the same steps, shape (n,).
+    """
+
+    version: int
+    rows: Integers
+    sums: Exact
+    squares: Exact
+    bounded: Exact
+
+
+def tally_counted(
+    attribute: Attribute, counts: Integers, answers: Sequence[Answers], cells: Sequence[CellSums] = ()
+) -> Statistic:
+    """The statistic of users who are counted by what they sent.
+
+    Args:
+        attribute: the attribute of the reports.
+        counts: how many users each row stands for, above zero, shape (rows,).
+        answers: what the users of each row sent: at most one entry per channel; ``rows`` are these rows.
+        cells: the sums of channels whose payloads stand for other reports in their cells.
+
+    Raises:
+        ValueError: if a report is impossible for its mechanism.
+    """
+    parts = [empty(attribute)]
+    for digit in range(int(counts.max(initial=0)).bit_length()):
+        chosen = counts >> digit & 1 == 1
+        numbers = np.cumsum(chosen) - 1
+        of_digit = []
+        for answer in answers:
+            kept = chosen[answer.rows]
+            rows, payloads = numbers[answer.rows[kept]], answer.payloads[kept]
+            if len(rows):
+                of_digit.append(Answers(answer.version, rows, payloads))
+        parts.append(times(tally(attribute, int(chosen.sum()), of_digit), 1 << digit))
+    statistic = merge(parts)
+    return (
+        replace(statistic, moments=_with_sums(attribute, statistic, answers, cells)) if cells else statistic
+    )
+
+
+def _with_sums(
+    attribute: Attribute, statistic: Statistic, answers: Sequence[Answers], cells: Sequence[CellSums]
+) -> dict[int, Moments]:
+    """The moments of a statistic, with the sums of cells in the place of those of their representatives."""
+    masks = np.zeros(1 + max(int(answer.rows.max(initial=0)) for answer in answers), dtype=np.int64)
+    for answer in answers:
+        masks[answer.rows] |= 1 << answer.version
+    moments = dict(statistic.moments)
+    for given in cells:
+        of_rows = masks[given.rows] if attribute.group_users else np.full(len(given.rows), 1 << given.version)
+        for mask in np.unique(of_rows).tolist():
+            chosen, before = of_rows == mask, moments[mask]
+            bounded = before.bounded and _put(before.bounded, given.version, given.bounded[chosen].sum())
+            moments[mask] = Moments(
+                before.users,
+                _put(before.sums, given.version, given.sums[chosen].sum()),
+                _put(before.squares, given.version, given.squares[chosen].sum()),
+                bounded,
+            )
+    return moments
+
+
+def _put(numbers: tuple[int, ...], index: int, number: Any) -> tuple[int, ...]:
+    return (*numbers[:index], int(number), *numbers[index + 1 :])
+
+
+def counted_bits(attribute: Attribute, version: int, reports: int, ones: Integers) -> Statistic:
+    """The statistic of reports of which it is known how many support each category.
+
+    Args:
+        attribute: the attribute of the reports.
+        version: their channel, in whose histogram each category has a cell for no support and one for it.
+        reports: how many reports there are.
+        ones: how many of them support each category, shape (size,).
+    """
+    nothing = empty(attribute)
+    if not reports:
+        return nothing
+    zeros = (0,) * len(attribute.versions)
+    tails = any(has_tail(each.mechanism) for each in attribute.versions)
+    histograms = list(nothing.histograms)
+    histograms[version] = np.column_stack((reports - ones, ones)).ravel()
+    return replace(
+        nothing,
+        reports=reports,
+        users=None if nothing.users is None else reports,
+        histograms=tuple(histograms),
+        moments={1 << version: Moments(reports, zeros, zeros, zeros if tails else ())},
+    )

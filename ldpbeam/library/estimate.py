@@ -1,0 +1,77 @@
+"""``ldpbeam.estimate``: from a table of reports, or of counts, to estimates, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ldpbeam.errors import UserError
+from ldpbeam.library.estimate_counts import estimate_counts
+from ldpbeam.library.estimate_reports import estimate_reports
+from ldpbeam.library.result import Estimates
+from ldpbeam.study import Study
+from ldpbeam.transforms.candidates import check_tables
+
+
+def estimate(
+    study: Study,
+    reports: Any = None,
+    *,
+    counts: Any = None,
+    attribute: str | None = None,
+    service: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    start: datetime | str | int | None = None,
+    stop: datetime | str | int | None = None,
+) -> Estimates:
+    """Every estimate that a study asks for, from reports in memory, or from counts of them.
+
+    The reports are validated, cut, joined and counted by the functions that ``ldpbeam estimate`` runs on
+    Beam, so the estimates are the same, bit for bit. Invalid reports become dead letters of the result.
+
+    Args:
+        study: the study.
+        reports: a table of pandas, polars or Arrow (anything with ``__arrow_c_stream__``), a dict of columns,
+            or an iterable of these or of single reports, as :meth:`ldpbeam.Client.report` gives them (dicts
+            or named tuples of single values). The columns are those of a file of reports: ``user_id``,
+            ``payload``, ``attribute``, ``service``, and where the study needs them ``event_time``,
+            ``report_id``, and the group and version fields. In a dict of columns, a text stands for a column
+            that has it in every row.
+            Payloads of several types (numbers and bytes) are best given as several tables.
+        counts: in place of ``reports``, a table of counts as a GROUP BY gives it: a row per attribute,
+            service, window, group and payload, with the number of its reports (docs/counts.md). The
+            estimates are those of the reports. Whoever counts drops duplicates and late reports.
+        attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
+        service: the service of reports that do not name one; by default the study's, if it has only one.
+        columns: the reports' own name of a column, by ours, where they differ: ``{"user_id": "uid"}``.
+        start: the first event time that counts, and with windows the start of the first whole window: a time
+            with a zone, RFC 3339 text, or milliseconds since 1970.
+        stop: the first event time after the span.
+
+    Returns:
+        The estimates, in the order of the study, with the dead letters and the counts.
+
+    Raises:
+        ImportError: if the study keeps a ledger over periods and DuckDB is not installed: ``pip install
+            'ldpbeam[ledger]'``.
+        TypeError: if the reports are not a table, or ``study`` is not a Study.
+        ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, ``columns`` cannot be,
+            ``start`` or ``stop`` is no plausible time, no whole window lies between them, or windows overlap
+            too often to join users; or if there are counts, and reports or a span of time too, or a row of
+            the counts is impossible.
+    """
+    if not isinstance(study, Study):
+        raise TypeError(
+            f"the first argument is a Study, found {type(study).__name__}: ldpbeam.Study.from_yaml(...) or "
+            "from_dict(...); an estimate from a statistic is ldpbeam.estimators.estimate"
+        )
+    try:
+        check_tables(study)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    if counts is not None:
+        if any(given is not None for given in (reports, columns, start, stop)):
+            raise ValueError("counts: leave out reports, columns, start and stop: the query decides")
+        return estimate_counts(study, counts, attribute, service)
+    return estimate_reports(study, reports, attribute, service, columns, start, stop)
