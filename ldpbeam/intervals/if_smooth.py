@@ -6,8 +6,11 @@ import numpy as np
 
 from ldpbeam.domains import Floats
 
-#: So many times the distance of an end of the model's interval from its middle.
-WIDER = 1.5
+#: So many times the distance of an end of the model's interval from its middle, and then so much of what is
+#: left to the end of the certain interval. The certain one is wide where reports cannot tell people apart.
+WIDER, OF_THE_WAY = 1.2, 0.125
+#: So many times that distance where there is no certain interval.
+WIDER_ALONE = 1.5
 
 
 def if_smooth(model: Floats, middle: Floats, certain: Floats | None = None) -> Floats:
@@ -20,10 +23,10 @@ def if_smooth(model: Floats, middle: Floats, certain: Floats | None = None) -> F
         certain: the certain interval of each number, which no interval leaves; shape (numbers, 2). None where
             there are none.
     """
-    ends = middle[:, None] + WIDER * (model - middle[:, None])
     if certain is None:
-        return np.asarray(ends)
+        return np.asarray(middle[:, None] + WIDER_ALONE * (model - middle[:, None]))
     low, high = certain[:, :1], certain[:, 1:]
+    ends = np.clip(middle[:, None] + WIDER * (model - middle[:, None]), low, high)
     # Reports that exclude the middle contradict the model.
     refuted = (middle[:, None] < low) | (middle[:, None] > high)
-    return np.where(refuted, certain, np.clip(ends, low, high))
+    return np.where(refuted, certain, ends + OF_THE_WAY * (certain - ends))
