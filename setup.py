@@ -68,12 +68,16 @@ setup(
         "fastavro>=1.9",
         # Processes that solve estimates; unlike the standard library's, they do not import the main program.
         "loky>=3.5",
+        # bitwise_count.
         "numpy>=2.0",
         "packaging>=23",
+        # Before 24, a slice of text that is cast has offsets that are out of bounds.
         "pyarrow>=24",
+        # Fields that are left out of a file if they are not set.
         "pydantic>=2.12",
         "PyYAML>=6",
         "rich>=13",
+        # The nnls of older ones fails on counts that a stranger chose.
         "scipy>=1.15",
         # Completion for shells, fish among them.
         "shtab>=1.13",

@@ -1,4 +1,4 @@
-"""Renew the tables of docs/measured.md from the CSV files of docs/measured.
+"""Renew the tables of docs/measured.md and docs/published.md from the CSV files of docs/measured.
 
 python -m benchmarks.measured
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.pages import SUFFIXES
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "measured.md"
+PAGES = (DOCS / "measured.md", DOCS / "published.md")
 #: The columns that are shown of a file, and of which rows: those whose cells are among these.
 TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
     "grid_auto": (
@@ -167,6 +167,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
         },
     ),
     "scale_limits": (("users a day", "where", "what happens"), {}),
+    "published": (("row", "setting", "epsilon", "they print", "ours by", "auto gives"), {}),
 }
 TABLE = re.compile(r"^<!-- (\w+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 
@@ -197,7 +198,7 @@ def lines_of(name: str) -> Iterator[str]:
 
 
 def renewed(text: str) -> str:
-    """The page with its tables made again."""
+    """A page with its tables made again."""
 
     def made(found: re.Match[str]) -> str:
         return "\n".join([f"<!-- {found[1]} -->", *lines_of(found[1]), "<!-- end -->"])
@@ -206,4 +207,5 @@ def renewed(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,7 +1,7 @@
 """The statistics of reports that are alone in their windows, computed together.
 
-Whoever sends reports with other event times makes a window with each. A statistic of its own takes twenty
-times as long to count, because NumPy takes as long for one number as for a thousand.
+A sender who spreads event times opens a window with each report. Counting each of these windows by itself
+would take twenty times as long, because NumPy takes as long for one number as for a thousand.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ import random
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks.grid.cells import PEOPLE, SEEDS, Cell, Result, cells, methods, results, version
+from benchmarks.grid.cells import SEEDS, Cell, Result, cells, methods, results, version
 from benchmarks.grid.compare import Compared, compared
 from benchmarks.grid.methods import AUTO, MECHANISMS, Method
 from benchmarks.grid.populations import CATEGORIES, HALVES, NUMBERS, is_here
@@ -29,6 +29,9 @@ from benchmarks.pages import HELP, show
 
 #: Losses of numbers besides W1: their names in tables, and in results.
 OTHERS = {"KS": "ks", "5% and 95% quantile": "tails", "squared error of buckets": "squares"}
+
+#: The tables of what is held out that are kept, and their names.
+KEPT_OF_HELD_OUT = {"grid_auto": "held_out", "grid_other_losses": "held_out_other_losses"}
 
 Task = tuple[Cell, int, tuple[Method, ...]]
 
@@ -93,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--half", nargs="+", choices=HALVES, default=["reporting"])
     parser.add_argument("--mechanism", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
-    parser.add_argument("--n", nargs="+", type=int, choices=PEOPLE, default=list(PEOPLE))
+    parser.add_argument("--n", nargs="+", type=int, help="how many people")
     parser.add_argument("--population", nargs="+", default=[""], help="only those whose names begin so")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="at most so many; 5 for 1,000,000 people")
     parser.add_argument("--method", nargs="+", help="compute these only; the tables need all")
@@ -127,7 +130,10 @@ def main() -> None:
     others = {name: _compared(chosen, known, by) for name, by in OTHERS.items()}
     if missing:
         print(f"Without the populations of {', '.join(missing)}, which are not beside the project.")
-    show(tables(_compared(chosen, known), of_auto, others), options.write)
+    made = list(tables(_compared(chosen, known), of_auto, others))
+    if options.half == ["held out"]:
+        made = [replace(one, name=KEPT_OF_HELD_OUT[one.name]) for one in made if one.name in KEPT_OF_HELD_OUT]
+    show(made, options.write)
 
 
 def _compared(chosen: list[Cell], known: list[Result], by: str = "loss") -> list[Compared]:

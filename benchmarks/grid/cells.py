@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import ldpbeam
+from benchmarks.grid import held_out
 from benchmarks.grid.methods import (
     AUTO,
     BUCKETS,
@@ -32,7 +33,7 @@ from benchmarks.grid.methods import (
     Released,
     asked,
 )
-from benchmarks.grid.populations import CATEGORIES, NUMBERS, Half, Numbers, Population, is_here
+from benchmarks.grid.populations import CATEGORIES, NUMBERS, Classes, Half, Numbers, Population, is_here
 from benchmarks.grid.released import RELEASED
 from ldpbeam import Answers, Attribute, Statistic, metrics, tally
 from ldpbeam.domains import Floats
@@ -45,7 +46,10 @@ PEOPLE = (1_000, 30_000, 1_000_000)
 MANY = 1_000_000
 SEEDS, SEEDS_OF_MANY = 8, 5
 COSTLY: tuple[Mechanism, ...] = ("OLH", "ULE")
-POPULATIONS: dict[str, Population] = {p.name: p for p in (*NUMBERS, *CATEGORIES)}
+#: The populations of numbers and of categories.
+ALL_NUMBERS: tuple[Numbers, ...] = (*NUMBERS, *held_out.NUMBERS)
+ALL_CATEGORIES: tuple[Classes, ...] = (*CATEGORIES, *held_out.CATEGORIES)
+POPULATIONS: dict[str, Population] = {p.name: p for p in ALL_NUMBERS} | {p.name: p for p in ALL_CATEGORIES}
 #: The buckets on which distances of numbers are measured; an estimate of fewer is even within its buckets.
 MEASURED = RELEASED_BUCKETS
 #: The extreme quantiles of a result.
@@ -123,15 +127,17 @@ class Result:
 
 
 def cells(
-    halves: Sequence[Half], mechanisms: Sequence[Mechanism] = MECHANISMS, people: Sequence[int] = PEOPLE
+    halves: Sequence[Half], mechanisms: Sequence[Mechanism] = MECHANISMS, people: Sequence[int] | None = None
 ) -> Iterator[Cell]:
     """The cells of some halves, smaller ones first; without those whose real file is not there."""
+    if people is None:
+        people = held_out.PEOPLE if list(halves) == ["held out"] else PEOPLE
     for n in people:
         for mechanism in mechanisms:
-            for population in NUMBERS if mechanism in OF_NUMBERS else CATEGORIES:
+            for population in ALL_NUMBERS if mechanism in OF_NUMBERS else ALL_CATEGORIES:
                 few = n >= MANY and mechanism in COSTLY
                 if population.half in halves and is_here(population) and (population.largest or not few):
-                    for epsilon in EPSILONS:
+                    for epsilon in held_out.EPSILONS if population.half == "held out" else EPSILONS:
                         yield Cell(mechanism, population.name, epsilon, n)
 
 

@@ -1,8 +1,8 @@
-"""The populations of the grid, each by name in the tuning or in the reporting half.
+"""The populations of the grid, each by name in the tuning or in the reporting half, or held out.
 
 Every shape is there twice, with other parameters in each half, for numbers on [0, 1] and for categories.
 `auto` is tuned on the tuning half only; its figures are those of the reporting half. No column of a real file
-is in both halves.
+is in both halves. What is held out (:mod:`benchmarks.grid.held_out`) is read once, before a release.
 
 The labels of categories have an order in "smooth" and "two humps" (as classes of age have one); in the other
 shapes they are shuffled, with a fixed seed.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -24,7 +25,7 @@ from scipy import special
 
 from ldpbeam.domains import Floats, Integers
 
-Half = Literal["tuning", "reporting"]
+Half = Literal["tuning", "reporting", "held out"]
 HALVES: tuple[Half, ...] = get_args(Half)
 
 #: The folder of the real files, beside the project; the grid leaves out what is not there.
@@ -42,7 +43,7 @@ class Numbers:
         name: the name in tables.
         half: the half that it is in.
         quantile: the value at each of some probabilities in [0, 1), shape (n,) to (n,).
-        file: the real file that it needs; empty if none.
+        file: the real file that it needs, or the package of what is held out; empty if none.
         largest: whether the costly mechanisms get 1,000,000 people of it too.
         apart: whether its losses are told as they are, not relative to another method's.
     """
@@ -67,7 +68,7 @@ class Classes:
         name: the name in tables.
         half: the half that it is in.
         shares: a function that gives the share of each category, shape (categories,), with sum 1.
-        file: the real file that it needs; empty if none.
+        file: the real file that it needs, or the package of what is held out; empty if none.
         largest: whether the costly mechanisms get 1,000,000 people of it too.
         apart: whether its losses are told as they are, not relative to another method's.
     """
@@ -89,7 +90,9 @@ Population = Numbers | Classes
 
 
 def is_here(population: Population) -> bool:
-    """Whether the file of a population is there; true if it needs none."""
+    """Whether the file, or the package, of a population is there; true if it needs none."""
+    if population.half == "held out":
+        return find_spec(population.file) is not None
     return not population.file or (DATA / population.file).exists()
 
 

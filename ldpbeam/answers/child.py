@@ -1,10 +1,10 @@
-"""What a process that computes estimates runs.
+"""The work of a process that computes estimates.
 
 It imports the statistics only, neither Beam nor file formats, so that it starts in about a second.
 
-BLAS has one thread there. It splits a product among its threads, and the last bits of the result depend on
-their number, which is that of the machine's cores. With one thread an estimate has the same bits whatever the
-number of cores, and processes that compute estimates side by side do not compete for them.
+BLAS uses one thread there. With several, it splits a product among them, and the last bits of the result
+depend on their number, which is the number of the machine's cores. With one thread, an estimate has the same
+bits on every machine, and processes side by side do not compete for cores.
 """
 
 from __future__ import annotations

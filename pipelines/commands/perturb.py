@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -41,66 +41,15 @@ def perturb_command(options: argparse.Namespace) -> int:
     attribute = study.attribute(options.attribute)
     columns = people_columns(options, attribute.domain)
     services = list(dict.fromkeys(options.services or services_of_round(attribute, options.round)))
-    for service in services:
-        if service not in attribute.services:
-            hint = did_you_mean(service, attribute.services, after=" ")
-            raise UserError(
-                f"--services {service}: {hint}there are {', '.join(attribute.services)}; spaces between them"
-            )
-    versions = dict(entry.partition("=")[::2] for entry in options.versions)
-    for service in versions:
-        known = study.attributes[options.attribute].services.get(service)
-        if known is None or not known.fields:
-            raise UserError(f"--versions {service}: no field tells versions of this service apart")
-        if versions[service] not in known.versions:
-            raise UserError(
-                f"--versions {service}={versions[service]}: there are {', '.join(known.versions)}"
-            )
-    asked = [
-        version
-        for service in services
-        for version in versions_of_clients(study, attribute, service, versions.get(service)).values()
-    ]
-    later = [version.mechanism for version in asked if version.mechanism.round > 1]
-    if later and options.means is None:
-        raise UserError(
-            f"round {later[0].round} of {later[0].name} needs the means of the round before: estimate "
-            "it, and give its estimates.jsonl with --means"
-        )
-    remembering = [version.service for version in asked if version.lifetime is not None]
-    if remembering and options.device_key_file is None:
-        raise UserError(
-            f"--services {remembering[0]}: its clients remember their noise (lifetime_epsilon): add "
-            "--device-key-file FILE, with 16 random bytes or more"
-        )
-    if options.device_key_file is not None and not remembering:
-        raise UserError("--device-key-file: no service has a lifetime_epsilon; leave it out")
-    if options.group_column and study.groups is None:
-        raise UserError("--group-column: the study has no groups")
-    if study.groups is not None and not options.group_column:
-        raise UserError(
-            f"the study has groups, by the field {study.groups.field!r} of reports: add --group-column COLUMN"
-        )
-    start = time_of("--start", options.start)
-    if start is not None and options.time_column is not None:
-        raise UserError("--start and --time-column both give event times: give one of them")
-    if start is None and options.time_column is None:
-        if study.needs_time:
-            raise UserError("the study looks at event times: give --time-column, or --start and --spread")
-        start = 0
-    spread = duration_of("--spread", options.spread)
-    if (start or 0) + spread > event_times.YEAR_2200:
-        raise UserError(
-            f"--spread {options.spread}: event times would lie in 2200 or later, where reports are not "
-            "used; give an earlier --start or a shorter --spread"
-        )
+    versions = versions_named(options, study, services)
+    check_what_clients_need(options, study, attribute, services, versions)
+    start, spread = event_times_of(options, study)
     means = read_means(options.means, study, attribute) if options.means else None
     people = read_people(options.input, columns, attribute.domain)
     refuse_all_outside(people, options.input, options.attribute)
     folder = output_folder(options.output)
     for service in services:
         make_room(folder, options.attribute, service, options.overwrite)
-    for service in services:
         described = study.attributes[options.attribute].services[service]
         if described.fields and service not in versions:
             first = next(iter(described.versions))
@@ -120,17 +69,9 @@ def perturb_command(options: argparse.Namespace) -> int:
         progress_bar("services", len(services)) as show,
     ):
         for sent in simulate(
-            study,
-            attribute,
-            people,
-            services=services,
-            versions=versions,
-            start=start or 0,
-            spread=spread,
-            seed=options.seed,
-            means=means,
-            device_key=key,
-        ):
+            study, attribute, people, services=services, versions=versions, start=start, spread=spread,
+            seed=options.seed, means=means, device_key=key,
+        ):  # fmt: skip
             paths = write_reports(folder, sent, options.format)
             show(len(written) + 1, None)
             sent_to[sent.service] += len(sent.payloads)
@@ -156,6 +97,86 @@ def perturb_command(options: argparse.Namespace) -> int:
             )
     warn_of_rows(people)
     return DONE
+
+
+def versions_named(options: argparse.Namespace, study: Study, services: Sequence[str]) -> dict[str, str]:
+    """The version of each service that ``--versions`` names.
+
+    Raises:
+        UserError: if the attribute has no such service or version.
+    """
+    known = study.attributes[options.attribute].services
+    for service in services:
+        if service not in known:
+            hint = did_you_mean(service, tuple(known), after=" ")
+            raise UserError(f"--services {service}: {hint}there are {', '.join(known)}; spaces between them")
+    versions = dict(entry.partition("=")[::2] for entry in options.versions)
+    for service, version in versions.items():
+        if service not in known or not known[service].fields:
+            raise UserError(f"--versions {service}: no field tells versions of this service apart")
+        if version not in known[service].versions:
+            there = ", ".join(known[service].versions)
+            raise UserError(f"--versions {service}={version}: there are {there}")
+    return versions
+
+
+def check_what_clients_need(
+    options: argparse.Namespace,
+    study: Study,
+    attribute: Attribute,
+    services: Sequence[str],
+    versions: Mapping[str, str],
+) -> None:
+    """Check that the options give what the clients of these services need, and nothing else.
+
+    Raises:
+        UserError: if they do not.
+    """
+    clients = [
+        version
+        for service in services
+        for version in versions_of_clients(study, attribute, service, versions.get(service)).values()
+    ]
+    later = [version.mechanism for version in clients if version.mechanism.round > 1]
+    if later and options.means is None:
+        raise UserError(
+            f"round {later[0].round} of {later[0].name} needs the means of the round before: estimate "
+            "it, and give its estimates.jsonl with --means"
+        )
+    remembering = [version.service for version in clients if version.lifetime is not None]
+    if remembering and options.device_key_file is None:
+        raise UserError(
+            f"--services {remembering[0]}: its clients remember their noise (lifetime_epsilon): add "
+            "--device-key-file FILE, with 16 random bytes or more"
+        )
+    if options.device_key_file is not None and not remembering:
+        raise UserError("--device-key-file: no service has a lifetime_epsilon; leave it out")
+    if options.group_column and study.groups is None:
+        raise UserError("--group-column: the study has no groups")
+    if study.groups is not None and not options.group_column:
+        raise UserError(
+            f"the study has groups, by the field {study.groups.field!r} of reports: add --group-column COLUMN"
+        )
+
+
+def event_times_of(options: argparse.Namespace, study: Study) -> tuple[int, int]:
+    """When the first report is made, and over how long reports are spread, in milliseconds.
+
+    Raises:
+        UserError: if the options give event times twice, not at all, or beyond 2200.
+    """
+    start = time_of("--start", options.start)
+    if start is not None and options.time_column is not None:
+        raise UserError("--start and --time-column both give event times: give one of them")
+    if start is None and options.time_column is None and study.needs_time:
+        raise UserError("the study looks at event times: give --time-column, or --start and --spread")
+    spread = duration_of("--spread", options.spread)
+    if (start or 0) + spread > event_times.YEAR_2200:
+        raise UserError(
+            f"--spread {options.spread}: event times would lie in 2200 or later, where reports are not "
+            "used; give an earlier --start or a shorter --spread"
+        )
+    return start or 0, spread
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""From a committed pane to its files: statistics, tests of fit, estimates, tables, and the topic.
+"""From a committed pane to its files: statistics, tests of fit, estimates and tables; and to the topic.
 
-This runs beside the loop, in another process. It can be done again: a pane that was finished before its
-process was killed has the same files and the same messages when it is finished once more.
+This runs beside the loop, in another process. It can be repeated: if its process was killed, the same pane
+gives the same files and the same messages again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The position of a topic of Kafka: offsets, and by what the messages before them are known again."""
+"""The position of a Kafka topic: its offsets, and checksums of the messages before them.
+
+A checksum shows whether the log that is read on is still the log that was read.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,37 @@ from ldpbeam.transforms.sources.feeds import Position
 
 
 def position_of(offsets: Mapping[int, int], checksums: Mapping[int, Sequence[Checksum]]) -> Position:
-    """The position at which by partition an offset is read next, as JSON.
+    """A position, as JSON.
 
     Args:
-        offsets: by partition, the offset.
-        checksums: by partition, those of messages that were taken, in their order.
+        offsets: the offset that is read next, by partition.
+        checksums: the checksums of messages that were taken, by partition, in the order of their offsets.
     """
     return {
-        "offsets": [[each, offset] for each, offset in sorted(offsets.items())],
-        "checksums": [[each, [list(one) for one in known]] for each, known in sorted(checksums.items())],
+        "offsets": [[partition, offset] for partition, offset in sorted(offsets.items())],
+        "checksums": [
+            [partition, [list(checksum) for checksum in taken]]
+            for partition, taken in sorted(checksums.items())
+        ],
     }
 
 
 def read_by(position: Position) -> tuple[dict[int, int], dict[int, list[Checksum]]]:
-    """What :func:`position_of` was given."""
-    known = {each: [Checksum(*one) for one in of_each] for each, of_each in position.get("checksums", ())}
-    return dict(position.get("offsets", ())), known
+    """The offsets and checksums from which :func:`position_of` made a position."""
+    checksums = {
+        partition: [Checksum(*checksum) for checksum in taken]
+        for partition, taken in position.get("checksums", ())
+    }
+    return dict(position.get("offsets", ())), checksums
 
 
 def merged(positions: Iterable[Position]) -> Position:
-    """The position after all that runs of one topic have read."""
+    """The position after everything that several runs of one topic have read."""
     offsets: dict[int, int] = {}
     checksums: dict[int, set[Checksum]] = {}
-    for of_run, known in map(read_by, positions):
-        offsets |= {each: max(offset, offsets.get(each, 0)) for each, offset in of_run.items()}
-        for each, of_each in known.items():
-            checksums.setdefault(each, set()).update(of_each)
-    return position_of(offsets, {each: thinned(sorted(known)) for each, known in checksums.items()})
+    for offsets_of_run, checksums_of_run in map(read_by, positions):
+        for partition, offset in offsets_of_run.items():
+            offsets[partition] = max(offset, offsets.get(partition, 0))
+        for partition, taken in checksums_of_run.items():
+            checksums.setdefault(partition, set()).update(taken)
+    return position_of(offsets, {partition: thinned(sorted(taken)) for partition, taken in checksums.items()})

@@ -1,0 +1,339 @@
+"""Figures that papers print, beside what ldpbeam gives in the same setting: docs/measured/published.csv.
+
+    python -m benchmarks.published --data FOLDER [--runs 20] [--write docs/measured]
+
+Each row is one figure of a paper or of its released code: the same file of data or the same recipe, our
+default options, and seeds 0, 1, .. of ours. `theirs` is what they print. The files are not part of ldpbeam:
+FILES says where each comes from, and its hash. A row whose files are not there is left out, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import pages
+from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, build_mechanism, tally
+from ldpbeam.domains import Floats, Integers
+from ldpbeam.estimators import estimate
+
+#: The files of the papers' repositories, as FOLDER has them, and the first half of their SHA-256.
+FILES = {
+    # ZhengYeah/Optimal-GPM, experiments/experimental/motion_sense_dws_1
+    "motion_sense/sub_1.csv": "d12278e4206a5d28a6d540acfd7580eb",
+    "motion_sense/sub_2.csv": "1131f54d04f2a4d648c223e0824fab5a",
+    "motion_sense/sub_3.csv": "a9fc07511f8b33f3f51af5fa05b3bd7d",
+    # link-zju/ccs21-AHEAD: dataset/1dim_normal_skew00-.., query_table/rand_query_domain10_attribute1.txt
+    "ahead/normal.txt": "0b3b231fa94109ba00be3f5af1920931",
+    "ahead/queries.txt": "3aa2eb00203922117e7f283f5b6fc175",
+    # LeixiaWang/PriPLT, datasets and query; they need the package h5py
+    "priplt/adult.hdf5": "b759e782a9f02e6039db35178be51ccb",
+    "priplt/queries_0.5.hdf5": "f124fcffc04c313c6e80b34e48d80b87",
+    # hharcolezi/multi-freq-ldpy, tutorials/datasets
+    "adult/adult.data": "5b00264637dbfec36bdeaab5676b0b30",
+    "adult/adult.test": "72567b94f5c1a6f8501377dd80f93892",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One printed figure.
+
+    Attributes:
+        number: of the paper, as the page orders them.
+        paper: its short name and where the figure stands.
+        setting: data, people, and what the loss is.
+        epsilon: of a report.
+        theirs: what they print.
+        method: our mechanism, estimated by `auto`.
+        loss: what one run of ours gives, by its seed.
+    """
+
+    number: int
+    paper: str
+    setting: str
+    epsilon: float
+    theirs: str
+    method: str
+    loss: Callable[[int], float]
+
+
+def estimated(
+    domain: Numeric | Categories, mechanism: str, epsilon: float, values: Floats | Integers, seed: int
+) -> Floats:
+    """The shares that `auto` gives of buckets or categories, of one report by each person."""
+    rng = np.random.default_rng(seed)
+    version = ServiceVersion("s", "", build_mechanism(mechanism, domain, epsilon))
+    if isinstance(domain, Numeric):
+        places, values = domain.count or 1024, domain.to_unit(values)
+    else:
+        places = domain.size
+    attribute = Attribute("x", domain, places, (version,))
+    answers = Answers(0, np.arange(len(values)), version.mechanism.perturb(values, rng))
+    distribution = estimate("auto", attribute, tally(attribute, len(values), [answers])).distribution
+    assert distribution is not None
+    return distribution
+
+
+def below(shares: Floats, points: Floats) -> Floats:
+    """The share of people below points of [0, 1], of shares of equal buckets."""
+    cumulative = np.concatenate(([0.0], np.cumsum(shares)))
+    return np.interp(points, np.linspace(0.0, 1.0, len(cumulative)), cumulative)
+
+
+class Folder:
+    """The files that are there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def has(self, *names: str) -> bool:
+        """Whether these files are there; a file of other bytes ends the program."""
+        there = [name for name in names if (self.path / name).exists()]
+        for name in there:
+            if not hashlib.sha256((self.path / name).read_bytes()).hexdigest().startswith(FILES[name]):
+                raise SystemExit(
+                    f"{self.path / name} is not the file that the papers used: its SHA-256 differs"
+                )
+        missing = sorted(set(names) - set(there))
+        if missing:
+            print(f"left out, as {self.path} has no {', '.join(missing)}", file=sys.stderr)
+        return not missing
+
+
+def acceleration(folder: Folder) -> Iterator[Row]:
+    """OGPM, PETS 2025: histograms of 49 bins and means of a sensor's values, scaled to [0, 1]."""
+    names = [f"motion_sense/sub_{number}.csv" for number in (1, 2, 3)]
+    if not folder.has(*names):
+        return
+    parts = [np.loadtxt(folder.path / name, delimiter=",", skiprows=1, usecols=10) for name in names]
+    values = np.concatenate(parts)
+    values = (values - values.min()) / (values.max() - values.min())
+    edges, domain = np.linspace(0.0, 1.0, 50), Numeric(0.0, 1.0)
+    counts = np.histogram(values, edges)[0]
+
+    def histogram(mechanism: str, epsilon: float) -> Callable[[int], float]:
+        def loss(seed: int) -> float:
+            shares = estimated(domain, mechanism, epsilon, values, seed)
+            return float(np.linalg.norm(counts - len(values) * np.diff(below(shares, edges))))
+
+        return loss
+
+    def mean(mechanism: str, epsilon: float) -> Callable[[int], float]:
+        def loss(seed: int) -> float:
+            shares = estimated(domain, mechanism, epsilon, values, seed)
+            return abs(float(shares @ ((np.arange(len(shares)) + 0.5) / len(shares)) - values.mean()))
+
+        return loss
+
+    printed = {
+        "square_wave": ("SW 1,007", "SW 734", "SW 334"),
+        "piecewise": ("PM 1,021; GPM 1,034", "PM 741; GPM 740", "PM 329; GPM 292"),
+    }
+    for mechanism, texts in printed.items():
+        for epsilon, theirs in zip((1.0, 2.0, 4.0), texts, strict=True):
+            yield Row(
+                1,
+                "OGPM, PETS 2025, distribution_classical.csv (histograms of raw reports)",
+                "acceleration, 6,159 values; L2 of counts in 49 bins",
+                epsilon,
+                theirs,
+                mechanism,
+                histogram(mechanism, epsilon),
+            )
+    printed = {
+        "square_wave": ("SW .0946", "SW .0686", "SW .0362"),
+        "piecewise": ("GPM, unbiased .0038", "GPM, unbiased .0016", "GPM, unbiased .0004"),
+    }
+    for mechanism, texts in printed.items():
+        for epsilon, theirs in zip((1.0, 2.0, 4.0), texts, strict=True):
+            yield Row(
+                2,
+                "OGPM, PETS 2025, mean_classical.csv (error of the mean over 100 runs: bias)",
+                "acceleration; absolute error of the mean of one run",
+                epsilon,
+                theirs,
+                mechanism,
+                mean(mechanism, epsilon),
+            )
+
+
+def ranges_of(
+    places: int, values: Floats, queries: Floats, epsilon: float, step: float | None = None
+) -> Callable[[int], float]:
+    """The mean squared error over ranges [first, last] of whole numbers, the ends included, by SW."""
+    domain = Numeric(0.0, places - 1.0, step) if step else Numeric(0.0, float(places))
+    sent = values if step else values + 0.5
+    counts = np.bincount(values.astype(int), minlength=places)
+    truth = np.concatenate(([0.0], np.cumsum(counts))) / len(values)
+    first, last = queries[:, 0].astype(int), queries[:, 1].astype(int) + 1
+
+    def loss(seed: int) -> float:
+        cumulative = below(
+            estimated(domain, "square_wave", epsilon, sent, seed), np.arange(places + 1) / places
+        )
+        return float(np.mean(np.square(cumulative[last] - cumulative[first] - truth[last] + truth[first])))
+
+    return loss
+
+
+def ahead(folder: Folder) -> Iterator[Row]:
+    """AHEAD, CCS 2021: random ranges of normal values in 1,024 places."""
+    if folder.has("ahead/normal.txt", "ahead/queries.txt"):
+        values = np.loadtxt(folder.path / "ahead/normal.txt")
+        queries = np.loadtxt(folder.path / "ahead/queries.txt")
+        yield Row(
+            4,
+            "AHEAD, CCS 2021, rand_result (one run)",
+            "normal, 100,000 people, 1,024 values; squared error over 200 ranges",
+            1.0,
+            "AHEAD 2.56e-4",
+            "square_wave",
+            ranges_of(1024, values, queries, 1.0),
+        )
+
+
+def pripl_tree(folder: Folder) -> Iterator[Row]:
+    """PriPL-Tree, PVLDB 2024: ranges of three columns of Adult."""
+    if not folder.has("priplt/adult.hdf5", "priplt/queries_0.5.hdf5"):
+        return
+    import h5py
+
+    with h5py.File(folder.path / "priplt/adult.hdf5") as file:
+        data, sizes = file["data"][:], file["data"].attrs["domain_size"]
+        names = [str(name) for name in file["data"].attrs["description"]]
+    with h5py.File(folder.path / "priplt/queries_0.5.hdf5") as file:
+        fractions = file["queries"][:]
+    printed = {"fnlwgt": "3.4e-4 ± .6e-4", "age": "2.5e-4", "hours-per-week": "1.26e-3 ± .3e-3"}
+    for name, theirs in printed.items():
+        place = names.index(name)
+        size = int(sizes[place])
+        queries = np.minimum(np.floor(fractions * size), size - 1)
+        for step in (None, 1.0):
+            yield Row(
+                6,
+                "PriPL-Tree, PVLDB 2024 (their code, run by us: 10, 5 and 10 runs)",
+                f"Adult {name}, 32,561 people, {size:,} values; squared error over 1,000 ranges",
+                0.8,
+                f"PriPL-Tree {theirs}",
+                "square_wave, step 1" if step else "square_wave",
+                ranges_of(size, data[:, place].astype(float), queries, 0.8, step),
+            )
+
+
+def shares_of(truth: Floats, people: int, mechanism: str, epsilon: float) -> Callable[[int], float]:
+    """The mean squared error of shares of categories, which are shuffled."""
+
+    def loss(seed: int) -> float:
+        rng = np.random.default_rng(1000 + seed)
+        categories = Categories(tuple(map(str, range(len(truth)))))
+        shuffled = rng.permutation(truth)
+        values = np.repeat(np.arange(len(truth)), np.round(shuffled * people).astype(int))
+        found = estimated(categories, mechanism, epsilon, values, seed)
+        return float(np.mean(np.square(found - shuffled)))
+
+    return loss
+
+
+def adult_ages(folder: Folder) -> Iterator[Row]:
+    """multi-freq-ldpy, tutorial 1: the ages of Adult as 74 categories."""
+    if not folder.has("adult/adult.data", "adult/adult.test"):
+        return
+    ages: list[int] = []
+    for name in ("adult.data", "adult.test"):
+        with (folder.path / "adult" / name).open(encoding="utf-8") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
+        ages += [int(row[0]) for row in rows if len(row) == 15 and "?" not in row]
+    counts = np.bincount(np.unique(ages, return_inverse=True)[1])
+    printed = {
+        "grr": ("3.7e-4", "2.1e-4", "3.3e-5", "1.2e-6"),
+        "oue": ("1.5e-4", "5.5e-5", "1.3e-5", "1.8e-6"),
+        "olh": ("1.5e-4", "5.5e-5", "1.3e-5", "1.8e-6"),
+    }
+    for mechanism, texts in printed.items():
+        for epsilon, theirs in zip((0.5, 1.0, 2.0, 4.0), texts, strict=True):
+            yield Row(
+                8,
+                "multi-freq-ldpy, tutorial 1 (30 runs, read off a plot, ±5%)",
+                f"Adult age, {counts.sum():,} people, {len(counts)} categories; squared error of shares",
+                epsilon,
+                f"{mechanism.upper()} {theirs}",
+                mechanism,
+                shares_of(counts / counts.sum(), int(counts.sum()), mechanism, epsilon),
+            )
+
+
+def loloha() -> Iterator[Row]:
+    """LOLOHA, EDBT 2023: one of 120 rounds of 360 even values, by what one round spends."""
+    texts = ("OLOLOHA 1.75e-5; even guess 1.13e-6", "OLOLOHA 1.6e-5", "OLOLOHA 1.48e-5")
+    for epsilon, theirs in zip((0.4, 1.2, 2.0), texts, strict=True):
+
+        def loss(seed: int, epsilon: float = epsilon) -> float:
+            counts = np.random.default_rng(1000 + seed).multinomial(2500, np.full(360, 1 / 360))
+            categories = Categories(tuple(map(str, range(360))))
+            found = estimated(categories, "olh", epsilon, np.repeat(np.arange(360), counts), seed)
+            return float(np.mean(np.square(found - counts / 2500)))
+
+        yield Row(
+            9,
+            "LOLOHA, EDBT 2023, Experiments_Syn (plot)",
+            "360 even values, 2,500 people; squared error of shares",
+            epsilon,
+            theirs,
+            "olh",
+            loss,
+        )
+
+
+def spelled(mean: float, error: float) -> str:
+    """A mean and its standard error."""
+    if mean >= 1.0:
+        return f"{mean:.0f} ± {error:.0f}"
+    return f"{mean:.4f} ± {error:.4f}" if mean >= 0.001 else f"{mean:.2e} ± {error:.0e}"
+
+
+def main() -> None:
+    """Run the rows whose data is there, and print or keep their table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the papers' files")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--rows", type=int, nargs="+", help="only these")
+    parser.add_argument("--write", type=Path, help=pages.HELP)
+    options = parser.parse_args()
+    folder = Folder(options.data)
+    rows = [*acceleration(folder), *ahead(folder), *pripl_tree(folder), *adult_ages(folder), *loloha()]
+    lines = pages.header(
+        ("row", "paper", "setting", "epsilon", "they print", "ours by", "auto gives", "runs")
+    )
+    for row in rows:
+        if options.rows and row.number not in options.rows:
+            continue
+        losses = np.array([row.loss(seed) for seed in range(options.runs)])
+        gives = spelled(losses.mean(), losses.std(ddof=1) / np.sqrt(len(losses)))
+        cells = (
+            row.number,
+            row.paper,
+            row.setting,
+            f"{row.epsilon:g}",
+            row.theirs,
+            row.method,
+            gives,
+            len(losses),
+        )
+        lines.append(pages.row(cells))
+        print(lines[-1], flush=True)
+    if options.write:
+        (options.write / "published.csv").write_text(
+            pages.Table("published", tuple(lines)).text(), encoding="utf-8"
+        )
+
+
+if __name__ == "__main__":
+    main()
