@@ -223,6 +223,26 @@ def with_refusals(
     return [flagged(record) for record in records] if refused else list(records)
 
 
+def of_cells(
+    study: Study, records: Sequence[EstimateRecord], reports: Mapping[str, int]
+) -> list[EstimateRecord]:
+    """Estimates, of which those say so whose numbers are known by their cells alone.
+
+    Args:
+        study: the study.
+        records: its estimates.
+        reports: how many reports are, by ATTRIBUTE/SERVICE.
+    """
+
+    def noted(record: EstimateRecord) -> EstimateRecord:
+        services = study.described(record.attribute).estimates[record.name].services
+        named = [name for name in services if f"{attribute_of(record.attribute)}/{name}" in reports]
+        note = f"the counts of {', '.join(named)} have no sums: the mean comes from the middles of cells"
+        return replace(record, notes=(*record.notes, note)) if named else record
+
+    return [noted(record) for record in records] if reports else list(records)
+
+
 def without_groups(study: Study, estimates: Sequence[EstimateRecord]) -> Iterator[str]:
     """A sentence, if the study has groups and no estimate is of one: its field may be misspelt."""
     if study.groups is None or not estimates:

@@ -8,16 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpbeam.answers.published import warnings_of, without_groups
+from ldpbeam.answers.published import of_cells, warnings_of, without_groups
 from ldpbeam.clients.arrays import array_of
 from ldpbeam.library.result import Estimates
 from ldpbeam.library.solving import solved
 from ldpbeam.schemas.reports.casts import unwrapped
 from ldpbeam.study import Study
-from ldpbeam.transforms.counted.columns import CountTable
-from ldpbeam.transforms.counted.statistics import CountedReports, with_notes
-from ldpbeam.transforms.reports.counts import IN, ROWS_OF_COUNTS, USED, accounting
-from ldpbeam.transforms.reports.dead_letters import SCHEMA
+from ldpbeam.transforms.counted.columns import CountTable, arrays_of
+from ldpbeam.transforms.counted.statistics import tally_counts
 
 
 def estimate_counts(study: Study, counts: Any, attribute: str | None, service: str | None) -> Estimates:
@@ -27,16 +25,14 @@ def estimate_counts(study: Study, counts: Any, attribute: str | None, service: s
         TypeError: as :func:`ldpbeam.estimate` does.
         ValueError: as well.
     """
-    table = CountTable(study, columns_of(counts), attribute, service)
-    counted = CountedReports(table)
-    snapshots = counted.snapshots()
-    reports = sum(snapshot.statistic.reports for snapshot in snapshots)
-    estimates, left_out = solved(study, snapshots)
-    totals = accounting([(IN, reports), (USED, reports), (ROWS_OF_COUNTS, table.rows), *left_out.items()])
+    tally = tally_counts(CountTable(study, columns_of(counts), attribute, service))
+    estimates, left_out = solved(study, tally.snapshots)
+    tally.counts += left_out.items()
+    totals = tally.accounting
+    estimates = of_cells(study, estimates, totals.get("reports_of_cells", {}))
     for sentence in (*warnings_of(study, totals, written=False), *without_groups(study, estimates)):
         warnings.warn(sentence, stacklevel=3)
-    noted = tuple(with_notes(study, counted, estimates))
-    return Estimates(study, noted, SCHEMA.empty_table(), totals, (), tuple(snapshots))
+    return Estimates(study, tuple(estimates), tally.dead_letter_table, totals, (), tuple(tally.snapshots))
 
 
 def columns_of(table: Any) -> dict[str, pa.Array]:
@@ -50,5 +46,4 @@ def columns_of(table: Any) -> dict[str, pa.Array]:
         return {str(name): unwrapped(array) for name, array in arrays.items()}
     if not hasattr(table, "__arrow_c_stream__"):
         raise TypeError(f"counts are of type {type(table).__name__}: give a table, or a dict of columns")
-    given = pa.RecordBatchReader.from_stream(table).read_all()
-    return {name: unwrapped(given.column(name)) for name in given.column_names}
+    return arrays_of(pa.RecordBatchReader.from_stream(table).read_all())

@@ -35,6 +35,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.counts import CountsFiles, find_counts
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
 
@@ -94,7 +95,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     engine = engine_request(options)
     # Scheduled runs may start in different folders.
     reached = files.absolute if _is_scheduled(options, study) else engine.reachable
-    read = _topic_of(options, engine)
+    read = _read_of(options, engine)
     folder, lost = engine.reachable(options.output), dict[str, int]()
     shared: Scheduled | None = None
     if options.again:
@@ -165,8 +166,10 @@ def _again(
     return find_again(folders, shared.own.output), shared
 
 
-def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan | KeptRecords | None:
-    """The span of a topic of Kafka that is read; None if it is none.
+def _read_of(
+    options: argparse.Namespace, engine: EngineRequest
+) -> KafkaSpan | CountsFiles | KeptRecords | None:
+    """The span of a topic of Kafka that is read, or the counts; None if it is neither.
 
     Raises:
         UserError: if not one of them is named, an option of Kafka has files, or the topic cannot be reached.
@@ -174,6 +177,10 @@ def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan |
     named(BOUNDED, options)
     if options.input or options.again:
         return None
+    if options.counts:
+        if options.runner != LOCAL:
+            raise UserError("--counts: it is read in this process: leave --runner out")
+        return find_counts(options.counts)
     from ldpbeam.inputs.kafka import span_of
     from ldpbeam.pipelines.sources.kafka import topic_in
 
@@ -186,7 +193,7 @@ def _topic_of(options: argparse.Namespace, engine: EngineRequest) -> KafkaSpan |
 def _job_of(
     options: argparse.Namespace,
     study: Study,
-    given: KafkaSpan | KeptRecords | None,
+    given: KafkaSpan | CountsFiles | KeptRecords | None,
     inputs: tuple[str, ...],
     folder: str,
     shared: Scheduled | None,

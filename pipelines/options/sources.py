@@ -127,6 +127,10 @@ BOUNDED = (
                 nargs="+"),),
     ),
     Source(
+        "", "--counts FILE", ("--counts",),
+        (Option("--counts", "FILE", "Parquet or CSV: what a GROUP BY counts (docs/counts.md)", nargs="+"),),
+    ),
+    Source(
         "", "--kafka BROKERS --topic T", ("--kafka",), (
             Option("--topic", "NAME", "Kafka: the topic, whose messages are reports"),
             *_of_kafka("where to begin in each partition"),

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ldpbeam.errors import naming
 from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.printing import Show
+from ldpbeam.transforms.counted.columns import CountTable, arrays_of
+from ldpbeam.transforms.counted.statistics import tally_counts
 from ldpbeam.transforms.outputs.ledger_parts import write_part
 from ldpbeam.transforms.outputs.letter_files import write_all_letters
 from ldpbeam.transforms.outputs.snapshots import write_windows
@@ -21,6 +24,7 @@ from ldpbeam.transforms.reports.counts import DAMAGED, IN
 from ldpbeam.transforms.reports.dead_letters import in_columns
 from ldpbeam.transforms.segments import Part, read_reports, write_reports
 from ldpbeam.transforms.sources.batch_input import decoded_parts
+from ldpbeam.transforms.sources.counts import CountsFiles
 from ldpbeam.transforms.storage import spilling_in, write_json
 from ldpbeam.transforms.tally import Spill, Tally, tally_of
 
@@ -41,9 +45,16 @@ def tally_here(job: BatchJob, folder: Path, show: Show) -> None:
     """
     tally = Tally(job.disclosure) if job.ledger_key is None else Tally(job.disclosure, job.ledger_key)
     letters = _Letters(folder)
-    tally_of(
-        job.study, _decoded(job, tally, letters, show), job.span, tally, Spill(str(folder), job.user_shards)
-    )
+    decoded = _decoded(job, tally, letters, show)
+    if isinstance(job.input, CountsFiles):
+        with naming(", ".join(job.input.names)):
+            columns = arrays_of(
+                pa.concat_tables([pa.table(part) for part in decoded], promote_options="default")
+            )
+            table = CountTable(job.study, columns, job.columns.attribute, job.columns.service)
+            tally_counts(table, job.span, tally)
+    else:
+        tally_of(job.study, decoded, job.span, tally, Spill(str(folder), job.user_shards))
     damaged = any(name.startswith(DAMAGED) for name, _ in tally.counts)
     # Nobody knows the windows of what is lost.
     snapshots = (replace(each, complete=False) for each in tally.snapshots) if damaged else tally.snapshots

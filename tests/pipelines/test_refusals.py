@@ -68,9 +68,8 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("explain --studdy=x", "unknown option --studdy; did you mean --study?"),
         ("explain --study small.yaml --job_name x", "unknown option --job_name"),
         ("explain --study small.yaml extra", "unexpected argument 'extra'"),
-        ("explain small.yaml", "one of the arguments --study --mechanisms --estimators --schema is required; "
-         "write --study small.yaml"),
-        ("explain", "one of the arguments --study --mechanisms --estimators --schema is required"),
+        ("explain small.yaml", "--mechanisms --estimators --schema is required; write --study small.yaml"),
+        ("explain", "one of the arguments --study --counts --mechanisms --estimators --schema is required"),
         ("explain --schema --mechanisms", "argument --mechanisms: not allowed with argument --schema"),
         ("estimate small.yaml in.jsonl", "required: --study, --output; write --study small.yaml"),
         ("estimate --study small.yaml in.jsonl --output o", "; files of reports are named with --input"),
@@ -98,7 +97,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--zzzzzzz", "unknown option --zzzzzzz"),
         ("-x", "unknown option -x"),
         ("--partitions 8", "unknown option --partitions; did you mean --shards?"),
-        ("--again out", "name one thing to read: --input FILE, --again FOLDER, or"),
+        ("--again out", "name one thing to read: --input FILE, --again FOLDER, --counts FILE, or"),
         ("--schemas report.avsc", "--schemas report.avsc: write the address of a registry, as in http://"),
         ("--schemas x=in.jsonl", "--schemas x=in.jsonl: write the address of a registry, as in http://"),
         ("--schemas 7=nothing.avsc", "nothing.avsc: cannot be read"),
@@ -355,7 +354,10 @@ def test_the_program_says_one_sentence_and_ends_with_2(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("", "name one thing to read: --input FILE, --again FOLDER, or --kafka BROKERS --topic T"),
+        (
+            "",
+            "name one thing to read: --input FILE, --again FOLDER, --counts FILE, or --kafka",
+        ),
         ("--kafka localhost:9092", "--kafka goes with --topic T"),
         ("--kafka localhost --topic t", "--kafka localhost: write it as HOST:PORT"),
         ("--again in.jsonl", "in.jsonl: it is a file, or an empty folder; name the --output of"),

@@ -148,3 +148,127 @@ def test_cells_without_sums_say_so_and_flag_nothing(numbers: Any) -> None:
     assert known.records() == ldp.estimate(study, reports).records()
     assert guessed[0].notes == ("the counts of one have no sums: the mean comes from the middles of cells",)
     assert guessed[0].mean == known[0].mean and guessed[0].intervals == known[0].intervals
+
+
+@pytest.mark.parametrize("mechanism", ["square_wave", "laplace"])
+def test_cells_that_users_sent_to_each_of_two_services(mechanism: str, numbers: Any) -> None:
+    services = {
+        "one": {"mechanism": mechanism, "epsilon": 1.0},
+        "two": {"mechanism": mechanism, "epsilon": 2.0},
+    }
+    study = study_of(NUMBERS, services, attribute={"buckets": 64, "joint_buckets": 16})
+    tables = [reports_of(study, numbers), reports_of(study, numbers[300:], "two", 300)]
+    rows: dict[tuple[Any, ...], list[list[int]]] = {}
+    reports: dict[str, dict[str, list[int]]] = {}
+    for index, (service, table) in enumerate(zip(services, tables, strict=True)):
+        of: Any = study.attribute("x").versions[index].mechanism
+        payloads = table.column("payload").to_numpy()
+        told = of.bucketise(payloads, 64), of.fixed_point(payloads), of.fixed_point(of.bounded(payloads))
+        for user, *numbers_of in zip(table.column("user_id").to_pylist(), *told, strict=True):
+            reports.setdefault(str(user), {})[service] = list(map(int, numbers_of))
+    for sent in reports.values():
+        rows.setdefault(tuple(sent.get(name, [None])[0] for name in services), []).append(sent)  # type: ignore[arg-type]
+    counts: dict[str, Any] = {"count": list(map(len, rows.values()))}
+    for index, name in enumerate(services):
+        of_name: list[list[Any]] = [[sent[name] for sent in users if name in sent] for users in rows.values()]
+        counts[f"{name}_cell"] = [key[index] for key in rows]
+        for column, number in (("sum", 1), ("bounded", 2)):
+            counts[f"{name}_{column}"] = [sum(sent[number] for sent in users) for users in of_name]
+        counts[f"{name}_squares"] = [str(sum(sent[1] ** 2 for sent in users)) for users in of_name]
+    assert from_counts(study, counts) == from_reports(study, *tables)
+
+
+def test_versions_and_windows_and_attributes() -> None:
+    service = {
+        "mechanism": "grr", "version_field": "app", "versions": {"1": {"epsilon": 0.5}, "2": {"epsilon": 1.0}}
+    }  # fmt: skip
+    study, times = (
+        study_of(CATEGORIES, {"one": service}, windows={"size": "1d"}),
+        START + DAY * np.arange(60) // 30,
+    )
+    clients = [ldp.Client(study, "x", "one", version=name) for name in ("1", "2")]
+    tables = [
+        client.reports(["a", "b"] * 30, 60 * index + np.arange(60), event_times=times)
+        for index, client in enumerate(clients)
+    ]
+    query = """
+        SELECT attribute, service, app AS version, date_trunc('day', event_time) AS window_start, payload,
+          count(*) AS count
+        FROM reports GROUP BY ALL
+    """
+    counts = asked(query, pa.concat_tables(tables))
+    assert from_counts(study, counts) == from_reports(study, *tables)
+    texts = {name: counts.column(name).cast(pa.string()) for name in counts.column_names}
+    assert from_counts(study, texts) == from_counts(study, counts)
+
+
+GRR = {"mechanism": "grr", "epsilon": 1.0}
+#: A table, and what is said of it.
+WRONG: list[tuple[Any, dict[str, Any], str]] = [
+    ({}, {"payload": [0], "n": [1]}, "column 'n': counts have no such column"),
+    ({}, {"payload": [0]}, "there is no column 'count'"),
+    (
+        {},
+        {"payload": [0, 3], "count": [5, 2]},
+        "row 1: payload outside mechanism: a report of one is",
+    ),
+    ({}, {"payload": [0, None], "count": [5, 2]}, "row 1: no payload says what was reported to one"),
+    ({}, {"payload": [0], "count": [-1]}, "row 0: count is -1, and is a whole number from 0"),
+    ({}, {"payload": [0], "count": [1.5]}, "row 0: count is 1.5"),
+    (
+        {},
+        {"payload": [0], "count": [2], "service": ["on"]},
+        "unknown service 'on'; did you mean 'one'",
+    ),
+    ({}, {"place": [0], "ones": [2], "reports": [5]}, "place: reports of one are not counted by place"),
+    ({"windows": {"size": "1d"}}, {"payload": [0], "count": [1]}, "no column 'window_start'"),
+    (
+        {"windows": {"size": "1d"}},
+        {"payload": [0], "count": [1], "window_start": ["2026-01-01T05:00:00Z"]},
+        "row 0: window_start is 2026-01-01T05:00:00Z, which is no start of a window",
+    ),
+    (
+        {"windows": {"size": "1h", "joined": "1d"}},
+        {"payload": [0], "count": [1], "window_start": ["2026-01-01T05:00:00Z"]},
+        "windows.joined: counts do not tell which reports are of one user",
+    ),
+    (
+        {"services": {"one": GRR, "two": GRR}},
+        {"payload": [0, 1], "count": [1, 1], "service": ["one", "two"]},
+        "the reports of one and two are brought together by user",
+    ),
+    (
+        {"services": {"one": {**GRR, "mechanism": "olh", "seeds": "any"}}},
+        {"seed": [7], "hash": [1], "count": [1]},
+        "with seeds: any almost every report has another seed",
+    ),
+    (
+        {"services": {"one": {**GRR, "mechanism": "oue"}}},
+        {"place": [0, 0], "ones": [2, 3], "reports": [5, 5]},
+        "each place of one has one row",
+    ),
+    (
+        {"domain": NUMBERS, "services": {"one": {**GRR, "mechanism": "piecewise"}}},
+        {"cell": [3], "count": [2], "sum": [2**40], "squares": [5]},
+        "row 0: no reports of one have this count, sum and squares",
+    ),
+    (
+        {"domain": NUMBERS, "services": {"one": {**GRR, "mechanism": "piecewise"}}},
+        {"cell": [3], "count": [2], "sum": [5], "squares": [1e18]},
+        "as a double cannot hold it: CAST it AS DECIMAL",
+    ),
+]
+
+
+@pytest.mark.parametrize(("keys", "table", "said"), WRONG, ids=range(len(WRONG)))
+def test_what_is_wrong_is_named(keys: dict[str, Any], table: dict[str, Any], said: str) -> None:
+    study = study_of(**{"domain": CATEGORIES, "services": {"one": GRR}, **keys})
+    with pytest.raises(ValueError, match=said):
+        ldp.estimate(study, counts=table)
+
+
+def test_counts_come_alone() -> None:
+    with pytest.raises(ValueError, match="counts: leave out reports"):
+        ldp.estimate(study_of(CATEGORIES, {"one": GRR}), [], counts={})
+    with pytest.raises(TypeError, match="counts are of type int"):
+        ldp.estimate(study_of(CATEGORIES, {"one": GRR}), counts=3)

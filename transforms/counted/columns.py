@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import ServiceVersion
 from ldpbeam.domains import Integers
 from ldpbeam.errors import meant_or_known
-from ldpbeam.schemas.reports.casts import as_text, cast_column
+from ldpbeam.schemas.reports.casts import as_text, cast_column, unwrapped
 from ldpbeam.study import Study
 from ldpbeam.windows import Bounds
 
@@ -38,6 +38,11 @@ def reported_columns(version: ServiceVersion, prefix: str = "") -> list[str]:
     """The columns that may say what was reported through a channel."""
     fields = version.mechanism.payload_dtype.names or ()
     return [column_of(prefix, name) for name in (PAYLOAD, CELL, *SUMS, VERSION, *fields)]
+
+
+def arrays_of(table: pa.Table) -> dict[str, pa.Array]:
+    """The columns of a table of Arrow by name."""
+    return {name: unwrapped(table.column(name)) for name in table.column_names}
 
 
 @dataclass(frozen=True)

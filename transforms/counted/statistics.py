@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +16,11 @@ from ldpbeam.domains import Floats, Integers
 from ldpbeam.errors import meant_or_known
 from ldpbeam.mechanisms import UnbiasedMechanism
 from ldpbeam.mechanisms.mechanism import FIXED_POINT_STEPS, FrequencyMechanism
-from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.casts import as_numbers
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.statistics import Answers, Statistic, has_tail, merge
-from ldpbeam.study import Study
+from ldpbeam.study import attribute_of
 from ldpbeam.transforms.counted.columns import (
     ATTRIBUTE,
     CELL,
@@ -36,11 +36,13 @@ from ldpbeam.transforms.counted.columns import (
     column_of,
     reported_columns,
 )
+from ldpbeam.transforms.reports.counts import IN, OF_CELLS, OUT_OF_RANGE, ROWS_OF_COUNTS, USED
 from ldpbeam.transforms.reports.dead_letters import REASONS
 from ldpbeam.transforms.reports.payloads import checked_payloads
+from ldpbeam.transforms.tally import Tally
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
-from ldpbeam.windows import Bounds
+from ldpbeam.windows import EVERYTHING, Bounds, Span
 
 #: Counts are below this.
 MOST = 2**62
@@ -76,11 +78,11 @@ class CountedReports:
         table: the table.
 
     Attributes:
-        without_sums: the services of each attribute whose numbers are known by their cells alone.
+        of_cells: how many numbers are known by their cells alone, by a name of the accounting.
     """
 
     table: CountTable
-    without_sums: dict[str, dict[str, None]] = field(default_factory=dict)
+    of_cells: Counter[str] = field(default_factory=Counter)
 
     def snapshots(self) -> list[Snapshot]:
         """One snapshot per attribute, window and group.
@@ -221,7 +223,7 @@ class CountedReports:
         if all(given[:2]):
             sums, squares = (self.table.integers(name, part.rows) for name in columns[:2])
         else:
-            self.without_sums.setdefault(attribute.name, {})[part.version.service] = None
+            self.of_cells[f"{OF_CELLS}{attribute_of(attribute.name)}/{part.version.service}"] += users.sum()
         if given[2]:
             bounded = self.table.integers(columns[2], part.rows)
         wrong = (sums**2 > users * squares) | (squares > users * FIXED_POINT_STEPS**2)
@@ -256,12 +258,22 @@ def _unknown(what: str, name: str | None, known: Iterable[str], row: int) -> str
     return f"row {row}: unknown {what} {name!r}; {meant_or_known(name or '', known)}"
 
 
-def with_notes(
-    study: Study, counted: CountedReports, records: Iterable[EstimateRecord]
-) -> Iterator[EstimateRecord]:
-    """Estimates, of which those with numbers of cells without sums say so."""
-    for record in records:
-        services = study.described(record.attribute).estimates[record.name].services
-        cells = [name for name in counted.without_sums.get(record.attribute, ()) if name in services]
-        note = f"the counts of {', '.join(cells)} have no sums: the mean comes from the middles of cells"
-        yield replace(record, notes=(*record.notes, note)) if cells else record
+def tally_counts(table: CountTable, span: Span = EVERYTHING, tally: Tally | None = None) -> Tally:
+    """The statistics of a table of counts, in the place of those of reports.
+
+    Args:
+        table: the table.
+        span: windows outside are out of range.
+        tally: to what they are added; a new one by default.
+
+    Raises:
+        ValueError: as :meth:`CountedReports.snapshots` does.
+    """
+    tally, counted = tally or Tally(), CountedReports(table)
+    for snapshot in counted.snapshots():
+        inside = span.holds(snapshot.window)
+        tally.snapshots += [snapshot] if inside else []
+        reports = snapshot.statistic.reports
+        tally.counts += [(IN, reports), (USED if inside else OUT_OF_RANGE, reports)]
+    tally.counts += [(ROWS_OF_COUNTS, table.rows), *counted.of_cells.items()]
+    return tally

@@ -1,0 +1,87 @@
+"""Files of counts, which are read in the place of reports."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from ldpbeam.errors import UserError, naming
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.transforms.counted.columns import WINDOW
+from ldpbeam.transforms.sources.batch_input import Reading
+from ldpbeam.transforms.sources.files import ReportFile, entries_of
+from ldpbeam.transforms.storage import open_raw
+
+#: A zone as DuckDB writes it, which RFC 3339 writes with minutes.
+_ZONE = r"(:\d\d(?:\.\d+)?[+-]\d\d)$"
+
+
+@dataclass(frozen=True)
+class CountsFiles:
+    """Files of counts, Parquet or CSV.
+
+    Attributes:
+        names: their names, as the user gave them.
+        listed: their paths.
+        size: how many bytes they have.
+    """
+
+    #: They hold no reports.
+    files: ClassVar[tuple[ReportFile, ...]] = ()
+    names: tuple[str, ...]
+    listed: tuple[str, ...]
+    size: int
+
+    @property
+    def reading(self) -> Reading:
+        """Files are read whole."""
+        return Reading(_whole, _read)
+
+
+def find_counts(names: Sequence[str]) -> CountsFiles:
+    """The files of counts that some names and globs match.
+
+    Raises:
+        UserError: if one matches no file.
+    """
+    found = entries_of(names)
+    for name, entries in zip(names, found, strict=True):
+        if not entries:
+            raise UserError(f"--counts {name}: there is no such file")
+    sizes = {entry.path: entry.size for entries in found for entry in entries}
+    return CountsFiles(tuple(names), tuple(sorted(sizes)), sum(sizes.values()))
+
+
+def _read(path: str, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """The rows of a file; of CSV all columns are texts, because digits may be those of bytes.
+
+    Raises:
+        UserError: if it is no table.
+    """
+    with naming(path), open_raw(path) as stream:
+        table = pyarrow.parquet.read_table(stream) if path.endswith(".parquet") else _of_csv(stream.read())
+    ours = {field: name for name, field in columns.renamed}
+    yield from table.rename_columns([ours.get(name, name) for name in table.column_names]).to_batches()
+
+
+def _of_csv(data: bytes) -> pa.Table:
+    names = pyarrow.csv.read_csv(io.BytesIO(data)).column_names
+    texts = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
+    )
+    table = pyarrow.csv.read_csv(io.BytesIO(data), convert_options=texts)
+    if WINDOW in names:
+        starts = pc.replace_substring_regex(table.column(WINDOW), _ZONE, r"\1:00")
+        table = table.set_column(names.index(WINDOW), WINDOW, starts)
+    return table
+
+
+def _whole(path: str) -> list[str]:
+    return [path]
