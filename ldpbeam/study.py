@@ -217,7 +217,7 @@ class Study:
         attributes: what the study says of each attribute, by name.
         compiled: the attributes as the statistics see them, by name. A vector is followed by its coordinates,
             each of which is a numeric attribute called ``attribute.coordinate``.
-        fingerprint: 32 hexadecimal digits of everything that the study says.
+        fingerprint: 32 hexadecimal digits of everything that the study says, but the events.
         windows: the windows; None for one window over everything.
         groups: the groups; None for none.
         publish: which windows and groups are estimated.
@@ -229,6 +229,7 @@ class Study:
         ledger: the periods over which the ledger adds up; None for windows alone.
         local: what shows event times without a zone; None if such times are refused.
         clock: by which windows are named; None if by UTC.
+        events: times that charts mark, by name, in epoch milliseconds.
         text: the study file, in JSON (which is YAML); empty for a study that was not read from one.
     """
 
@@ -247,6 +248,7 @@ class Study:
     ledger: LedgerPeriod | None = None
     local: Clock | None = None
     clock: Clock | None = None
+    events: Mapping[str, int] = field(default_factory=dict)
     text: str = field(default="", repr=False)
 
     def __eq__(self, other: object) -> bool:

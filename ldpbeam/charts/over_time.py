@@ -82,11 +82,16 @@ def _row(
         state = "flagged"
     low, high = ends or (None, None)
     start, end = record.window_start, record.window_end
-    if subject.clock is not None and record.window is not None:
-        # Charts have axes of UTC, so they are given what clocks of the zone show as if it were UTC.
-        start, end = map(rfc3339, subject.clock.shows(np.array(record.window)).tolist())
+    if record.window is not None:
+        start, end = _shown(subject, *record.window)
     known = {"part": "window", "panel": subject.group_of(record), "estimate": line, "start": start}
     return known | {"end": end, "value": value, "low": low, "high": high, "state": state}
+
+
+def _shown(subject: Subject, *times: int) -> list[str]:
+    """Times as charts show them: their axes are of UTC, so a zone's are given as if they were UTC."""
+    clock = subject.clock
+    return list(map(rfc3339, times if clock is None else clock.shows(np.array(times)).tolist()))
 
 
 def _with_gaps(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -124,6 +129,13 @@ def _figure(
     room = 0.04 * (high - low) or 0.5
     domain = [0 if shares and low >= 0 else low - room, high + room]
     starts = sorted({row["start"] for row in rows})
+    times = zip(subject.events, _shown(subject, *subject.events.values()), strict=True)
+    events = [
+        {"part": "event", "panel": panel, "start": time, "name": name}
+        for name, time in times
+        if starts[0] <= time <= max(row["end"] for row in rows)
+        for panel in panels
+    ]
     marked = [state for state in STATES if any(row["state"] == state for row in rows)]
     caption = [
         *([f"With {level_of(subject.records)} intervals."] if ends else []),
@@ -139,7 +151,7 @@ def _figure(
     return Figure(
         title=title,
         layers=_layers(axis, lines, starts[:: -(-len(starts) // ticks)], domain, shares),
-        rows=_with_gaps(rows),
+        rows=[*_with_gaps(rows), *events],
         panels=panels,
         height=260 if len(panels) == 1 else 110,
         caption=" ".join(caption),
@@ -173,6 +185,10 @@ def _layers(
         .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=tint),
         of("window").mark_line(strokeWidth=1.75).encode(x=x, y=y, color=tint),
         of("truth").mark_line(strokeWidth=1.25, strokeDash=[2, 2], style="truth").encode(x=x, y=y),
+        of("event").mark_rule(strokeDash=[6, 3], style="truth").encode(x=x),
+        of("event")
+        .mark_text(align="left", dx=4, baseline="top", style="truth", strokeWidth=0)
+        .encode(x=x, y=alt.value(2), text="name:N"),
         whole.mark_circle(size=22, opacity=1).encode(x=x, y=y, color=tint),
         marks.transform_filter("datum.state != 'complete'")
         .mark_point(filled=False, size=60, strokeWidth=1.75, opacity=1)

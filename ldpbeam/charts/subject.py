@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -96,11 +96,13 @@ class Subject:
         name: the attribute.
         records: its estimates, with at least one.
         clock: by which charts show times; None for UTC.
+        events: times that are marked, by name, in epoch milliseconds.
     """
 
     name: str
     records: Sequence[EstimateRecord]
     clock: Clock | None = None
+    events: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def labels(self) -> dict[str, str]:

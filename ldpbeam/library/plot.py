@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 
@@ -22,12 +22,15 @@ _WIDTH = 760
 _OF_SCRIPTS = re.compile("<(?=[!/s])", re.IGNORECASE)
 
 
-def chart(estimates: Sequence[EstimateRecord], clock: Clock | None = None) -> alt.VConcatChart:
+def chart(
+    estimates: Sequence[EstimateRecord], clock: Clock | None = None, events: Mapping[str, int] | None = None
+) -> alt.VConcatChart:
     """The figures of estimates, one below the other.
 
     Args:
         estimates: the estimates.
         clock: by which charts show times; None for UTC.
+        events: times that are marked, by name, in epoch milliseconds.
 
     Raises:
         ValueError: if no estimate has anything to show.
@@ -36,7 +39,9 @@ def chart(estimates: Sequence[EstimateRecord], clock: Clock | None = None) -> al
     figures = [
         figure.chart(_WIDTH).properties(title=figure.title)
         for name in dict.fromkeys(record.attribute for record in marked)
-        for figure in figures_of(Subject(name, [r for r in marked if r.attribute == name], clock))
+        for figure in figures_of(
+            Subject(name, [r for r in marked if r.attribute == name], clock, events or {})
+        )
     ]
     if not figures:
         raise ValueError("there is nothing to show: no estimate has a distribution, frequencies or a mean")

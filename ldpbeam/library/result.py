@@ -177,4 +177,4 @@ class Estimates:
         needed("altair", "ldpbeam[report]")
         from ldpbeam.library.plot import chart
 
-        return chart(self.estimates, self.study.clock)
+        return chart(self.estimates, self.study.clock, self.study.events)

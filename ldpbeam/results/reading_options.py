@@ -92,6 +92,11 @@ def report(parser: Parser) -> None:
     data.add_argument(
         "-o", "--output", default="report.html", metavar="FILE", help="the page (default: report.html)"
     )
+    data.add_argument(
+        "--event", action="append", default=[], metavar="TIME=NAME",
+        help="mark a time in charts, as that of a release, and compare the windows before and after it; may "
+        "be repeated. The study's events are marked, too",
+    )  # fmt: skip
     data.add_argument("--export", metavar="FOLDER", help="also write each chart here, as SVG and as PNG")
     truth = parser.add_argument_group("comparison with the truth")
     truth.add_argument("--truth", metavar="FILE", help="CSV file of people, drawn beside the estimates")

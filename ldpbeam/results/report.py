@@ -10,6 +10,7 @@ from ldpbeam.answers.results import Results
 from ldpbeam.command_line.checks import check_attribute, check_people, true_values
 from ldpbeam.errors import DONE, UserError, check_charts
 from ldpbeam.folders.read import read_results
+from ldpbeam.inputs.times import time_of
 from ldpbeam.printing import document, step
 from ldpbeam.results.page.writing import write_images, write_page
 from ldpbeam.untrusted import shown
@@ -20,18 +21,33 @@ def report_command(options: argparse.Namespace) -> int:
     check_charts("the page needs")
     with step("reading"):
         outputs = [read_results(output) for output in options.outputs]
-    people = _people(options, outputs)
+    people, events = _people(options, outputs), _events(options.event, outputs[0])
     with step("drawing"):
-        size = write_page(options.output, outputs, people)
+        size = write_page(options.output, outputs, people, events=events)
     images = None
     if options.export is not None:
         with step("exporting"):
-            images = write_images(options.export, outputs, people)
+            images = write_images(options.export, outputs, people, events)
     document({"page": options.output, "bytes": size, "images": images})
     print(f"{shown(options.output)}: {size / 1e6:.1f} MB, opens in any browser")
     if images is not None:
         print(f"{images} images are in {shown(options.export)}")
     return DONE
+
+
+def _events(texts: Sequence[str], results: Results) -> dict[str, int]:
+    """The times of ``--event`` by name, and those of the study.
+
+    Raises:
+        UserError: if one is not written as TIME=NAME.
+    """
+    events = dict(results.study.events) if results.study is not None else {}
+    for text in texts:
+        time, equals, name = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"--event {text}: write a time and a name, as in 2026-11-20=release")
+        events[name] = time_of("--event", time, clock=results.clock) or 0
+    return events
 
 
 def _people(options: argparse.Namespace, outputs: Sequence[Results]) -> dict[str, People]:

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Mapping
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.cells import Cells, clock_of
+from ldpbeam.cells import Cells, clock_of, moment
 from ldpbeam.domains import Categories, KeyValues, Numeric
 from ldpbeam.estimators import check
 from ldpbeam.intervals.answer import WantedIntervals
@@ -71,6 +71,7 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
         ledger=_ledger(model),
         local=None if model.zone is None else clock_of(model.zone),
         clock=None if model.windows is None else model.windows.windows.clock,
+        events=_events(model),
         text=model.model_dump_json(exclude_unset=True),
     )
     check_joined(study)
@@ -80,10 +81,29 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
 
 
 def _fingerprint(model: StudyModel) -> str:
-    """A hash of all that the study says; defaults that came later change nothing of it."""
+    """A hash of all that is estimated; defaults that came later change nothing of it."""
     later = ("intervals", "publish")
     unsaid = {name for name in later if getattr(model, name) == StudyModel.model_fields[name].default}
+    unsaid.add("events")
     return hashlib.sha256(model.model_dump_json(exclude=unsaid).encode()).hexdigest()[:32]
+
+
+def _events(model: StudyModel) -> dict[str, int]:
+    """The times of events, in epoch milliseconds; without a zone they are of the zone of the windows.
+
+    Raises:
+        ValueError: if one is no time.
+    """
+    clock = None if model.windows is None else model.windows.windows.clock
+    times = {}
+    for name, text in (model.events or {}).items():
+        try:
+            times[name] = moment(text, clock)
+        except ValueError:
+            raise ValueError(
+                f"events.{name}: write a date, or a time with its zone, found {text!r}"
+            ) from None
+    return times
 
 
 def _ledger(model: StudyModel) -> LedgerPeriod | None:

@@ -351,6 +351,9 @@ class StudyModel(Model):
     ledger: Later[LedgerModel] = Field(
         None, description="adds up what each user spends over a period, in all windows and attributes"
     )
+    events: Later[dict[str, str]] = Field(
+        None, description="times that charts mark, by name, as of a release: dates, or times with a zone"
+    )
     zone: Later[Annotated[str, AfterValidator(_known_zone)]] = Field(
         None, description="the zone of event times without one, as in Europe/Berlin; they are refused without"
     )

@@ -116,6 +116,31 @@ def ldp_time(time: int) -> str:
     return np.datetime64(time, "ms").item().isoformat() + "Z"
 
 
+def test_events_of_a_study_are_no_part_of_what_it_estimates() -> None:
+    text = STUDY.replace("HOW", "")
+    study = ldp.Study.from_yaml(text + "events: {release: 2026-03-04, second: 2026-03-05T10:00:00Z}\n")
+    assert study.events == {"release": START + 2 * DAY, "second": 1_772_704_800_000}
+    assert study == ldp.Study.from_yaml(text)
+    with pytest.raises(
+        ldp.StudyError, match=r"events\.release: write a date, or a time with its zone, found 'soon'"
+    ):
+        ldp.Study.from_yaml(text + "events: {release: soon}\n")
+
+
+def test_the_page_compares_what_is_before_and_after_an_event(
+    folders: dict[str, Path], tmp_path: Path, command: Any
+) -> None:
+    page = tmp_path / "page.html"
+    events = ("--event", "2026-11-20T11:00:00Z=release <b>", "--event", "2026-11-21=later")
+    ran = command("report", folders["batch"], "-o", page, *events)
+    assert "event later: " in ran.err and "no window begins at or after the time" in ran.err
+    text = page.read_text()
+    assert "Before and after release &lt;b&gt;" in text and "After release &lt;b&gt;: " in text
+    assert "release <b>" not in text
+    refused = command("report", folders["batch"], "-o", page, "--event", "release")
+    assert (refused.code, "--event release: write a time and a name" in refused.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("windows", "time", "said"),
     [

@@ -46,6 +46,18 @@ def test_the_axis_of_time_has_what_local_clocks_show() -> None:
         assert ("Times are of America/New_York." in figure.caption) == (clock is not None)
 
 
+def test_events_inside_the_time_of_the_windows_are_marked_in_every_panel() -> None:
+    (release,) = [milliseconds("2026-03-08T12:00:00Z")]
+    events = {"release": release, "before": release - 10**9, "after": release + 10**9}
+    records = [replace(day(number), group=group) for number in (0, 1) for group in ("north", "south")]
+    figure = means_over_time(Subject("price", records, CLOCK, events), {})
+    assert figure is not None
+    assert [row for row in figure.rows if row["part"] == "event"] == [
+        {"part": "event", "panel": panel, "start": "2026-03-08T08:00:00Z", "name": "release"}
+        for panel in ("north", "south")
+    ]
+
+
 def test_a_test_of_fit_is_of_the_window_of_an_estimate_and_has_its_name() -> None:
     test = FitEntry("price", None, False, *DAYS[1:], "reports", ("app",), 10, 1e-9, True)
     named, in_utc = Subset.of_test(test, CLOCK), Subset.of_test(test, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
@@ -65,12 +65,13 @@ class _Difference(NamedTuple):
         return not self.flagged and (self.ends[0] > 0 or self.ends[1] < 0)
 
 
-def answer_of(subject: Subject, study: Study | None) -> Answer | None:
+def answer_of(subject: Subject, study: Study | None, said: Sequence[str] = ()) -> Answer | None:
     """The answer for an attribute; None if its estimates have no mean, median and shares.
 
     Args:
         subject: the estimates of the attribute.
         study: their study; None if it is not known, so that clients may remember their noise.
+        said: further sentences on what changed.
     """
     subject = subject.over_time
     name = _number(subject)
@@ -113,6 +114,7 @@ def answer_of(subject: Subject, study: Study | None) -> Answer | None:
         sentences=[
             *([" ".join(_of_groups(between))] if between else []),
             *_of_changes(changes, next(iter(before.values()), None), subject, share),
+            *said,
         ],
         table=table_of(rows, optional=("group", "change", "careful")),
     )

@@ -16,6 +16,7 @@ from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.names import most_frequent, values_of
 from ldpbeam.charts.subject import Subject, Subset, span_name
 from ldpbeam.results.page.answer import answer_of
+from ldpbeam.results.page.events import compared_at, parts_of_changes, sentences_of
 from ldpbeam.results.page.html import Chapter, Content, Table, table_of
 from ldpbeam.results.page.parts import parts_of
 from ldpbeam.results.page.warnings import warnings_of
@@ -36,18 +37,25 @@ _KINDS = {
 }
 
 
-def content_of(results: Results, people: Mapping[str, People]) -> Content:
+def content_of(
+    results: Results, people: Mapping[str, People], events: Mapping[str, int] | None = None
+) -> Content:
     """The content of a page about one output.
 
     Args:
         results: what is in the output folder.
         people: true values to compare with, by attribute; they need the study in the folder.
+        events: times, by name, before and after which windows are compared; None to mark those of the study.
     """
     study, records, warnings = results.study, [*by_key(results.estimates).values()], warnings_of(results)
     names = list(dict.fromkeys(record.attribute for record in records))
+    marked = events if events is not None else study.events if study is not None else {}
+    changes = compared_at(results, events or {})
     chapters = []
     for index, name in enumerate(names):
-        subject = Subject(name, [record for record in records if record.attribute == name], results.clock)
+        subject = Subject(
+            name, [record for record in records if record.attribute == name], results.clock, marked
+        )
         charted, people_of_name = index < MOST_CHARTED, people.get(attribute_of(name))
         truths = _truths(study, subject, people_of_name) if study and people_of_name else {}
         chapters.append(
@@ -56,7 +64,7 @@ def content_of(results: Results, people: Mapping[str, People]) -> Content:
                 figures_of(subject, truths) if charted else (),
                 _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names))),
                 "" if charted else "Its charts are left out, to keep the page small.",
-                answer_of(subject, study),
+                answer_of(subject, study, sentences_of(changes, name)),
                 [warned for warned in warnings if warned.minor and warned.attribute == name],
             )
         )
@@ -66,7 +74,7 @@ def content_of(results: Results, people: Mapping[str, People]) -> Content:
         warnings=[warned for warned in warnings if not warned.minor],
         chapters=chapters,
         sentences=explain(study) if study is not None else (),
-        parts=parts_of(results),
+        parts=[*parts_of_changes(changes), *parts_of(results)],
     )
 
 

@@ -16,7 +16,11 @@ from ldpbeam.transforms.storage import make_folder, write_bytes
 
 
 def write_page(
-    path: str, outputs: Sequence[Results], people: Mapping[str, People], reload: int | None = None
+    path: str,
+    outputs: Sequence[Results],
+    people: Mapping[str, People],
+    reload: int | None = None,
+    events: Mapping[str, int] | None = None,
 ) -> int:
     """Write the page of some outputs, whole or not at all, and return its size in bytes.
 
@@ -25,21 +29,24 @@ def write_page(
         outputs: what is in each output folder.
         people: true values to compare with, by attribute.
         reload: the seconds after which an open page loads itself again; None for never.
+        events: times, by name, before and after which windows are compared; None to mark those of the study.
 
     Raises:
-        UserError: if the page cannot be written.
+        UserError: if the page cannot be written, or windows cannot be compared.
     """
     # Altair is in an extra, and takes half a second to import.
     from ldpbeam.results.page.contents import content_of
     from ldpbeam.results.page.html import page
 
-    text = page([content_of(results, people) for results in outputs], reload).encode()
+    text = page([content_of(results, people, events) for results in outputs], reload).encode()
     with named_in_errors(path):
         write_bytes(path, text)
     return len(text)
 
 
-def write_images(folder: str, outputs: Sequence[Results], people: Mapping[str, People]) -> int:
+def write_images(
+    folder: str, outputs: Sequence[Results], people: Mapping[str, People], events: Mapping[str, int]
+) -> int:
     """Write each chart of the page as SVG and as PNG, and return the number of files.
 
     Raises:
@@ -49,7 +56,7 @@ def write_images(folder: str, outputs: Sequence[Results], people: Mapping[str, P
     from ldpbeam.results.page.images import images
 
     count = 0
-    chapters = [chapter for results in outputs for chapter in content_of(results, people).chapters]
+    chapters = [chapter for results in outputs for chapter in content_of(results, people, events).chapters]
     with named_in_errors(folder):
         make_folder(folder)
         for name, image in images([figure for chapter in chapters for figure in chapter.figures]):
