@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ldpbeam.answers.between import PairComparison, Side, between
+import numpy as np
+
+from ldpbeam.answers.between import FOR_THE_PEOPLE, PairComparison, Side, between
 from ldpbeam.answers.child import one_blas_thread
 from ldpbeam.answers.difference import Difference
+from ldpbeam.answers.named_numbers import normal_quantile
 from ldpbeam.answers.published import chosen
 from ldpbeam.answers.rolled_up import rolled_up
 from ldpbeam.answers.solve import solve
+from ldpbeam.intervals.answer import each_level
+from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.windows import EVERYTHING, Bounds, Span, times_of
-from ldpbeam.words import counted, first_ones
+from ldpbeam.words import counted
 
 #: Snapshots, each with the file that it is from.
 Given = Sequence[tuple[str, Snapshot]]
 #: What the two sides are called.
 SIDES = ("before", "after")
+FOR_POPULATIONS = (
+    "intervals are for the populations that people were drawn from, as if others had reported on each side "
+    "and in each window: of people who reported on both, they are wider than they need to be"
+)
 
 
 def before_after(study: Study, given: Given, time: int, within: Span = EVERYTHING) -> PairComparison:
@@ -64,13 +73,16 @@ def compared_sides(
     Raises:
         UserError: if the statistics of a side cannot be added up.
     """
-    found = between([(_added_up(*first), _added_up(*second))], first[0])
+    sides = [
+        {key: of_a_population(record) for key, record in _added_up(*own).items()} for own in (first, second)
+    ]
+    found = between([(sides[0], sides[1])], first[0])
     families = list(found.comparison.z)
     differences = sorted(
         found.comparison.differences, key=lambda own: (families.index(own.family), *_size(own))
     )
     spans = [_span_of(name, *side) for name, side in zip(SIDES, (first, second), strict=True)]
-    about = (*spans, *said, *found.sentences, *_users(first[0], differences))
+    about = (*spans, *said, FOR_POPULATIONS, *(each for each in found.sentences if each != FOR_THE_PEOPLE))
     return replace(
         found, comparison=replace(found.comparison, differences=tuple(differences)), sentences=about
     )
@@ -105,16 +117,24 @@ def _added_up(study: Study, given: Given) -> Side:
     return {(record.attribute, record.name, record.group, record.key.rest): record for record in records}
 
 
+def of_a_population(record: EstimateRecord) -> EstimateRecord:
+    """The estimate, whose intervals of shares have the error of drawing the people, too.
+
+    Those of numbers come from how reports are spread, which has it.
+    """
+    if record.intervals is None or record.intervals.frequencies is None:
+        return record
+    ends = np.array([record.intervals.frequencies.low, record.intervals.frequencies.high])
+    shares = np.clip(record.frequencies or (), ends[0], ends[1])
+    level = each_level(record.intervals.level, len(shares), record.intervals.simultaneous)
+    drawn = normal_quantile(0.5 + level / 2) * np.sqrt(
+        np.clip(shares * (1.0 - shares), 0.0, None) / max(record.users or record.reports, 1)
+    )
+    low, high = shares + [[-1.0], [1.0]] * np.hypot(ends - shares, drawn)
+    widened = ManyEnds(low.tolist(), high.tolist())
+    return replace(record, intervals=replace(record.intervals, frequencies=widened, any_look=None))
+
+
 def _size(difference: Difference) -> tuple[bool, float]:
     """The order of differences: those beyond their errors, and the larger ones in standard errors, first."""
     return not difference.beyond, -abs(difference.second - difference.first) / (difference.error or math.inf)
-
-
-def _users(study: Study, differences: Sequence[Difference]) -> Iterator[str]:
-    """A sentence on the attributes whose users may be on both sides."""
-    names = dict.fromkeys(difference.key.attribute for difference in differences)
-    if fresh := [name for name in names if not study.attribute(name).remembering]:
-        yield (
-            f"{first_ones(fresh)}: who reported on both sides is taken for two people: noise is fresh in "
-            "each report, so that the intervals hold, and are wider than they need be where values last"
-        )

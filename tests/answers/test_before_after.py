@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from support.estimate_records import paid, price
 
 import ldpbeam as ldp
+from ldpbeam.answers.before_after import of_a_population
 from ldpbeam.answers.between import between_windows
+from ldpbeam.schemas.outputs.records import IntervalsRecord, ManyEnds
 
 #: Monday 2 March 2026, midnight in Berlin.
 START, DAY = 1_772_406_000_000, 86_400_000
@@ -51,9 +55,7 @@ def sent(study: ldp.Study, days: int = 4, people: int = 200, tea: float = 0.5) -
 
 
 def by_number(found: ldp.Differences) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    return {
-        (own.key.group, own.number): (own.first, own.second, own.low, own.high, own.verdict) for own in found
-    }
+    return {(own.key.group, own.number): (own.first, own.second) for own in found}
 
 
 @pytest.mark.parametrize("how", ["", ", lifetime_epsilon: 4"])
@@ -76,7 +78,17 @@ def test_each_side_is_what_one_window_over_all_its_days_gives(how: str) -> None:
         assert by_number(found) == by_number(ldp.Differences(pair.comparison.differences, 0.95, ()))
     said = " ".join(found.about)
     assert ("remember their noise" in said) == bool(how)
-    assert ("taken for two people: noise is fresh" in said) == (not how)
+    assert "as if others had reported on each side" in said
+
+
+def test_intervals_of_shares_have_the_error_of_drawing_the_people() -> None:
+    ends = IntervalsRecord(0.95, frequencies=ManyEnds((0.1, 0.7), (0.3, 0.9)))
+    drawn = of_a_population(paid(frequencies=(0.2, 0.8), intervals=ends, users=100, reports=200))
+    assert drawn.intervals is not None and drawn.intervals.frequencies is not None
+    half = np.hypot(0.1, norm.ppf(0.975) * np.sqrt(0.2 * 0.8 / 100))
+    assert drawn.intervals.frequencies.low == pytest.approx([0.2 - half, 0.8 - half])
+    assert drawn.intervals.frequencies.high == pytest.approx([0.2 + half, 0.8 + half])
+    assert of_a_population(price()) == price()
 
 
 def test_the_largest_changes_come_first_and_what_holds_the_time_is_on_no_side() -> None:
@@ -176,9 +188,10 @@ def test_the_command_compares_sides_of_a_time_and_folders_that_follow_each_other
     sides, said = numbers(folders["batch"], "--before", "2026-11-20T11:00:00Z")
     assert "before: 1 window, 2026-11-20T10:00:00Z to 2026-11-20T11:00:00Z" in said
     windows, _ = numbers(folders["batch"], "--windows", "2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z")
-    assert [(own["number"], own["first"], own["low"]) for own in sides] == [
-        (own["number"], own["first"], own["low"]) for own in windows
-    ]
+    names = ("attribute", "group", "number", "first", "second")
+    assert sorted(str([own[name] for name in names]) for own in sides) == sorted(
+        str([own[name] for name in names]) for own in windows
+    )
     halves = []
     for hour in ("T10", "T11"):
         half = Path(shutil.copytree(folders["batch"], tmp_path / hour))
