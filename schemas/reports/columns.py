@@ -57,6 +57,8 @@ RECORD = "ldpbeam.record"
 MEANT_KEY = "ldpbeam.meant"
 #: In the metadata of a decoded batch: the most dead letters that it has, if not one for each report.
 LETTERS_KEY = "ldpbeam.letters"
+#: A report in fewer bytes of its input than these has no dead letter by itself: a hash takes more of a disk.
+LETTER_BYTES = 4
 #: The most characters of the name of an attribute or a service (``schemas/study/parts.py``).
 LONGEST_NAME = 64
 #: The columns that reports of every study have.
@@ -221,11 +223,11 @@ def without_users(
 
 
 def with_most_letters(batch: pa.RecordBatch, reports: int, size: int) -> pa.RecordBatch:
-    """A batch of input with ``reports`` in ``size`` bytes: it has at most one dead letter for each byte.
+    """A batch of input with ``reports`` in ``size`` bytes: it has at most one dead letter for each few bytes.
 
     Whole records have schemas beside them, whose bytes are bounded by those of the input, too.
     """
-    if reports <= size and RECORD not in batch.schema.names:
+    if LETTER_BYTES * reports <= size and RECORD not in batch.schema.names:
         return batch
     most = max(1, batch.num_rows * size // reports)
     return batch.replace_schema_metadata({**(batch.schema.metadata or {}), LETTERS_KEY: str(most)})

@@ -15,6 +15,7 @@ from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.columns import (
     DELIVERY,
+    LETTER_BYTES,
     LETTERS_KEY,
     MEANT_KEY,
     NEAR,
@@ -59,8 +60,8 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
     constants.pop(MEANT_KEY, None)
     origin = {key: constants.pop(key) for key in (*ORIGIN_KEYS, WRITER_KEY) if key in constants}
     read = [name for name in batch.schema.names if name not in _NOT_READ]
-    size = int(constants.pop(LETTERS_KEY, batch.num_rows))
-    every, represented = _singly(reasons, size)
+    size = int(constants.pop(LETTERS_KEY, LETTER_BYTES * batch.num_rows))
+    every, represented = _singly(reasons, max(1, size // LETTER_BYTES))
     most = most_kept(batch, origin, size) if RECORD in batch.schema.names else 0
     # Texts of records take many times the bytes that the records have in a batch.
     for place in at_once(_sizes(batch, constants)[every]):

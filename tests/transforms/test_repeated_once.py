@@ -1,0 +1,182 @@
+"""What a batch carries once and every dead letter repeats: no file of dead letters is large because of it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.schemas.messages.decode import ARROW, AVRO, JSON, Message
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.outputs.letter_files import write_letters
+from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, disclosed, in_columns
+from ldpbeam.transforms.reports.kept_records import decode_kept
+from ldpbeam.transforms.reports.validation import Validation, wanted_columns
+from ldpbeam.transforms.sources.files import sniff
+from ldpbeam.transforms.sources.message_batches import Received, next_batch
+from ldpbeam.transforms.sources.read import read_range, split_or_keep
+
+STUDY = parse_study("""\
+study: bounds
+attributes:
+  x: {domain: {numeric: [0, 1]}, services: {a: {mechanism: piecewise, epsilon: 1.0}}}
+groups: {field: city}
+""")
+META = {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}
+#: The bytes of a file of dead letters for each byte that came in, and those of its header and of one letter.
+FOR_EACH_BYTE, AT_LEAST = 32, 4_096
+#: JSON writes six bytes for each character, and bytes have twice as many digits.
+LONG = "\x01" * 200_000
+
+
+def once(value: str | bytes, rows: int) -> pa.Array:
+    """A column that has a value once."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array([value]))
+
+
+def steps(rows: int) -> pa.Array:
+    return pa.array(np.arange(rows, dtype=np.int64) * 977)
+
+
+def parquet(columns: dict[str, Any], **options: Any) -> bytes:
+    sink = io.BytesIO()
+    table = pa.table(columns).replace_schema_metadata(META | options.pop("metadata", {}))
+    settings = {"compression": "zstd", "store_schema": False, "write_statistics": False}
+    pq.write_table(table, sink, **{**settings, **options})
+    return sink.getvalue()
+
+
+def packed(rows: int, columns: int, name: str = "") -> bytes:
+    """Numbers that all differ, of which the file has the differences."""
+    names = ["user_id", "city", *(f"{name}{place}" for place in range(columns))]
+    encodings = dict.fromkeys(names, "DELTA_BINARY_PACKED")
+    return parquet(dict.fromkeys(names, steps(rows)), use_dictionary=False, column_encoding=encodings)
+
+
+def arrow(columns: dict[str, Any], batch_rows: int | None = None, **metadata: str) -> bytes:
+    sink, stated = io.BytesIO(), META | {f"ldpbeam.{key}": text for key, text in metadata.items()}
+    table = pa.table(columns).replace_schema_metadata(stated)
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table, batch_rows)
+    return sink.getvalue()
+
+
+def avro(
+    records: list[dict[str, Any]], codec: str = "null", stated: dict[str, str] | None = None, **about: str
+) -> bytes:
+    fields = [
+        {"name": "payload", "type": ["null", "double"]},
+        {"name": "z", "type": ["null", "string", "int"]},
+    ]
+    sink, schema = io.BytesIO(), {"type": "record", "name": "r", "fields": fields, **about}
+    fastavro.writer(sink, schema, records, metadata=META | (stated or {}), codec=codec)
+    return sink.getvalue()
+
+
+def nothing(rows: int) -> pa.Array:
+    return pa.nulls(rows, pa.float64())
+
+
+HALVES = pa.array([0.5] * 600)
+NONE = [{"payload": None, "z": None}]
+COLUMNS = {f"column_{n}": pa.nulls(2_000, pa.int64()) for n in range(300)}
+
+
+class Case(NamedTuple):
+    """A way in, and the bytes that come in."""
+
+    way: str
+    data: Callable[[], bytes]
+
+
+#: By what is repeated.
+TABLE = {
+    "a row of nulls, in runs": Case("parquet", lambda: parquet({"payload": nothing(600)})),
+    "a row of nulls, without bytes": Case(ARROW, lambda: arrow({"payload": nothing(5_000)})),
+    "a record of two bytes": Case("avro", lambda: avro(NONE * 5_000)),
+    "a record of two bytes, compressed": Case("avro", lambda: avro(NONE * 600, "deflate")),
+    "a record of one byte": Case("jsonl", lambda: b"1\n" * 5_000),
+    "a line, compressed": Case("jsonl", lambda: gzip.compress(b'{"payload": 1e9}\n' * 600)),
+    "the difference of numbers": Case("parquet", lambda: packed(2_000, 0)),
+    "differences in many columns": Case("parquet", lambda: packed(2_000, 9)),
+    "differences below a long name": Case("parquet", lambda: packed(2_000, 1, "c" * 400)),
+    "a payload of a dictionary": Case(ARROW, lambda: arrow({"payload": once(LONG, 150)})),
+    "bytes of a dictionary": Case(ARROW, lambda: arrow({"payload": once(LONG.encode(), 150)})),
+    "an id of a dictionary": Case(
+        "parquet", lambda: parquet({"user_id": once(LONG, 600), "payload": HALVES})
+    ),
+    "a group of a dictionary": Case(
+        "parquet", lambda: parquet({"city": once(LONG[:60_000], 600), "payload": HALVES})
+    ),
+    "a field that is not read": Case("parquet", lambda: parquet({"z": once(LONG, 600), "payload": HALVES})),
+    "a field that is not read, of Avro": Case(
+        "avro", lambda: avro([{"payload": None, "z": LONG}] * 200, "deflate")
+    ),
+    "an escaped line": Case(
+        "jsonl", lambda: gzip.compress(json.dumps({"z": LONG[:20_000]}).encode() + b"\n") * 99
+    ),
+    "an attribute in metadata": Case(
+        ARROW, lambda: arrow({"payload": nothing(5_000)}, attribute="n" * 200_000)
+    ),
+    "a service in metadata": Case(
+        "avro", lambda: avro(NONE * 5_000, stated={"ldpbeam.service": "n" * 200_000})
+    ),
+    "a stamp": Case("avro", lambda: avro(NONE * 5_000, stated={"ldpbeam.options": "n" * 60_000})),
+    "a stamp of each batch": Case(ARROW, lambda: arrow({"payload": nothing(5_000)}, 2, options="n" * 60_000)),
+    "a doc in a schema": Case("avro", lambda: avro(NONE * 5_000, doc="d" * 60_000)),
+    "a short doc in a schema": Case("avro", lambda: avro(NONE * 200, doc="d" * 100)),
+    "names of columns": Case("parquet", lambda: parquet(COLUMNS | {"payload": nothing(2_000)})),
+    "names of columns of a message": Case(ARROW, lambda: arrow(COLUMNS | {"payload": nothing(2_000)})),
+    "nested text": Case("jsonl", lambda: b'{"payload": %s}\n' % (b"[" * 900 + b"]" * 900) * 50),
+    "a name that is almost a field's": Case("jsonl", lambda: b'{"payloads": 1}\n' * 2_000),
+    "messages of one report": Case(JSON, lambda: b"{}"),
+    "messages that do not decode": Case(AVRO[0], lambda: b"\xc3\x01" + b"\0" * 9),
+}
+
+
+def letters_of(case: Case, data: bytes, folder: Path, disclosure: Disclosure) -> Iterator[pa.RecordBatch]:
+    wanted = wanted_columns(STUDY, None, None, whole=disclosure.records)
+    items: Iterator[pa.RecordBatch | DeadLetter]
+    if "/" in case.way:
+        taken, _ = next_batch("t/0", wanted, [Received("1", Message("t/0/1", data, case.way), 0)])
+        items = itertools.chain(taken.batches, taken.letters)
+    else:
+        path = folder / f"in.{case.way}"
+        path.write_bytes(data)
+        parts = split_or_keep(sniff(str(path), len(data)))
+        items = itertools.chain.from_iterable(read_range(part, wanted) for part in parts)
+    for item in items:
+        found = (
+            in_columns([item]) if isinstance(item, DeadLetter) else Validation(STUDY).validate(item).letters
+        )
+        for part in found:
+            yield disclosed(part, disclosure)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("name", TABLE)
+def test_dead_letters_are_bounded_by_the_bytes_that_came_in(name: str, keep: bool, tmp_path: Path) -> None:
+    case = TABLE[name]
+    data = case.data()
+    batches = list(letters_of(case, data, tmp_path, Disclosure(records=keep)))
+    reports = sum(sum(batch.column("reports").to_pylist()) for batch in batches)
+    size = Path(write_letters(str(tmp_path / "out"), 0, batches)).stat().st_size
+    print(f"{name:40} {case.way:20} kept {keep!s:5} in {len(data):7,} reports {reports:5,} out {size:8,}")
+    assert reports > 0
+    assert size <= AT_LEAST + FOR_EACH_BYTE * len(data)
+    # Read again, they are not more than they were.
+    records = [record for batch in batches for record in batch.column("record").to_pylist() if record]
+    again = sum(
+        getattr(item, "num_rows", 1) for item in decode_kept(records, wanted_columns(STUDY, None, None))
+    )
+    assert again == len(records)
