@@ -19,6 +19,7 @@ from ldpbeam.domains import (
     Domain,
     Floats,
     Integers,
+    Pair,
     domain_of_numbers,
     number_of_values,
 )
@@ -158,6 +159,21 @@ class Attribute:
     def with_domain(self, domain: Domain | None) -> Attribute:
         """The same attribute, with the candidates of a window; the attribute itself with None."""
         return self if domain is None else replace(self, domain=domain)
+
+    @functools.cached_property
+    def sides(self) -> tuple[Attribute, Attribute]:
+        """The two attributes of a pair, each with its own channels and the pair's report buckets."""
+        assert isinstance(self.domain, Pair)
+        halves = []
+        for name, domain in zip(self.domain.names, self.domain.sides, strict=True):
+            start = f"{name}/"
+            own = tuple(
+                replace(version, service=version.service.removeprefix(start))
+                for version in self.versions
+                if version.service.startswith(start)
+            )
+            halves.append(Attribute(name, domain, self.buckets, own))
+        return halves[0], halves[1]
 
     @functools.cached_property
     def services(self) -> tuple[str, ...]:

@@ -426,6 +426,23 @@ class Vector:
         )
 
 
+@dataclass(frozen=True)
+class Pair:
+    """What a person has of two attributes, whose reports are joined by user.
+
+    Attributes:
+        names: the names of the attributes.
+        sides: their domains.
+    """
+
+    names: tuple[str, str]
+    sides: tuple[Numeric | Categories, Numeric | Categories]
+
+    def explain(self, buckets: int) -> str:
+        """A person's two values, in words."""
+        return f"{self.names[0]!r} and {self.names[1]!r} of the same person"
+
+
 @dataclass(frozen=True, eq=False)
 class KeyValuePairs:
     """The (key, value) pairs of many people, as columns: person i has rows ``starts[i]:starts[i + 1]``.
@@ -452,7 +469,7 @@ class KeyValuePairs:
         return KeyValuePairs(starts, self.keys[rows], self.values[rows])
 
 
-Domain = Numeric | Categories | KeyValues | Vector
+Domain = Numeric | Categories | KeyValues | Vector | Pair
 
 
 def domain_of_numbers(domain: Domain) -> Domain:

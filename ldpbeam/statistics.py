@@ -386,6 +386,34 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
     )
 
 
+def part_of(
+    statistic: Statistic, fingerprint: str, versions: range, joined: tuple[Integers, Integers]
+) -> Statistic:
+    """The statistic of some neighbouring channels, whose reports the same users sent.
+
+    Args:
+        statistic: a statistic whose users each answered one of these channels or more.
+        fingerprint: that of the attribute which has these channels alone.
+        versions: the channels.
+        joined: the cells of its joint histogram, and the users in each.
+    """
+    own, moments = slice(versions.start, versions.stop), dict[int, Moments]()
+    for mask, of_mask in statistic.moments.items():
+        inside = mask >> versions.start & (1 << len(versions)) - 1
+        sums = (tuple(values[own]) for values in (of_mask.sums, of_mask.squares, of_mask.bounded))
+        added = Moments(of_mask.users, *sums)
+        moments[inside] = _add_moments(moments[inside], added) if inside in moments else added
+    return Statistic(
+        fingerprint=fingerprint,
+        reports=sum(each.users * mask.bit_count() for mask, each in moments.items()),
+        users=statistic.users,
+        histograms=statistic.histograms[own],
+        moments=moments,
+        joint_cells=joined[0],
+        joint_counts=joined[1],
+    )
+
+
 def difference(after: Statistic, before: Statistic) -> Statistic:
     """The statistic that gives ``after`` when merged with ``before``; its counts may be negative.
 

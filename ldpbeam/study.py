@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells, Clock
-from ldpbeam.domains import Numeric, Vector, as_text
+from ldpbeam.domains import Numeric, Pair, Vector, as_text
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.memoised.panels import Panel
 from ldpbeam.statistics import Statistic
@@ -216,8 +216,10 @@ class Study:
         name: the study's name.
         attributes: what the study says of each attribute, by name.
         compiled: the attributes as the statistics see them, by name. A vector is followed by its coordinates,
-            each of which is a numeric attribute called ``attribute.coordinate``.
+            each of which is a numeric attribute called ``attribute.coordinate``. Pairs come last.
         fingerprint: 32 hexadecimal digits of everything that the study says, but the events.
+        pairs: what the study says of pairs of attributes, by name; three attributes or more have a pair of
+            each two, called ``name.first_second``.
         windows: the windows; None for one window over everything.
         groups: the groups; None for none.
         publish: which windows and groups are estimated.
@@ -237,6 +239,7 @@ class Study:
     attributes: Mapping[str, StudyAttribute]
     compiled: Mapping[str, Attribute]
     fingerprint: str
+    pairs: Mapping[str, StudyAttribute] = field(default_factory=dict)
     windows: Windows | None = None
     groups: Groups | None = None
     publish: Publish = Publish()
@@ -286,8 +289,23 @@ class Study:
         return 1 if self.windows is None else self.windows.each_joined
 
     def described(self, name: str) -> StudyAttribute:
-        """What the study says of an attribute, or of a vector's coordinate."""
-        return self.attributes[attribute_of(name)]
+        """What the study says of an attribute, of a vector's coordinate, or of a pair."""
+        name = attribute_of(name)
+        return self.pairs[name] if name in self.pairs else self.attributes[name]
+
+    def is_pair(self, name: str) -> bool:
+        """Whether what has statistics of this name is a pair of attributes."""
+        return isinstance(self.compiled[name].domain, Pair)
+
+    @functools.cached_property
+    def in_pairs(self) -> Mapping[str, tuple[tuple[str, int], ...]]:
+        """The pairs that each attribute is in, with the place there of its first channel."""
+        places: dict[str, list[tuple[str, int]]] = {}
+        for name in filter(self.is_pair, self.compiled):
+            first, second = self.compiled[name].domain.names  # type: ignore[union-attr]
+            places.setdefault(first, []).append((name, 0))
+            places.setdefault(second, []).append((name, len(self.compiled[first].versions)))
+        return {name: tuple(each) for name, each in places.items()}
 
     def attribute(self, name: str) -> Attribute:
         """An attribute, or a coordinate of a vector (``attribute.coordinate``), as the statistics see it."""

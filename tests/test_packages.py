@@ -237,30 +237,6 @@ def test_the_demonstration_runs_on_what_is_installed(environment: Path, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("example", ["categories", "key_values"])
-def test_an_example_runs_on_what_is_installed(environment: Path, tmp_path: Path, example: str) -> None:
-    examples = shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    run(environment / "bin" / "python", examples / "run.py", example, "--people", 2000, cwd=tmp_path)
-    accounting = json.loads(
-        (tmp_path / "demo" / example / "estimates" / "accounting.json").read_text("utf-8")
-    )
-    assert accounting["in"] == accounting["used"] > 0
-
-
-@pytest.mark.slow
-def test_what_is_installed_reads_the_clients_of_other_projects(packages: list[Path], tmp_path: Path) -> None:
-    place = tmp_path / "venv"
-    install(place, packages[0], "multi-freq-ldpy==0.2.5", "opendp==0.16.0")
-    said = run(place / "bin" / "python", ROOT / "tests" / "support" / "foreign_clients.py", cwd=tmp_path)
-    # Of 20 shares, one is wrong by 5 standard errors in one run of 90,000.
-    printed = json.loads(said.splitlines()[-1])
-    assert len(printed) == 2
-    for mechanism, about in printed.items():
-        assert about["used"] == 8000, mechanism
-        assert about["worst"] < 5, mechanism
-
-
-@pytest.mark.slow
 def test_the_image_of_a_stream_has_what_the_page_on_operating_needs(
     packages: list[Path], tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.kept import Alike, in_parts
+from ldpbeam.transforms.joining.pairs import InPairs
 from ldpbeam.transforms.joining.report_ids import compared, compared_by_id, first_of_ids
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.counts import IN, OUT_OF_RANGE, accounting
@@ -154,7 +155,7 @@ def _folded(
 ) -> Iterator[Snapshot]:
     """Cut reports by shard of users, fold the shards, and add up by window and group."""
     fold, alone = Fold(study, span), Pieces(study.windows, 1, span=span)
-    shards = _Shards(spill, "users", "user", fold.alike)
+    shards = _Shards(spill, "users", "user", fold.alike, study.in_pairs)
     if study.group_users:
         check_overlap(study.windows)
     by_window_key: dict[WindowKey, Accumulator] = {}
@@ -201,12 +202,22 @@ class _Shards:
         column: the column.
         alike: of which reports of an attribute one is kept, so that others are left out before they are
             spilled.
+        in_pairs: the pairs that attributes are in.
     """
 
-    def __init__(self, spill: Spill | None, name: str, column: str, alike: Callable[[str], Alike]) -> None:
+    def __init__(
+        self,
+        spill: Spill | None,
+        name: str,
+        column: str,
+        alike: Callable[[str], Alike],
+        in_pairs: InPairs | None = None,
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self._folder = None if spill is None else join(spill.folder, name)
-        self._pieces = Pieces(None, 1 if spill is None else spill.shards, column=column, alike=alike)
+        self._pieces = Pieces(
+            None, 1 if spill is None else spill.shards, column=column, alike=alike, in_pairs=in_pairs
+        )
         self._parts: dict[PieceKey, list[Part]] = {}
         self._bytes = self._segments = 0
 

@@ -20,8 +20,9 @@ import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, so that the controll
 from threadpoolctl import ThreadpoolController
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Candidates, Domain
+from ldpbeam.domains import Candidates, Domain, Pair
 from ldpbeam.estimators import Estimate, Progress, estimate
+from ldpbeam.estimators.pairs.answer import pair
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import of_several_windows
 from ldpbeam.intervals.computing import StatisticIntervals
@@ -65,6 +66,8 @@ def compute(
     """
     limit_blas()
     attribute, statistic = intervals.attribute, intervals.statistic
+    if isinstance(attribute.domain, Pair):
+        return pair(attribute, statistic, wanted.intervals.level if wanted.intervals else None)
     answer = estimate(wanted.estimator, attribute, statistic, wanted.services, wanted.options, progress)
     question = Question(attribute, statistic, answer.services, windows=intervals.windows)
     answer = of_several_windows(question, answer)

@@ -85,6 +85,12 @@ def explain(study: Study) -> list[str]:
                 )
         sentences += _estimates(first, described)
         sentences += fit.explain(first)
+    for name in filter(study.is_pair, study.compiled):
+        first, second = study.attribute(name).sides
+        sentences.append(
+            f"Pair {name!r}: the reports of a user to {first.name!r} and {second.name!r} are joined; users "
+            "with reports to only one of them are left out."
+        )
     sentences.append(_OF_TESTS)
     sentences += slow_parts(study)
     sentences += (f"A run is refused, because {sentence}." for sentence in endless_parts(study))

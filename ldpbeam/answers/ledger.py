@@ -48,8 +48,9 @@ class Ledger:
     def add(self, snapshots: Iterable[Snapshot]) -> None:
         """Take further snapshots."""
         for snapshot in snapshots:
-            # Joined windows have the reports of other snapshots.
-            if snapshot.statistic.users is None or snapshot.joined:
+            # Joined windows and pairs have the reports of other snapshots.
+            again = snapshot.joined or self._study.is_pair(snapshot.attribute)
+            if snapshot.statistic.users is None or again:
                 continue
             # The coordinates of a vector share an entry: each user's report is of one of them.
             name = attribute_of(snapshot.attribute)

@@ -99,7 +99,7 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest) -> ToEs
     """Choose what is estimated of the snapshots of one attribute in one window, or in one pane of it.
 
     An early or late pane counts nothing, so that a stream counts a window once; nor does a window whose users
-    are joined, whose reports are those of other windows.
+    are joined, whose reports are those of other windows, nor one of a pair, whose attributes count them.
 
     Args:
         study: the study.
@@ -119,10 +119,11 @@ def chosen(study: Study, snapshots: Sequence[Snapshot], least: Smallest) -> ToEs
     unnamed = with_places and any(snapshot.candidates is None for snapshot in enough)
     estimated = [] if beyond or unnamed else enough
     not_estimated = len(snapshots) - len(estimated)
+    uncounted = first.joined or study.is_pair(first.attribute)
     counts: dict[str, int] = {GROUPS_TOGETHER: 1} if together and estimated else {}
     if unnamed:
         counts[WITHOUT_NAMES] = int(first.pane_timing == "on_time")
-    elif not_estimated and first.pane_timing == "on_time" and not first.joined:
+    elif not_estimated and first.pane_timing == "on_time" and not uncounted:
         counts[NOT_ESTIMATED] = not_estimated
         counts[REPORTS_NOT_ESTIMATED] = size.reports - sum(each.statistic.reports for each in estimated)
         counts[WINDOWS_BEYOND] = int(beyond and bool(enough))
@@ -210,6 +211,8 @@ def with_refusals(
     def flagged(record: EstimateRecord) -> EstimateRecord:
         services = study.described(record.attribute).estimates[record.name].services
         keys = {f"{attribute_of(record.attribute)}/{service}": service for service in services}
+        if record.pair is not None:
+            keys = {service: service for service in record.services}
         worst = max(keys, key=lambda key: refused.get(key, 0.0))
         if worst not in refused:
             return record

@@ -49,6 +49,9 @@ def of_window(study: Study, mechanisms: Sequence[Mechanism], users: int) -> Guar
         mechanisms: the mechanisms.
         users: how many users send these reports; it is rounded down to two digits.
     """
+    if study.pairs:
+        # The reports of a pair are published again, by user.
+        return None
     try:
         epsilon, variation = together(mechanisms)
     except ValueError:

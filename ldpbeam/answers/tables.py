@@ -12,7 +12,7 @@ from ldpbeam.answers.fitting import print_fitting, table_of
 from ldpbeam.answers.partial import with_partial
 from ldpbeam.domains import digits_of
 from ldpbeam.printing import note
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.records import EstimateRecord, PairRecord
 from ldpbeam.times import format_duration
 from ldpbeam.transforms.reports.counts import FATES, IN_OPEN_WINDOWS, ROWS_OF_COUNTS
 from ldpbeam.words import counted
@@ -97,10 +97,10 @@ def why_none(counts: Mapping[str, Any]) -> str:
 
 
 _KEYS = ("attribute", "window", "group", "estimate")
-_WORDS = ("estimator", "most frequent", "notes")
+_WORDS = ("estimator", "most frequent", "dependence", "notes")
 _COLUMNS = (
     *_KEYS, "estimator", "reports", "mean", "interval of mean", "5%", "median", "95%", "most frequent",
-    *_ERRORS.values(), "± se", "users", "iterations", "notes",
+    "dependence", *_ERRORS.values(), "± se", "users", "iterations", "notes",
 )  # fmt: skip
 
 
@@ -138,7 +138,18 @@ def _row(record: EstimateRecord) -> dict[str, str]:
             f"{name} {share:.3f}" + ("" if mean is None else f" (mean {mean:.4g})")
             for share, name, mean in triples[:3]
         )
+    if record.pair is not None:
+        row["dependence"] = _dependence(record.pair)
     return row
+
+
+def _dependence(pair: PairRecord) -> str:
+    """How two attributes depend on each other, in words."""
+    sure = f"p = {pair.p_value:.2g}" if pair.p_value >= 1e-4 else "p < 0.0001"
+    name = "correlation" if pair.correlation else "mutual information"
+    number = pair.correlation or pair.mutual_information
+    ends = f" ({number.low[0]:.2f} to {number.high[0]:.2f})" if number.low and number.high else ""
+    return f"{name} {number.value[0]:.2f}{ends}, {sure}"
 
 
 def _text(record: EstimateRecord, number: float, usual: int) -> str:

@@ -53,6 +53,7 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
         return _indexes(values, domain.names, name, "place", looked_up)
     if isinstance(domain, Categories):
         return _indexes(values, domain.names, name, "category", "categories")
+    assert isinstance(domain, KeyValues)
     return _pairs(values, domain, name, clip)
 
 

@@ -86,6 +86,70 @@ class Intervals:
     flags: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Groups of the values of an attribute of a pair.
+
+    Attributes:
+        attribute: the attribute.
+        edges: where groups of numbers begin and end, in its unit, shape (groups + 1,); None of categories.
+        categories: the names of categories; None of numbers.
+    """
+
+    attribute: str
+    edges: Floats | None = None
+    categories: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Numbers of a pair, and their intervals; None without intervals. All have one shape."""
+
+    value: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """What the people in each group of one attribute have of the other.
+
+    Attributes:
+        given: the groups.
+        of: groups of the other attribute.
+        shares: the share of each of these in each group, shape (groups, groups of the other).
+        means: the mean of the other attribute in each group, in its unit; None of categories.
+    """
+
+    given: Axis
+    of: Axis
+    shares: Measured
+    means: Measured | None
+
+
+@dataclass(frozen=True, eq=False)
+class PairAnswer:
+    """The answer for a pair of attributes.
+
+    Attributes:
+        axes: the value buckets of each attribute.
+        table: the share of people in each pair of buckets, shape (first buckets, second buckets).
+        p_value: the chance of so much dependence between reports of independent values.
+        weights: how much of the table is independence, a dependence of one parameter, and a free table.
+        correlation: of two numbers, shape (1,); None with categories.
+        mutual_information: in nats, shape (1,).
+        given: the second attribute given the first, and the first given the second.
+    """
+
+    axes: tuple[Axis, Axis]
+    table: Floats
+    p_value: float
+    weights: Mapping[str, float]
+    correlation: Measured | None
+    mutual_information: Measured
+    given: tuple[Conditional, Conditional]
+
+
 @dataclass(frozen=True)
 class Estimate:
     """The answer of one estimator for one attribute, window and group.
@@ -109,6 +173,7 @@ class Estimate:
         warnings: plain sentences that say what the user should change.
         details: further results of the estimator, by name.
         intervals: the confidence intervals of the fields above; None if they were not asked for.
+        pair: the answer for a pair of attributes, which has none of the fields above but the first four.
     """
 
     estimator: str
@@ -127,3 +192,4 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     intervals: Intervals | None = None
+    pair: PairAnswer | None = None

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Pair
 from ldpbeam.fit.histograms import histogram_p_value, is_tested
 from ldpbeam.fit.people import FEWEST_USERS, is_compared, pairs
 from ldpbeam.fit.tails import tail_p_value
@@ -56,6 +57,9 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
     """
     if statistic.joined is not None:
         yield from _noise_tests(attribute, statistic)
+        return
+    if isinstance(attribute.domain, Pair):
+        # Its attributes are tested.
         return
     for index, version in enumerate(attribute.versions):
         if windows > 1 and version.lifetime is not None:
@@ -107,7 +111,9 @@ def explain(attribute: Attribute) -> Iterator[str]:
 
 
 def not_tested(attribute: Attribute) -> Iterator[str]:
-    """Sentences on what is not tested, whatever the reports are."""
+    """Sentences on what is not tested, whatever the reports are; of a pair its attributes say it."""
+    if isinstance(attribute.domain, Pair):
+        return
     for index, version in enumerate(attribute.versions):
         if not is_tested(attribute, index):
             yield f"{version.label}: its channel is too large to be fitted"

@@ -17,7 +17,7 @@ from ldpbeam.library.page import as_html
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.outputs.tables import estimate_rows, share_rows
+from ldpbeam.schemas.outputs.tables import estimate_rows, pair_rows, share_rows
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-#: Which table: one row per estimate, or one row per value bucket, category or key of each estimate.
-Which = Literal["estimates", "shares"]
+#: Which table: one row per estimate, per value bucket, category or key of each, or per number of a pair.
+Which = Literal["estimates", "shares", "pairs"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,13 +136,13 @@ class Estimates:
         """The estimates as an Arrow table whose columns are always the same.
 
         Args:
-            table: ``estimates``, one row per estimate; or ``shares``, one row per value bucket, category or
-                key of each estimate, with its interval.
+            table: ``estimates``, one row per estimate; ``shares``, one row per value bucket, category or key
+                of each estimate, with its interval; or ``pairs``, one row per number of each pair.
 
         Raises:
             ValueError: for another name.
         """
-        tables = {"estimates": estimate_rows, "shares": share_rows}
+        tables = {"estimates": estimate_rows, "shares": share_rows, "pairs": pair_rows}
         if table not in tables:
             raise ValueError(f"table {table!r}: there are {' and '.join(tables)}")
         return tables[table](self.estimates)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbeam.channels import Band, Channel
-from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValues, Numeric, Vector
+from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValues, Numeric, Pair, Vector
 from ldpbeam.mechanisms.mechanism_options import check_option, options_of
 
 #: A report may be this far outside the mechanism's range, relative to the range's length, because clients
@@ -86,6 +86,7 @@ class Mechanism(ABC):
 
         It does not depend on a range of numbers, because values are scaled to [0, 1].
         """
+        assert not isinstance(domain, Pair)
         size = {} if isinstance(domain, Numeric) else {"size": domain.size}
         return cls(epsilon=epsilon, **size, **options)
 

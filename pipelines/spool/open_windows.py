@@ -153,7 +153,10 @@ class OpenWindows:
         self._fold = Fold(study, report_ids=study.duplicates == "drop")
         self._alone = Fold(study)
         self._longer = JoinedFold(study) if study.windows_joined > 1 else None
-        self._cut = {compared: Pieces(self.bounds, 1, together) for compared in (True, False)}
+        self._cut = {
+            True: Pieces(self.bounds, 1, together, in_pairs=study.in_pairs),
+            False: Pieces(self.bounds, 1, together),
+        }
         #: What waits for each window.
         self._of: dict[Key, set[Waits]] = {}
         #: By when they end, windows that have not closed; by when they settle, all. Some may be gone.
@@ -317,6 +320,9 @@ class OpenWindows:
             for _, folded in self._fold.fold(piece, part):
                 statistics.append(folded.statistics)
                 total = Tallied(*np.add(total, folded[1:]).tolist())
+        if self.study.is_pair(attribute):
+            # Its attributes have counted the reports.
+            return added_up(statistics) if statistics else GroupStatistics(), Tallied()
         left_out = counted(self.bounds, compared, window) - few
         left_out += sum(self.waiting[each].left_out for each in counts_here)
         beyond = left_out if alike.most is not None else 0
@@ -409,6 +415,7 @@ class OpenWindows:
     def _give_up(self, key: Waits) -> None:
         """Leave out the reports that wait for some windows, and count them as out of range."""
         reports = self.waiting.pop(key).reports
+        reports = 0 if self.study.is_pair(key.attribute) else reports
         self.counts[OUT_OF_RANGE] += reports
         self.counts[TOO_FAR] += reports
         for window in self._windows_of(key):
@@ -422,7 +429,8 @@ class OpenWindows:
         held = sum(
             waiting.reports
             for key, waiting in self.waiting.items()
-            if (key.attribute, self.bounds.windows_of(key.run[1])[0]) in self.windows
+            if not self.study.is_pair(key.attribute)
+            and (key.attribute, self.bounds.windows_of(key.run[1])[0]) in self.windows
         )
         return held - sum(window.tallied.used + window.tallied.duplicates for window in self.windows.values())
 

@@ -341,7 +341,8 @@ class Run:
         for key, timing in self.windows.unfired():
             if key[1][0] > now:
                 panes = self.windows.fire(key, timing, complete=False)
-                self.counts[NOT_BEGUN] += sum(each.statistic.reports for pane in panes for each in pane)
+                used = sum(each.statistic.reports for pane in panes for each in pane)
+                self.counts[NOT_BEGUN] += 0 if self.spool.study.is_pair(key[0]) else used
             else:
                 is_open = drained and (reached is None or key[1][1] > reached)
                 self._fire([(key, EARLY if is_open else timing)])

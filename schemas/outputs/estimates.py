@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import IO, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import OTHERS, Candidates, Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
 from ldpbeam.estimators.estimate import Intervals
-from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.schemas.outputs.checked import fields_of, record_of
 from ldpbeam.schemas.outputs.records import (
     AnyLookRecord,
     CumulativeShares,
@@ -23,6 +23,7 @@ from ldpbeam.schemas.outputs.records import (
     Frequent,
     IntervalsRecord,
     ManyEnds,
+    PairRecord,
     RangeShare,
     StrictRecord,
 )
@@ -41,7 +42,7 @@ _NAMES = [field.name for field in fields(EstimateRecord)]
 OF_SNAPSHOTS = ("attribute", "group", "other_groups", "pane_index", "pane_timing", "complete", "joined")
 #: The same, from the estimator's result: all that both have, but what the domain gives other names or units.
 _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - {
-    *("distribution", "frequencies", "key_means", "intervals", "warnings"),
+    *("distribution", "frequencies", "key_means", "intervals", "warnings", "pair"),
 }
 #: The fields of intervals with a low and a high end, or many; others are in records of their own.
 _OF_INTERVALS = [
@@ -75,10 +76,20 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         intervals=_intervals(answer.intervals, summary, isinstance(attribute.domain, Categories)),
         warnings=_warnings(answer, snapshot.other_groups),
         notes=tuple(_notes(attribute, answer)),
+        pair=None if answer.pair is None else record_of(PairRecord, _plain(answer.pair)),
         **{field: getattr(snapshot, field) for field in OF_SNAPSHOTS},
         **{field: getattr(answer, field) for field in _OF_ANSWERS},
         **_shares(attribute.domain, answer, summary),
     )
+
+
+def _plain(part: Any) -> Any:
+    """The parts of an answer as a record takes them: arrays are lists of their numbers."""
+    if isinstance(part, np.ndarray):
+        return part.ravel().tolist()
+    if isinstance(part, tuple):
+        return tuple(map(_plain, part))
+    return {name: _plain(inner) for name, inner in vars(part).items()} if is_dataclass(part) else part
 
 
 def _warnings(answer: Estimate, other_groups: int) -> tuple[str, ...]:

@@ -142,6 +142,7 @@ class EstimateRow(NamedTuple):
         warnings: sentences on what a person should change.
         notes: sentences on possible problems that no test can decide.
         details: what else the estimator says, as JSON.
+        pair: what is estimated of a pair of attributes, as JSON; None for other estimates.
     """
 
     schema_version: int
@@ -187,6 +188,7 @@ class EstimateRow(NamedTuple):
     warnings: Sequence[str]
     notes: Sequence[str]
     details: str
+    pair: Optional[str]
 
 
 class ShareRow(NamedTuple):

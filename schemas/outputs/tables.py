@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -17,11 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam import metrics
-from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, ManyEnds
+from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.schemas.outputs.records import (
+    Ends,
+    EstimateRecord,
+    ManyEnds,
+    MeasuredRecord,
+    PairRecord,
+)
 from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 
 #: The version of both schemas, in the column ``schema_version``.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 #: A file's row group has the rows of at most this many estimates.
 ESTIMATES_AT_ONCE = 128
 
@@ -36,6 +43,7 @@ _OTHER_TYPES = {
     "window_start": _TIME,
     "window_end": _TIME,
     "details": pa.string(),
+    "pair": pa.string(),
 }
 
 
@@ -68,6 +76,13 @@ SHARES = _schema(ShareRow)
 #: The columns that both have.
 _PLACE = pa.schema(itertools.takewhile(lambda column: column.name != "kind", SHARES))
 
+#: One row per number of a pair: of one attribute, ``given`` a group of the values of the other.
+PAIRS = pa.schema([
+    ("attribute", _NAME), ("estimate", _NAME), ("window_start", _TIME), ("group", _NAME), ("number", _NAME),
+    ("of", _NAME), ("group_of", _NAME), ("given", _NAME), ("group_of_given", _NAME),
+    ("value", _NUMBER), ("low", _NUMBER), ("high", _NUMBER),
+])  # fmt: skip
+
 #: The schema of each table, by the name of its files.
 SCHEMAS = {"estimates": ESTIMATES, "distribution": SHARES}
 
@@ -96,6 +111,40 @@ def share_rows(records: Iterable[EstimateRecord]) -> pa.Table:
     for name in SHARES.names[len(_PLACE) :]:
         columns = columns.append_column(name, added[name])
     return columns.cast(SHARES)
+
+
+def pair_rows(records: Iterable[EstimateRecord]) -> pa.Table:
+    """One row for each number of each pair: :data:`PAIRS`."""
+    rows = [
+        {**vars(record), "estimate": record.name, "window_start": (record.window or (None,))[0], **number}
+        for record in records
+        if record.pair is not None
+        for number in _numbers_of(record.pair)
+    ]
+    return pa.Table.from_pylist(rows, schema=PAIRS)
+
+
+def _numbers_of(pair: PairRecord) -> Iterator[dict[str, Any]]:
+    yield {"number": "p_value", "value": pair.p_value}
+    for name in ("correlation", "mutual_information"):
+        if (number := getattr(pair, name)) is not None:
+            yield {"number": name} | _measured(number, 0)
+    for part in pair.given:
+        for row in range(len(part.given)):
+            known = {
+                "of": part.of.attribute,
+                "given": part.given.attribute,
+                "group_of_given": part.given[row],
+            }
+            if part.means is not None:
+                yield {**known, "number": "mean"} | _measured(part.means, row)
+            for column in range(len(part.of)):
+                own = {"number": "share", "group_of": part.of[column]}
+                yield {**known, **own} | _measured(part.shares, row * len(part.of) + column)
+
+
+def _measured(numbers: MeasuredRecord, place: int) -> dict[str, float | None]:
+    return {name: None if column is None else column[place] for name, column in vars(numbers).items()}
 
 
 def write_table(stream: IO[bytes], schema: pa.Schema, records: Iterable[EstimateRecord]) -> None:
@@ -127,6 +176,7 @@ def _row(record: EstimateRecord) -> dict[str, Any]:
         "strict_cdf": _strict_cdf(record),
         "top": record.top and [vars(frequent) for frequent in record.top],
         "details": json.dumps(record.details),
+        "pair": None if record.pair is None else json.dumps(fields_of(record.pair)),
     }
     alarm, intervals = record.alarm, record.intervals
     row["alarm"] = None if alarm is None else alarm.differs

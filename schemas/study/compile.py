@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells, clock_of, moment
@@ -15,6 +15,7 @@ from ldpbeam.memoised.panels import Panel
 from ldpbeam.schemas.study.compile_attribute import compile_attribute
 from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import AttributeModel, StudyModel
+from ldpbeam.schemas.study.pairs import compile_pairs
 from ldpbeam.schemas.study.service_models import ServiceModel, VersionModel
 from ldpbeam.schemas.study.users import check_users
 from ldpbeam.study import (
@@ -49,17 +50,22 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
     check_users(model)
     if model.most_reports and (model.duplicates == "keep" or model.repeats == "first"):
         raise ValueError("most_reports: it needs duplicates: drop and repeats: all")
+    compiled = {
+        attribute.name: attribute
+        for name, described in model.attributes.items()
+        for attribute in compile_attribute(name, described, model)
+    }
     study = Study(
         name=model.study,
         attributes={
             name: _described(described, model, folder) for name, described in model.attributes.items()
         },
-        compiled={
-            attribute.name: attribute
-            for name, described in model.attributes.items()
-            for attribute in compile_attribute(name, described, model)
-        },
+        compiled=compiled | {pair.name: pair for pair in compile_pairs(model, compiled)},
         fingerprint=_fingerprint(model),
+        pairs={
+            name: StudyAttribute({}, {"auto": WantedEstimate("auto", (), {}, _intervals(model))})
+            for name in model.pairs or ()
+        },
         windows=None if model.windows is None else model.windows.windows,
         groups=None if model.groups is None else Groups(model.groups.field, model.groups.at_most),
         publish=_publish(model),
@@ -75,7 +81,7 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
         text=model.model_dump_json(exclude_unset=True),
     )
     check_joined(study)
-    for name in study.estimated:
+    for name in (name for name in study.estimated if not study.is_pair(name)):
         _check_estimates(study.attribute(name), study.described(name))
     return study
 
@@ -163,18 +169,25 @@ def _beside(folder: str, path: str | None) -> str | None:
     return posixpath.join(folder if "://" in folder else posixpath.abspath(folder), path)
 
 
+def _intervals(
+    study: StudyModel, quantiles: Sequence[float] = (), ranges: Sequence[tuple[float, float]] = ()
+) -> WantedIntervals | None:
+    intervals = study.intervals
+    if intervals is None:
+        return None
+    early = study.windows.early_reports if study.windows is not None else None
+    return WantedIntervals(
+        intervals.level,
+        intervals.simultaneous,
+        tuple(quantiles),
+        tuple(ranges),
+        intervals.strict,
+        intervals.any_look or LOOKS * (early or 0) or WantedIntervals.any_look,
+    )
+
+
 def _described(model: AttributeModel, study: StudyModel, folder: str) -> StudyAttribute:
-    wanted_intervals, intervals = None, study.intervals
-    if intervals is not None:
-        early = study.windows.early_reports if study.windows is not None else None
-        wanted_intervals = WantedIntervals(
-            intervals.level,
-            intervals.simultaneous,
-            tuple(model.quantiles),
-            tuple(model.ranges),
-            intervals.strict,
-            intervals.any_look or LOOKS * (early or 0) or WantedIntervals.any_look,
-        )
+    wanted_intervals = _intervals(study, model.quantiles, model.ranges)
     return StudyAttribute(
         services={name: _service(service) for name, service in model.services.items()},
         estimates={

@@ -89,7 +89,7 @@ def _attribute(
             buckets=buckets,
             versions=versions,
             joint_services=joined,
-            joint_buckets=model.joint_buckets or _joint_buckets(buckets, versions, joined, domain),
+            joint_buckets=model.joint_buckets or joint_buckets_of(buckets, versions, joined, domain),
             group_users=group_users,
             stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
             has_users=users,
@@ -264,7 +264,7 @@ def _found_instead(options: Mapping[str, Any]) -> str:
     return f"; found {', '.join(given)}" if given else ""
 
 
-def _joint_buckets(
+def joint_buckets_of(
     buckets: int, versions: tuple[ServiceVersion, ...], services: tuple[str, ...], domain: Domain
 ) -> int | tuple[int, ...]:
     """The default resolution of the joint histogram.

@@ -320,6 +320,9 @@ class StudyModel(Model):
     )
     study: Name
     attributes: dict[Name, AttributeModel] = Field(min_length=1)
+    pairs: Later[dict[Name, Annotated[list[Name], Field(max_length=8)]]] = Field(
+        None, description="attributes whose reports are joined by user: of more than two, each two are a pair"
+    )
     windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
     groups: GroupsModel | None = None
     publish: PublishModel = PublishModel()

@@ -112,7 +112,12 @@ def study_of(name: str) -> str:
         for attribute in ("joined", "nobody", "remembered"):
             del chosen[attribute]
     written = "".join(f"  {attribute}:{text}\n" for attribute, text in chosen.items())
-    return f"study: s\nintervals: false\n{STUDIES[name]}\nattributes:\n{written}"
+    pairs = (
+        ""
+        if "joined" not in chosen
+        else "pairs: {two: [joined, bits], more: [category, hashed, remembered]}\n"
+    )
+    return f"study: s\nintervals: false\n{STUDIES[name]}\n{pairs}attributes:\n{written}"
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +324,7 @@ def test_every_way_gives_the_same_bits(
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_reports_have_every_attribute_and_fate(name: str, given: Any, tmp_path: Path) -> None:
     statistics, counts = in_the_library(given(name), tmp_path, None)
-    assert {attribute.partition(".")[0] for attribute, *_ in statistics} == set(given(name).study.attributes)
+    study = given(name).study
+    assert {attribute.partition(".")[0] for attribute, *_ in statistics} == {*study.attributes, *study.pairs}
     assert (counts.get("duplicates", 0) > 0) == (name != "local days")
     assert counts["dead_letters"] == 3

@@ -38,7 +38,7 @@ def test_the_files_are_the_estimates_in_rows(kind: str, folders: dict[str, Path]
     table = pq.read_table(place_of(folders[kind], "estimates"))
     assert table.schema.equals(ESTIMATES)
     for row, line in zip(table.to_pylist(), lines, strict=True):
-        assert row["schema_version"] == 5
+        assert row["schema_version"] == 6
         for name in ("study", "run", "attribute", "services", "estimator", "group", "complete", "reports"):
             assert row[name] == line[name]
         assert (row["estimate"], row["mean"], row["users"]) == (line["name"], line.get("mean"), line["users"])

@@ -15,7 +15,7 @@ def test_a_text_that_rows_repeat_is_in_a_dictionary() -> None:
         (table, field.name) for table, own in SCHEMAS.items() for field in own if field.type == pa.string()
     }
     # Each estimate has details of its own.
-    assert texts == {("estimates", "details")}
+    assert texts == {("estimates", "details"), ("estimates", "pair")}
     assert SCHEMAS["distribution"].field("label").type == NAME
 
 

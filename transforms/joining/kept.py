@@ -191,15 +191,17 @@ class Alike(NamedTuple):
         columns: they have equal values here, all of which are binary.
         steps: they lie in the same one of these; None for any times.
         most: of how many of them the ids are compared; None if one is kept.
+        counted: whether those that are left out count as duplicates; not in a pair, whose attributes count.
     """
 
     columns: tuple[str, ...] = ("user",)
     steps: Cells | None = None
     most: int | None = None
+    counted: bool = True
 
     def counts(self, left_out: int) -> Iterator[tuple[str, int]]:
         """The counts of reports that were left out because others are alike."""
-        if left_out:
+        if left_out and self.counted:
             yield DUPLICATES, left_out
             if self.most is not None:
                 yield BEYOND_MOST, left_out

@@ -47,7 +47,7 @@ class FoldBatch(beam.PTransform):
             statistics.append(folded.statistics)
             counts.append(folded[COUNTS])
         if compared:
-            cut = Pieces(None, self.shards, alike=fold.alike)
+            cut = Pieces(None, self.shards, alike=fold.alike, in_pairs=self.study.in_pairs)
             by_user, of_cuts = compared | "GroupPartitions" >> GroupPieces(cut)
             folded = by_user | "JoinUsers" >> _folding(fold)
             statistics.append(folded.statistics)

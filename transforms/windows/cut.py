@@ -31,6 +31,7 @@ from ldpbeam.cells import Cells
 from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.times import UNITS, format_duration
 from ldpbeam.transforms.joining.kept import Alike, can_be_kept
+from ldpbeam.transforms.joining.pairs import InPairs, with_pairs
 from ldpbeam.transforms.reports.batches import (
     WATERMARK,
     attribute_name,
@@ -140,6 +141,7 @@ class Pieces:
         span: windows that do not lie inside the span are left out.
         alike: of which reports of an attribute one is kept, so that pieces are cut without most others; None
             if all are kept.
+        in_pairs: the pairs that attributes are in, which get a piece of their own of the same reports.
     """
 
     def __init__(
@@ -151,8 +153,10 @@ class Pieces:
         column: str = "user",
         span: Span = EVERYTHING,
         alike: Callable[[str], Alike] | None = None,
+        in_pairs: InPairs | None = None,
     ) -> None:
         self.alike = alike
+        self.in_pairs = in_pairs or {}
         self.windows = windows
         self.shards = shards
         self.runs = runs
@@ -200,10 +204,11 @@ class Pieces:
     def _gather(self, batch: pa.RecordBatch, runs: Sequence[Run | None]) -> None:
         if not runs:
             return
-        attribute, version = attribute_name(batch), version_index(batch)
         for part, piece in split_by(batch, self._shards(batch)):
-            self._gathered[attribute, part, tuple(runs), version, piece.schema].append(piece)
-            self.reports += piece.num_rows * len(runs)
+            for own in with_pairs(piece, self.in_pairs):
+                key = attribute_name(own), part, tuple(runs), version_index(own), own.schema
+                self._gathered[key].append(own)
+                self.reports += own.num_rows * len(runs)
 
     def _shards(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
         if self.shards == 1:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells
-from ldpbeam.domains import Vector
+from ldpbeam.domains import Pair, Vector
 from ldpbeam.lone_reports import tally_each
 from ldpbeam.study import MOST_GROUPS, Study
 from ldpbeam.transforms.joining.gathered import column_or_nulls, payloads_of
@@ -86,6 +86,8 @@ class Fold:
 
     def alike(self, attribute: str) -> Alike:
         """Of which reports of an attribute one is kept, or some, whatever the window."""
+        if self.study.is_pair(attribute):
+            return users_alike(self.study)._replace(counted=False)
         return users_alike(self.study) if self.study.attribute(attribute).has_users else IDENTIFIED
 
     def apart(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -154,6 +156,9 @@ class Fold:
         else:
             rows = [users for batch in batches for users in without_join(batch, attribute, self.most_groups)]
             used = counted(self.study.windows, batches, window, self.span)
+        if self.study.is_pair(attribute.name):
+            # Its attributes count the reports.
+            return Folded(tallied(self.study, attribute, rows), 0, 0, 0)
         in_window = sum(users.reports for users in rows)
         return Folded(tallied(self.study, attribute, rows), used, here - used, in_window, here - few)
 
@@ -162,7 +167,12 @@ class Fold:
     ) -> tuple[Sequence[pa.RecordBatch], Sequence[pa.RecordBatch]]:
         """(reports that are alone in their windows, the others); they are looked for if there can be many."""
         windows = self.study.windows
-        if windows is None or windows.slides or key.run is not None or isinstance(attribute.domain, Vector):
+        if (
+            windows is None
+            or windows.slides
+            or key.run is not None
+            or isinstance(attribute.domain, Vector | Pair)
+        ):
             return [], batches
         return lone_in_steps(windows.steps, batches)
 

@@ -10,6 +10,7 @@ from ldpbeam.statistics import Statistic, difference, empty, merge, tally
 from ldpbeam.study import Groups, Study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, groups_merged
+from ldpbeam.transforms.joining.pairs import of_both
 from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 from ldpbeam.windows import Bounds
 
@@ -62,7 +63,8 @@ def tallied(
         windows: the number of windows that a row's reports span.
     """
     statistics = []
-    for part in (part for users in rows for part in by_coordinate(attribute, users)):
+    joined = (own for users in rows for own in of_both(attribute, users))
+    for part in (part for users in joined for part in by_coordinate(attribute, users)):
         own = study.attribute(part.attribute)
         statistic = tally(own, part.users, part.answers, checked=True, windows=windows)
         statistics.append(GroupStatistics({GroupKey(part.attribute, part.group): statistic}))

@@ -52,7 +52,8 @@ class FoldStream(beam.PTransform):
         super().__init__()
         windows = study.windows
         self.fold = Fold(study, report_ids=study.duplicates == "drop")
-        self.cut = Cut(Pieces(windows, shards, each_window, alike=self.fold.alike), clock=True)
+        compared = Pieces(windows, shards, each_window, alike=self.fold.alike, in_pairs=study.in_pairs)
+        self.cut = Cut(compared, clock=True)
         self.function = FoldWindow(self.fold, shards)
         self.cut_alone = Cut(Pieces(windows, 1, together), clock=True)
         self.alone = FoldPieces(Fold(study))
@@ -146,7 +147,8 @@ class FoldWindow(beam.DoFn):
         window = self._window(key)
         before = self._before(progress)
         if before.closed:
-            yield from self._late(batch, window)
+            if not self.fold.study.is_pair(key.attribute):
+                yield from self._late(batch, window)
             return
         reports.add(batch)
         due.set(timestamp(window[1]))
@@ -200,7 +202,8 @@ class FoldWindow(beam.DoFn):
         """Fold the reports, and emit the gains and counts since the last time; nothing if no report came."""
         if not before.waiting:
             return
-        statistics = (before.in_window and emitted.read()) or GroupStatistics()
+        has_emitted = before.in_window or self.fold.study.is_pair(key.attribute)
+        statistics = (has_emitted and emitted.read()) or GroupStatistics()
         for window, folded in self.fold.fold(key, list(reports.read())):
             gained = gains(self.fold.study, folded.statistics, statistics)
             apart = (now - then for now, then in zip(folded[1:], before[2:], strict=True))

@@ -1,0 +1,146 @@
+"""The answer for a pair of attributes: a joint table, and what it says of one attribute given the other."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import gammaincc
+
+from ldpbeam.attributes import Attribute
+from ldpbeam.domains import Floats
+from ldpbeam.estimators.estimate import Conditional, Estimate, Measured, PairAnswer
+from ldpbeam.estimators.pairs.counts import BUCKETS, GROUPS, Half, halves
+from ldpbeam.estimators.pairs.dependence import Cells, Fit, Side, dependent, draws, fits, weights
+from ldpbeam.statistics import Statistic
+
+#: So many tables are drawn for intervals.
+DRAWS = 400
+#: The functions of each number in the test of independence.
+TESTED = 3
+#: The evidence of fits has this power in the weights of draws, so that wider priors are among them.
+TEMPERED = 0.5
+#: Intervals are wider than those of draws by this factor: priors are not the shapes of people's values.
+WIDER = 1.2
+
+
+def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Estimate:
+    """The estimate of a pair: its joint table, weighed between independence and dependences by evidence.
+
+    Args:
+        attribute: the pair.
+        statistic: the reports of users who have some of both attributes, of one user at least.
+        level: of the intervals; None for none.
+    """
+    rng = np.random.default_rng(zlib.crc32(statistic.joint_counts.tobytes()))
+    first, second, cells = halves(attribute, statistic, rng, 0 if level is None else DRAWS)
+    sides = first.side, second.side
+    found = fits(cells, sides)
+    chances, believed = weights(found), dependent(found)
+    table = (1.0 - believed) * np.outer(first.side.margin, second.side.margin)
+    for chance, fit in zip(chances, found, strict=True):
+        table += believed * chance * fit.table
+    drawn = np.empty((0, *table.shape))
+    if level is not None:
+        margins = first.margins, second.margins
+        drawn = draws(found, sides, margins, weights(found, tempered=TEMPERED), rng)
+    p_value = independence(cells, sides)
+    # What is never below zero has an interval down to it unless the test excludes that.
+    surely = level is not None and p_value < 1.0 - level
+    information = _measured(_information(table), _information(drawn), level, 0.0, np.inf)
+    if information.low is not None and not surely:
+        information = Measured(information.value, np.zeros(1), information.high)
+    correlation = None
+    if first.values is not None and second.values is not None:
+        values = first.values, second.values
+        correlation = _measured(_correlation(table, *values), _correlation(drawn, *values), level, -1.0, 1.0)
+    answer = PairAnswer(
+        axes=(first.axis(first.grouped(BUCKETS)), second.axis(second.grouped(BUCKETS))),
+        table=table,
+        p_value=p_value,
+        weights=_weights(found, chances, believed),
+        correlation=correlation,
+        mutual_information=information,
+        given=(
+            _conditional(first, second, table, drawn, level),
+            _conditional(second, first, table.T, np.swapaxes(drawn, 1, 2), level),
+        ),
+    )
+    return Estimate("auto", attribute.services, statistic.reports, statistic.users, pair=answer)
+
+
+def independence(cells: Cells, sides: tuple[Side, Side]) -> float:
+    """The chance of so much dependence between reports of independent values.
+
+    Each cell has scores: the means of functions of the value, given the cell. Under independence the sum over
+    users of products of whitened scores of both attributes is normal with unit variances, whatever the
+    margins are (Rao's score test).
+    """
+    whitened = []
+    for rows, side, places in zip(cells.rows, sides, cells.places, strict=True):
+        functions = side.functions[:, :TESTED] if side.ordered else side.functions
+        scores = (rows * side.margin) @ functions / (rows @ side.margin)[:, None]
+        users = np.bincount(places, cells.counts, minlength=len(rows))
+        scores = scores - users @ scores / cells.users
+        values, vectors = np.linalg.eigh((scores * users[:, None]).T @ scores / cells.users)
+        told = values > 1e-9 * max(values.max(), 1e-9)
+        whitened.append((scores @ vectors[:, told] / np.sqrt(values[told]))[places])
+    if not (whitened[0].size and whitened[1].size):
+        # All users are in one cell.
+        return 1.0
+    sums = (whitened[0] * cells.counts[:, None]).T @ whitened[1]
+    return float(gammaincc(0.5 * sums.size, 0.5 * (sums**2).sum() / cells.users))
+
+
+def _weights(found: Sequence[Fit], chances: Floats, believed: float) -> dict[str, float]:
+    one = float(sum(chance for chance, fit in zip(chances, found, strict=True) if fit.copula))
+    return {"independence": 1.0 - believed, "copula": believed * one, "free": believed * (1.0 - one)}
+
+
+def _measured(value: Floats, drawn: Floats, level: float | None, least: float, most: float) -> Measured:
+    """Numbers with the intervals of their draws, which come first in the shape, between least and most."""
+    if level is None:
+        return Measured(value)
+    ends = np.quantile(drawn, [0.5 * (1.0 - level), 0.5, 0.5 * (1.0 + level)], axis=0)
+    low, high = (np.clip(ends[1] + WIDER * (end - ends[1]), least, most) for end in (ends[0], ends[2]))
+    return Measured(value, np.minimum(low, value), np.maximum(high, value))
+
+
+def _correlation(tables: Floats, x: Floats, y: Floats) -> Floats:
+    """The correlation of each table, shape (..., 1)."""
+    first, second = tables.sum(axis=-1), tables.sum(axis=-2)
+    means = first @ x, second @ y
+    covariance = (tables @ y) @ x - means[0] * means[1]
+    variances = (first @ x**2 - means[0] ** 2) * (second @ y**2 - means[1] ** 2)
+    return np.asarray(covariance / np.sqrt(np.maximum(variances, 1e-300)))[..., None]
+
+
+def _information(tables: Floats) -> Floats:
+    """The mutual information of each table in nats, shape (..., 1)."""
+    tables = np.maximum(tables, 0.0)
+    product = tables.sum(axis=-1)[..., :, None] * tables.sum(axis=-2)[..., None, :]
+    each = tables * np.log(np.maximum(tables, 1e-300) / np.maximum(product, 1e-300))
+    return np.asarray(each.sum(axis=(-1, -2)))[..., None]
+
+
+def _conditional(given: Half, of: Half, table: Floats, drawn: Floats, level: float | None) -> Conditional:
+    """What people in groups of one attribute have of the other; rows of tables are of the first."""
+    groups, others = given.grouped(GROUPS), of.grouped(GROUPS)
+
+    def shares(tables: Floats) -> Floats:
+        rows = np.add.reduceat(tables, groups[:-1], axis=-2)
+        together = np.add.reduceat(rows, others[:-1], axis=-1)
+        return np.asarray(together / together.sum(axis=-1, keepdims=True))
+
+    def means(tables: Floats) -> Floats:
+        rows = np.add.reduceat(tables, groups[:-1], axis=-2)
+        return np.asarray(rows @ of.values / rows.sum(axis=-1))
+
+    ends = None if of.values is None else (float(of.values[0]), float(of.values[-1]))
+    return Conditional(
+        given.axis(groups),
+        of.axis(others),
+        _measured(shares(table), shares(drawn), level, 0.0, 1.0),
+        None if ends is None else _measured(means(table), means(drawn), level, *ends),
+    )
