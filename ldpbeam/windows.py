@@ -224,6 +224,11 @@ def times_of(window: Bounds | None, clock: Clock | None = None) -> str:
     return "all" if window is None else f"{rfc3339(window[0])} to {rfc3339(window[1])}"
 
 
+def name_of(window: Bounds, clock: Clock | None) -> str:
+    """What a window is called: by a clock its days or months, and else its start."""
+    return rfc3339(window[0]) if clock is None else clock.name(window)
+
+
 def counted_until(windows: Windows | None, window: Bounds | None, span: Span = EVERYTHING) -> int:
     """The event time before which this window counts its reports; later ones are counted in the next window.
 
@@ -240,6 +245,11 @@ def counted_until(windows: Windows | None, window: Bounds | None, span: Span = E
         return FAR
     later = windows.next(window)
     return later[0] if span.holds(later) else FAR
+
+
+def time_text(time: int, clock: Clock | None) -> str:
+    """A time in text: what a clock shows, or UTC."""
+    return rfc3339(time) if clock is None else str(np.datetime64(int(clock.shows(np.array([time]))[0]), "m"))
 
 
 def whole_windows(windows: Windows, given: Span) -> Span:
@@ -262,8 +272,11 @@ def whole_windows(windows: Windows, given: Span) -> Span:
     first = last = periods.number(given.start)
     while end(last) < given.stop:
         last += 1
+    origin, begin, until = (
+        time_text(time, windows.clock) for time in (steps.start(0), periods.start(first), end(last))
+    )
     raise ValueError(
         f"no window of {format_duration(windows.size)} lies inside; one starts every "
-        f"{format_duration(windows.period)}, counted from {rfc3339(steps.start(0))}; the nearest span of "
-        f"whole windows is {rfc3339(periods.start(first))} to {rfc3339(end(last))}"
+        f"{format_duration(windows.period)}, counted from {origin}; the nearest span of whole windows is "
+        f"{begin} to {until}"
     )

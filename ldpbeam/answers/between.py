@@ -14,12 +14,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ldpbeam.answers.alarms import DAY, HOUR
 from ldpbeam.answers.difference import FALSE_ALARMS, Comparison, comparison
 from ldpbeam.answers.named_numbers import by_key
+from ldpbeam.cells import Clock, moment
 from ldpbeam.errors import meant_or_known
 from ldpbeam.schemas.outputs.records import EstimateRecord
-from ldpbeam.times import milliseconds, rfc3339
-from ldpbeam.windows import Bounds
+from ldpbeam.times import MONTH
+from ldpbeam.windows import Bounds, name_of
 from ldpbeam.words import counted
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def between_windows(
     Args:
         records: the estimates of one result.
         study: their study; None if it is not known, so that clients may remember their noise.
-        first: the start of a window in RFC 3339, or ``START/END``.
+        first: the start of a window, as RFC 3339 or by the study's clock, ``START/END``, or its name.
         second: another one. Windows of the same length are compared.
 
     Raises:
@@ -65,8 +67,9 @@ def between_windows(
     """
     known = by_key(records).values()
     windows = sorted({record.window for record in known if record.window is not None})
+    clock = None if study is None else study.clock
     one, two = (
-        {end - start: (start, end) for start, end in _windows(text, windows)} for text in (first, second)
+        {_length(window): window for window in _windows(text, windows, clock)} for text in (first, second)
     )
     lengths = one.keys() & two.keys()
     if not lengths:
@@ -75,7 +78,7 @@ def between_windows(
         raise ValueError(f"{first} and {second} are the same window: name two")
     sides: list[Side] = [
         {
-            (*record.key[:2], record.key.length, *record.key[3:]): record
+            (*record.key[:2], _length(record.window), *record.key[3:]): record
             for record in known
             if record.window is not None and record.window in {chosen[length] for length in lengths}
         }
@@ -122,28 +125,41 @@ def between_groups(
     return between(list(itertools.combinations(sides, 2)), study)
 
 
+def _length(window: Bounds) -> int:
+    """The length of a window; local days, and months, have the same though they last longer or shorter."""
+    days = round((window[1] - window[0]) / DAY)
+    if window[1] - window[0] < DAY - HOUR:
+        return window[1] - window[0]
+    return days * DAY if days < 28 else round(days * DAY / MONTH) * MONTH
+
+
 def _named(group: str | None) -> str:
     return "reports without a group" if group is None else f"group {group!r}"
 
 
-def _windows(text: str, windows: list[Bounds]) -> list[Bounds]:
+def _windows(text: str, windows: list[Bounds], clock: Clock | None) -> list[Bounds]:
     """The windows that a text names.
 
     Raises:
-        ValueError: if there are none.
+        ValueError: if there are none; it says which one is the nearest in time.
     """
-    start, _, end = text.partition("/")
-    try:
-        wanted = [milliseconds(part) for part in (start, end) if part]
-    except (TypeError, ValueError, OverflowError):
-        wanted = []
-    matching = [window for window in windows if wanted and list(window[: len(wanted)]) == wanted]
     if not windows:
         raise ValueError("its estimates are not by window: the study has no windows")
+    names = {window: name_of(window, clock) for window in windows}
+    start, _, end = text.partition("/")
+    try:
+        wanted = [moment(part, clock) for part in (start, end) if part]
+    except (ValueError, OverflowError):
+        wanted = []
+    called = [window for window, name in names.items() if text and text in (name, name.partition(" (")[0])]
+    matching = called or [w for w in windows if wanted and list(w[: len(wanted)]) == wanted]
+    if not matching and wanted:
+        nearest = min(windows, key=lambda window: abs(window[0] - wanted[0]))
+        raise ValueError(f"no window starts at {text!r}; did you mean {names[nearest]!r}?")
     if not matching:
-        starts = list(dict.fromkeys(rfc3339(window[0]) for window in windows))
-        starts = [known for known in starts if text and known.startswith(text)] or starts
-        raise ValueError(f"no window starts at {text!r}; {meant_or_known(text, starts, _MOST_LISTED)}")
+        known = list(dict.fromkeys(names.values()))
+        known = [name for name in known if text and name.startswith(text)] or known
+        raise ValueError(f"no window starts at {text!r}; {meant_or_known(text, known, _MOST_LISTED)}")
     return matching
 
 

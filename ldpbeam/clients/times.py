@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.cells import Clock, moment
 from ldpbeam.clients.arrays import array_of
 from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.casts import cast_column
@@ -44,6 +46,18 @@ def milliseconds_of(time: datetime | str | int, name: str) -> int:
     if problem > event_times.BEFORE_1990:
         raise ValueError(f"{name}={time!r}: {event_times.PROBLEMS[problem - 1][1]}")
     return milliseconds
+
+
+def window_time(time: datetime | str | int, name: str, clock: Clock | None) -> int:
+    """The epoch milliseconds of a time at which windows begin or end; a text may be a date, or a clock's.
+
+    Raises:
+        ValueError: as :func:`milliseconds_of`.
+    """
+    if isinstance(time, str):
+        with contextlib.suppress(ValueError):
+            time = moment(time, clock)
+    return milliseconds_of(time, name)
 
 
 def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from datetime import datetime
 
 from ldpbeam.answers import before_after as answers
-from ldpbeam.cells import moment
-from ldpbeam.clients.times import milliseconds_of
+from ldpbeam.clients.times import window_time
 from ldpbeam.errors import UserError
 from ldpbeam.library.differences import Differences, not_compared
 from ldpbeam.library.result import Estimates
@@ -27,13 +25,10 @@ def before_after(estimates: Estimates, time: datetime | str | int) -> Difference
     Raises:
         ValueError: if it is no time, there is no window on a side, or windows slide.
     """
-    if isinstance(time, str):
-        # What is no time is refused below.
-        with contextlib.suppress(ValueError):
-            time = moment(time, estimates.study.clock)
     given = [("", snapshot) for snapshot in estimates.snapshots]
+    at = window_time(time, "time", estimates.study.clock)
     try:
-        between = answers.before_after(estimates.study, given, milliseconds_of(time, "time"))
+        between = answers.before_after(estimates.study, given, at)
     except UserError as error:
         raise ValueError(str(error)) from None
     wanted = {(record.attribute, record.name, record.group) for record in estimates}

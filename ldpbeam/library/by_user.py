@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from ldpbeam.answers.child import one_blas_thread
 from ldpbeam.answers.difference import FALSE_ALARMS, Difference, verdict_on
 from ldpbeam.attributes import Attribute
-from ldpbeam.clients.times import milliseconds_of
+from ldpbeam.clients.times import window_time
 from ldpbeam.domains import Candidates, Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.channel_means import least_noise, scores_of
 from ldpbeam.library.differences import Differences
@@ -32,7 +32,7 @@ from ldpbeam.transforms.joining.kept import codes_of, kept, pairs_of, per_servic
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.reports.validation import columns_or_only
 from ldpbeam.transforms.tally import Tally, usable
-from ldpbeam.windows import Bounds, Span, Windows
+from ldpbeam.windows import Bounds, Span, Windows, time_text
 
 FOR_THE_POPULATION = (
     "intervals are for the population that the people were drawn from, from what each user sent in both "
@@ -162,7 +162,9 @@ def _windows(
         )
     if joined and study.windows.joined is None:
         raise ValueError("the study joins no windows: add windows.joined, or leave out joined=True")
-    earlier, later = (_window(study.windows, milliseconds_of(start, "windows"), joined) for start in given)
+    earlier, later = (
+        _window(study.windows, window_time(start, "windows", study.clock), joined) for start in given
+    )
     if earlier[0] < later[1] and later[0] < earlier[1]:
         raise ValueError("the two windows are one, or overlap: name two that have no report in common")
     return earlier, later
@@ -173,7 +175,9 @@ def _window(windows: Windows, start: int, joined: bool) -> Bounds:
     if joined:
         window = windows.longer(window)
     if start != window[0]:
-        raise ValueError(f"no window starts at {rfc3339(start)}; did you mean {rfc3339(window[0])!r}?")
+        raise ValueError(
+            f"no window starts at {rfc3339(start)}; did you mean {time_text(window[0], windows.clock)!r}?"
+        )
     return window
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ldpbeam.answers import ledger, periods
 from ldpbeam.answers.ledger_queries import reports_of_users
 from ldpbeam.answers.published import cut_windows, warnings_of, with_refusals, without_groups
-from ldpbeam.clients.times import milliseconds_of
+from ldpbeam.clients.times import window_time
 from ldpbeam.library.needed import needed
 from ldpbeam.library.result import Estimates
 from ldpbeam.library.solving import solved
@@ -79,8 +79,8 @@ def _span(study: Study, start: datetime | str | int | None, stop: datetime | str
         ValueError: if one is no plausible time, ``start`` is not before ``stop``, or no whole window lies
             between them.
     """
-    first = -FAR if start is None else milliseconds_of(start, "start")
-    after = FAR if stop is None else milliseconds_of(stop, "stop")
+    first = -FAR if start is None else window_time(start, "start", study.clock)
+    after = FAR if stop is None else window_time(stop, "stop", study.clock)
     if first >= after:
         raise ValueError(f"start={start!r} is not before stop={stop!r}")
     given = Span(first, after)

@@ -116,7 +116,10 @@ class Estimates:
         if (windows is None) == (groups is None):
             raise ValueError("give two windows, or two groups")
         if windows is not None:
-            first, second = (rfc3339(milliseconds_of(start, "windows")) for start in windows)
+            first, second = (
+                start if isinstance(start, str) else rfc3339(milliseconds_of(start, "windows"))
+                for start in windows
+            )
             between = between_windows(self.estimates, self.study, first, second)
         else:
             assert groups is not None

@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,8 +19,9 @@ from ldpbeam.domains import Floats, digits_of
 from ldpbeam.errors import BEYOND, DONE, UserError, meant_or_known
 from ldpbeam.folders.read import read_results
 from ldpbeam.printing import document
-from ldpbeam.results.diff import as_json, as_texts
+from ldpbeam.results.diff import as_json, as_texts, names_of
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
+from ldpbeam.windows import Bounds
 from ldpbeam.words import counted
 
 #: This many numbers are printed; with ``--json`` all are.
@@ -38,10 +39,11 @@ def check_command(options: argparse.Namespace) -> int:
     document({"beyond": alarm, "numbers": [_as_json(row) for row in rows]})
     crossed = [row for row in rows if row.verdict != "no"]
     if crossed:
-        texts = [_as_texts(row) for row in crossed[:MOST_ROWS]]
+        names = names_of(results.estimates)
+        texts = [_as_texts(row, names) for row in crossed[:MOST_ROWS]]
         columns = (*_KEYS, "value", "interval", "beyond", "flag")
-        names = [name for name in columns if any(text[name] for text in texts)]
-        print_fitting(Console(), names, texts, keys=_KEYS, left=("beyond", "flag"))
+        filled = [name for name in columns if any(text[name] for text in texts)]
+        print_fitting(Console(), filled, texts, keys=_KEYS, left=("beyond", "flag"))
     if len(crossed) > MOST_ROWS:
         print(f"and {len(crossed) - MOST_ROWS:,} more; --json has all")
     verdicts = Counter(row.verdict for row in rows)
@@ -53,10 +55,10 @@ def check_command(options: argparse.Namespace) -> int:
     return code
 
 
-def _as_texts(row: Checked) -> dict[str, str]:
+def _as_texts(row: Checked, names: Mapping[Bounds, str]) -> dict[str, str]:
     digits = digits_of(*row.interval, 6, of_width=2) if row.interval else 6
     return {
-        **as_texts(row.key),
+        **as_texts(row.key, names),
         "condition": row.condition.text,
         "value": f"{row.value:.{digits}g}",
         "interval": " to ".join(f"{end:.{digits}g}" for end in row.interval or ()),

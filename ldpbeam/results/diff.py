@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -17,24 +17,30 @@ from ldpbeam.errors import DIFFERS, DONE, UserError, naming
 from ldpbeam.folders.read import read_results
 from ldpbeam.inputs.times import time_of
 from ldpbeam.printing import document, note
-from ldpbeam.schemas.outputs.records import EstimateKey
+from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 from ldpbeam.times import format_duration, window_fields
 from ldpbeam.untrusted import shown
+from ldpbeam.windows import Bounds
 from ldpbeam.words import counted
 
 #: This many differences are printed; with ``--json`` all are.
 MOST_ROWS = 60
 #: How reports that name no group are called.
 NO_GROUP = "no group"
+_TWO_FOLDERS = "diff compares two folders; or one, with --before TIME, --windows A B or --groups A B"
+_ONE_FOLDER = "--before, --windows and --groups compare two parts of one folder: name one"
 _KEYS = ("attribute", "window", "group", "estimate", "number")
 
 
 def diff_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam diff`` and return its exit code: DONE, or DIFFERS."""
-    folders = options.folders
-    between = _between(folders, options)
+    folders, within = options.folders, (options.before, options.windows, options.groups)
+    if len(folders) != (wanted := 2 if within == (None, None, None) else 1):
+        raise UserError(_TWO_FOLDERS if wanted == 2 else _ONE_FOLDER)
+    results = list(map(read_results, folders))
+    between = _between(results, options)
     if between is None:
-        first, second = map(read_results, folders)
+        first, second = results
         between = _one_after_the_other(first, second)
         comparison = between.comparison if between else compared(first, second)
         if first.about.study_fingerprint != second.about.study_fingerprint:
@@ -46,26 +52,21 @@ def diff_command(options: argparse.Namespace) -> int:
             note(sentence)
     code = DIFFERS if comparison.differs else DONE
     document(_as_json(comparison, between))
-    _print(comparison, folders, between)
+    names = names_of([record for each in results for record in each.estimates])
+    _print(comparison, folders, between, names)
     return code
 
 
-def _between(folders: Sequence[str], options: argparse.Namespace) -> PairComparison | None:
+def _between(given: Sequence[Results], options: argparse.Namespace) -> PairComparison | None:
     """The two windows, groups or sides of a time of one folder; None if two folders are compared.
 
     Raises:
-        UserError: if there are too many folders or too few, or a window or a group is not there.
+        UserError: if a window or a group is not there, or a side has no window.
     """
-    windows, groups = options.windows, options.groups
-    if windows is None and groups is None and options.before is None:
-        if len(folders) != 2:
-            raise UserError(
-                "diff compares two folders; or one, with --before TIME, --windows A B or --groups A B"
-            )
+    if len(given) == 2:
         return None
-    if len(folders) != 1:
-        raise UserError("--before, --windows and --groups compare two parts of one folder: name one")
-    results = read_results(folders[0])
+    windows, groups = options.windows, options.groups
+    (results,) = given
     if options.before is not None:
         # What computes takes a second to import.
         from ldpbeam.results.before_after import before_after_in
@@ -73,7 +74,7 @@ def _between(folders: Sequence[str], options: argparse.Namespace) -> PairCompari
         time = time_of("--before", options.before, clock=results.clock)
         assert time is not None
         return before_after_in(results, time)
-    with naming(folders[0]):
+    with naming(results.folder):
         if not results.estimates:
             raise ValueError("it has no estimate")
         if windows:
@@ -103,7 +104,9 @@ def _sides(options: argparse.Namespace) -> Sequence[str]:
     return sides if len(sides) == 2 else ("first", "second")
 
 
-def _print(comparison: Comparison, names: Sequence[str], between: PairComparison | None) -> None:
+def _print(
+    comparison: Comparison, sides: Sequence[str], between: PairComparison | None, names: Mapping[Bounds, str]
+) -> None:
     """Print every mean, and what else is beyond its error; of one folder all but value buckets."""
     rows = [
         difference
@@ -114,32 +117,31 @@ def _print(comparison: Comparison, names: Sequence[str], between: PairComparison
     ]
     families = list(comparison.z)
     rows.sort(key=lambda difference: families.index(difference.family))
-    _print_rows(rows[:MOST_ROWS], names)
+    _print_rows(rows[:MOST_ROWS], sides, names)
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
-    for name, keys in zip(names, (comparison.only_first, comparison.only_second), strict=True):
+    for name, keys in zip(sides, (comparison.only_first, comparison.only_second), strict=True):
         if keys:
-            print(shown(f"{counted(len(keys), 'estimate')} only in {name}: {_listed(keys)}"))
+            print(shown(f"{counted(len(keys), 'estimate')} only in {name}: {_listed(keys, names)}"))
     if comparison.unlike:
         keys = comparison.unlike
-        print(
-            shown(f"{counted(len(keys), 'estimate')} with other numbers, buckets or names: {_listed(keys)}")
-        )
+        many = counted(len(keys), "estimate")
+        print(shown(f"{many} with other numbers, buckets or names: {_listed(keys, names)}"))
     for sentence in _summary(comparison):
         print(sentence)
 
 
-def _print_rows(rows: Sequence[Difference], sides: Sequence[str]) -> None:
+def _print_rows(rows: Sequence[Difference], sides: Sequence[str], names: Mapping[Bounds, str]) -> None:
     if not rows:
         return
-    texts = [_row(difference, sides) for difference in rows]
+    texts = [_row(difference, sides, names) for difference in rows]
     lengths = [difference.key.length for difference in rows]
     if len(set(lengths)) > 1:
         for text, length in zip(texts, lengths, strict=True):
             text["window"] = text["window"] or (format_duration(length) if length else "")
     columns = (*_KEYS, *_columns(sides), "difference", "interval", "verdict")
-    names = [name for name in columns if any(text[name] for text in texts)]
-    print_fitting(Console(), names, texts, keys=_KEYS, left=("verdict",))
+    shown_ones = [name for name in columns if any(text[name] for text in texts)]
+    print_fitting(Console(), shown_ones, texts, keys=_KEYS, left=("verdict",))
 
 
 def _columns(sides: Sequence[str]) -> tuple[str, str]:
@@ -149,12 +151,12 @@ def _columns(sides: Sequence[str]) -> tuple[str, str]:
     return ("first", "second") if first == second or others & {first, second} else (first, second)
 
 
-def _row(difference: Difference, sides: Sequence[str]) -> dict[str, str]:
+def _row(difference: Difference, sides: Sequence[str], names: Mapping[Bounds, str]) -> dict[str, str]:
     ends = difference.low, difference.high
     digits, error = 6, difference.error
     if error is not None:
         digits = digits_of(difference.first - error, difference.first + error, 6, of_width=2)
-    texts, others = as_texts(difference.key), as_texts(difference.other_key)
+    texts, others = as_texts(difference.key, names), as_texts(difference.other_key, names)
     if texts["window"] != others["window"]:
         texts["window"] = ""
     if texts["group"] != others["group"]:
@@ -172,23 +174,26 @@ def _row(difference: Difference, sides: Sequence[str]) -> dict[str, str]:
     }
 
 
-def as_texts(key: EstimateKey) -> dict[str, str]:
+def names_of(records: Iterable[EstimateRecord]) -> dict[Bounds, str]:
+    """What windows are called where they are not called by their start."""
+    return {record.window: record.window_name for record in records if record.window and record.window_name}
+
+
+def as_texts(key: EstimateKey, names: Mapping[Bounds, str]) -> dict[str, str]:
     """The estimate as columns of a printed table."""
     return {
         "attribute": key.attribute,
-        "window": key.start,
+        "window": names.get(key.window, key.start) if key.window else "",
         "group": "(more)" if key.rest else key.group or "",
         "estimate": key.name,
     }
 
 
-def _listed(keys: Sequence[EstimateKey]) -> str:
+def _listed(keys: Sequence[EstimateKey], names: Mapping[Bounds, str]) -> str:
     """The first estimates in words."""
     sentences = [
-        " ".join(
-            filter(None, (key.attribute, key.name, key.start, "(more groups)" if key.rest else key.group))
-        )
-        for key in keys[:5]
+        " ".join(filter(None, (text["attribute"], text["estimate"], text["window"], text["group"])))
+        for text in (as_texts(key, names) for key in keys[:5])
     ]
     return ", ".join([*sentences, *(["..."] if len(keys) > len(sentences) else [])])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -127,7 +128,7 @@ def test_groups_are_compared_within_their_windows() -> None:
     ("windows", "said"),
     [
         ((TEN, "2026-11-20T10:00:00+00:00"), "the same window"),
-        ((TEN, TWELVE), f"no window starts at '{TWELVE}'; did you mean '2026-11-20T1"),
+        ((TEN, TWELVE), f"no window starts at '{TWELVE}'; did you mean '{ELEVEN}'"),
         ((TEN, "noon"), f"no window starts at 'noon'; there are: {TEN}, {ELEVEN}"),
         ((TEN, "2026-11-20T11:00:00"), f"did you mean '{ELEVEN}'"),
         ((TEN, "2026-11-20T11"), f"did you mean '{ELEVEN}'"),
@@ -137,6 +138,30 @@ def test_groups_are_compared_within_their_windows() -> None:
 def test_what_is_no_pair_of_windows_is_refused(windows: tuple[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said.replace("?", r"\?")):
         between_windows(two_hours(), FRESH, *windows)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "2026-03-08",
+        "2026-03-08 (New York), 23 h",
+        "2026-03-08T05:00:00Z",
+        "2026-03-08/2026-03-09",
+        "2026-03-08T00:00",
+    ],
+)
+def test_a_window_is_named_as_everywhere(named: str) -> None:
+    """A day by a zone's clocks, by the names that tables and pages print, and by its times."""
+    starts = ["2026-03-07T05:00:00Z", "2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"]
+    records = [price(window_start=one, window_end=two) for one, two in itertools.pairwise(starts)]
+    study = ldp.Study.from_yaml(
+        REMEMBERING.replace(", HOW", "").replace("size: 1h", "size: 1d, zone: America/New_York")
+    )
+    found = between_windows(records, study, "2026-03-07", named)
+    assert {own.other_key.start for own in found.comparison.differences} == {starts[1]}
+    # What is no window is nearest to one in time, whatever its letters.
+    with pytest.raises(ValueError, match=r"did you mean '2026-03-08 \(New York\), 23 h'\?"):
+        between_windows(records, study, "2026-03-07", "2026-04-07")
 
 
 def test_what_is_no_pair_of_groups_is_refused() -> None:

@@ -278,7 +278,7 @@ def test_a_study_with_windows_needs_event_times_at_once(as_table: bool) -> None:
         (columns(), {"service": "map"}, ValueError, "the study has no such service; there are: maps"),
         (columns(), {"attribute": "x"}, ValueError, "the study has no such attribute; there are: minutes"),
         (columns(), {"start": 5, "stop": 5}, ValueError, "is not before"),
-        (columns(), {"start": "2026-01-01"}, ValueError, "has no zone"),
+        (columns(), {"start": "2026-01-01T00:00"}, ValueError, "has no zone"),
         (columns(), {"start": "9999-12-31T23:59:58Z"}, ValueError, "outside the years 1900 to 2199"),
         (columns(), {"stop": 1_767_225_600}, ValueError, "looks like seconds"),
         (columns(), {"stop": "noon"}, ValueError, "stop='noon' is no time: give times with a zone"),
