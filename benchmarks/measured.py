@@ -78,7 +78,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
         },
     ),
     "alarms": (
-        ("people vary", "clean series with an alarm", "jump", "median delay, hours", "90% within, hours"),
+        ("people vary", "clean years with an alarm", "jump", "median delay, hours", "90% within, hours"),
         {},
     ),
     "accuracy_distribution": (

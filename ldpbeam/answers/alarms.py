@@ -4,7 +4,10 @@ A number of a window is compared with the median of the same window in up to eig
 of hours and weekdays is no difference. The distance, in standard errors of both, is added up over windows in
 cumulative sums (Page, Biometrika 41, 1954): one for small changes that last, and one for large ones. A window
 differs while a sum is above its limit. The limits are such that of a hundred series of hours whose people
-stay alike, at most one has any such window in a year (``docs/measured.md#alarms``).
+stay alike, at most two have any such window in a year (``docs/measured.md#alarms``).
+
+Hours of one day may have more in common than their weekday: weather, a holiday. Sums of such distances vary
+more than sums of independent ones, so all are divided by how much their averages over a day or so did vary.
 
 The sums stand in the record of each window, so a process that starts again reads them there.
 """
@@ -28,11 +31,11 @@ DAY, WEEK = 24 * HOUR, 7 * 24 * HOUR
 #: A window is compared with so many earlier weeks, and with no fewer.
 WEEKS, FEWEST = 8, 3
 #: What is subtracted from a distance before it is added to a sum, and the limits of the sums.
-SLACK, LIMITS = np.array([0.5, 2.0]), np.array([13.5, 3.2])
-#: People vary by more than the noise of reports: distances are divided by how far they were, in the mean
-#: over so many windows. A distance counts up to FAR, so that a change does not hide itself, and the expected
-#: square of normal ones is then EXPECTED. Until SETTLED windows were seen, none differs.
-REMEMBERED, SETTLED, FAR, EXPECTED = 1_000, 30, 3.0, 0.99501
+SLACK, LIMITS = np.array([0.3, 1.25]), np.array([21.0, 6.4])
+#: The weight of a window in the average of distances. The spread is the mean square of averages over so many
+#: windows; they count up to FAR times its root, so that a change does not hide itself. A distance counts up
+#: to CUT, so that one alone is no change. Until SETTLED windows were seen, none differs.
+WEIGHT, REMEMBERED, FAR, CUT, SETTLED = 1 / 18, 1_500, 3.0, 4.0, 60
 #: The window before is looked for among so many.
 BACK = 24
 #: Records with more shares are not judged, because each has sums of its own.
@@ -57,7 +60,7 @@ def judged(record: EstimateRecord, before: Before, clock: Clock | None) -> Estim
     size = end - start if end - start < DAY - HOUR else DAY * round((end - start) / DAY)
     season = math.lcm(size, WEEK)
     past = [
-        _numbers(_near(record, before, _earlier(start, k * season, size, clock), size))
+        _numbers(_near(record, before, season_before(start, k * season, size, clock), size))
         for k in range(1, WEEKS + 1)
     ]
     alike = [(value, error) for known in past if known and known[0] == names for value, error in [known[1:]]]
@@ -75,17 +78,19 @@ def judged(record: EstimateRecord, before: Before, clock: Clock | None) -> Estim
         ),
         None,
     )
-    if last is None or len(last.sums) != 4 * len(names):
-        last = AlarmRecord(False, "", 0.0, 0, 1.0, (0.0,) * (4 * len(names)))
+    if last is None or len(last.sums) != 5 * len(names):
+        last = AlarmRecord(False, "", 0.0, 0, 1.0, (0.0,) * (5 * len(names)))
     return replace(record, alarm=_alarm(names, distances, expected, last))
 
 
 def _alarm(names: Sequence[str], distances: Floats, expected: Floats, last: AlarmRecord) -> AlarmRecord:
-    sums = np.asarray(last.sums).reshape(len(names), 2, 2)
-    limits = LIMITS + math.log(len(names)) / (2.0 * SLACK)
-    settled = last.windows >= SETTLED
-    if settled:
-        sums = added(sums, distances / scale_of(last.spread, last.windows), limits)
+    state = np.asarray(last.sums).reshape(len(names), 5)
+    sums, limits = state[:, :4].reshape(-1, 2, 2), LIMITS + math.log(len(names)) / (2.0 * SLACK)
+    scale = scale_of(last.spread, last.windows)
+    cut = np.clip(distances / scale, -CUT, CUT)
+    if last.windows >= SETTLED:
+        sums = added(sums, cut, limits)
+    averages = averaged(state[:, 4], scale * cut)
     above = (sums / limits).max(axis=(1, 2))
     worst = int(above.argmax())
     return AlarmRecord(
@@ -93,8 +98,8 @@ def _alarm(names: Sequence[str], distances: Floats, expected: Floats, last: Alar
         names[worst],
         float(expected[worst]),
         last.windows + 1,
-        float(spread_after(last.spread, last.windows, distances)),
-        tuple(sums.ravel().tolist()),
+        float(spread_after(last.spread, last.windows, averages)),
+        tuple(np.column_stack((sums.reshape(-1, 4), averages)).ravel().tolist()),
     )
 
 
@@ -112,14 +117,22 @@ def added(sums: Floats, distances: Floats, limits: Floats) -> Floats:
 
 def scale_of(spread: ArrayLike, windows: int) -> Floats:
     """What distances are divided by: 1 for noise alone, and else with room for the error of the spread."""
-    room = 1.0 + math.sqrt(2.0 / min(windows, REMEMBERED))
+    room = 1.0 + 1.5 * math.sqrt(2.0 / (WEIGHT * max(1, min(windows, REMEMBERED))))
     return np.sqrt(np.maximum(1.0, np.asarray(spread) * room))
 
 
-def spread_after(spread: ArrayLike, windows: int, distances: Floats) -> Floats:
-    """The mean square of distances, shape (..., numbers), after one more window; 1 is noise alone."""
-    square = (np.minimum(np.abs(distances), FAR) ** 2).mean(axis=-1) / EXPECTED
-    return np.asarray(spread + (square - np.asarray(spread)) / min(windows + 1, REMEMBERED))
+def averaged(averages: Floats, distances: Floats) -> Floats:
+    """The average of the distances of each number after one more window, which weighs less with each."""
+    return averages + WEIGHT * (distances - averages)
+
+
+def spread_after(spread: ArrayLike, windows: int, averages: Floats) -> Floats:
+    """The mean square of averages, shape (..., numbers), after one more window; 1 is that of noise alone."""
+    known = np.asarray(spread)
+    far = FAR**2 * np.maximum(known, 1.0)
+    squares = averages**2 * ((2.0 - WEIGHT) / WEIGHT)
+    square = np.minimum(squares, far[..., None]).mean(axis=-1)
+    return np.asarray(known + (square - known) / min(windows + 1, REMEMBERED))
 
 
 def in_order(
@@ -159,7 +172,7 @@ def series_of(record: EstimateRecord) -> tuple[object, ...]:
     return record.attribute, record.name, record.group, record.other_groups > 0, record.joined
 
 
-def _earlier(start: int, season: int, size: int, clock: Clock | None) -> int:
+def season_before(start: int, season: int, size: int, clock: Clock | None) -> int:
     """The start of the window that is a season earlier by a clock, in whole windows."""
     plain = start - season
     if clock is None:

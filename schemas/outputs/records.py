@@ -203,8 +203,8 @@ class AlarmRecord:
         number: the number that is the farthest from what was expected, as ``mean``.
         expected: its median in the same window of earlier weeks.
         windows: how many windows were judged before.
-        spread: the mean square of distances from what was expected, where 1 is that of noise alone.
-        sums: four cumulative sums of each number.
+        spread: the mean square of averages of distances, where 1 is that of noise alone.
+        sums: four cumulative sums and the average distance of each number.
     """
 
     differs: bool

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.stats import norm
 from support.estimate_records import paid, price
 
 import ldpbeam as ldp
-from ldpbeam.answers.alarms import EXPECTED, FAR, FEWEST, LIMITS, SETTLED, WEEKS, _earlier, added, in_order
+from ldpbeam.answers.alarms import FEWEST, LIMITS, SETTLED, WEEKS, added, in_order, season_before
 from ldpbeam.cells import MONDAY, clock_of
 from ldpbeam.folders.output import ESTIMATES
 from ldpbeam.folders.read import earlier_among
@@ -74,7 +72,7 @@ def test_windows_that_are_longer_than_a_change_are_compared_with_those_of_utc(
     size: int, earlier: int
 ) -> None:
     start, week = milliseconds("2026-04-01T00:00:00Z"), WEEK * HOUR
-    found = _earlier(start, week, size * HOUR, clock_of("Europe/Berlin"))
+    found = season_before(start, week, size * HOUR, clock_of("Europe/Berlin"))
     assert found == start - week + earlier * HOUR
 
 
@@ -83,8 +81,8 @@ def test_a_season_of_hours_and_weekdays_is_no_difference() -> None:
     assert differing(found) == []
     # The first weeks are compared with nothing.
     assert [record.alarm is None for record in found].index(False) == FEWEST * WEEK
-    # A wave that is a tenth as large would be seen, if hours were compared with the hour before.
-    assert np.ptp([season(hour) for hour in range(24)]) > 10 * LIMITS[1]
+    # A wave that is a sixth as large would be seen, if hours were compared with the hour before.
+    assert np.ptp([season(hour) for hour in range(24)]) > 6 * LIMITS[1]
 
 
 @pytest.mark.parametrize(("jump", "within"), [(1.0, 80), (2.0, 20), (4.0, 8), (-4.0, 8)])
@@ -133,9 +131,25 @@ def test_people_who_vary_more_than_noise_does_are_no_difference() -> None:
     assert any(told)
 
 
-def test_the_expected_square_is_that_of_normal_distances_that_are_cut() -> None:
-    square = quad(lambda z: min(abs(z), FAR) ** 2 * norm.pdf(z), -12, 12, points=[-FAR, FAR])[0]
-    assert pytest.approx(square, abs=1e-5) == EXPECTED
+@pytest.mark.parametrize("vary", ["days", "hours", "tails"])
+def test_days_hours_and_tails_of_their_own_are_no_difference(vary: str) -> None:
+    rng, records = np.random.default_rng(5), means(LATER + 4 * WEEK)
+    stays, moved = 0.0, np.zeros(len(records))
+    for index in range(len(records)):
+        stays = 0.7 * stays + 0.7 * rng.standard_normal()
+        moved[index] = stays
+    if vary == "days":
+        moved = np.repeat(0.7 * rng.standard_normal(-(-len(records) // 24)), 24)
+    if vary == "tails":
+        moved = 2.0 * rng.standard_t(5, len(records))
+    found = [
+        replace(record, mean=(record.mean or 0.0) + move)
+        for record, move in zip(records, moved.tolist(), strict=True)
+    ]
+    assert differing(in_order(found, slides=False)) == []
+    # One hour alone is none, however far it is.
+    alone = replace(found[-1], mean=1e6)
+    assert differing(in_order([*found[:-1], alone], slides=False)) == []
 
 
 def test_what_is_open_overlaps_or_has_no_error_is_not_judged() -> None:
@@ -163,7 +177,7 @@ def test_shares_have_sums_of_their_own_and_groups_are_series_of_their_own() -> N
     groups = {found[index].group for index in differing(found)}
     assert groups == {"north"}
     alarm = found[differing(found)[0]].alarm
-    assert alarm is not None and len(alarm.sums) == 8 and alarm.number.startswith("share of")
+    assert alarm is not None and len(alarm.sums) == 10 and alarm.number.startswith("share of")
 
 
 STUDY = ldp.Study.from_yaml("""\
