@@ -112,6 +112,19 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
         ("mechanism", "estimator", "1%", "5%", "worst at 5%", "5%, unseen", "5% at most"),
         {"mechanism": ("grr", "olh", "oue", "pckv_ue", "square_wave", "laplace", "gaussian")},
     ),
+    "liars": (
+        (
+            "mechanism",
+            "fake",
+            "median",
+            "median, unseen",
+            "95% quantile",
+            "95% quantile, unseen",
+            "share from 0.5 to 0.75",
+            "share from 0.5 to 0.75, unseen",
+        ),
+        {},
+    ),
     "memoised_joined_day": (
         ("mechanism", "remember", "number", "population", "rolled up", "wider than independent"),
         {
