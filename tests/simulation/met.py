@@ -29,7 +29,7 @@ COMMON = {
         f"world: {name}"
         for name in (
             "a log", "a subscription", "duplicates: keep", "early panes", "groups", "joined windows",
-            "lateness", "retention", "slides", "two services", "users: none",
+            "lateness", "memoised clients", "retention", "slides", "two services", "users: none",
         )
     ),
 }  # fmt: skip

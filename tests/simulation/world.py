@@ -70,6 +70,9 @@ def world_of(seed: int) -> World:
     services = tuple("ab"[: 1 if joins else chance.choice([1, 1, 2])])
     users, grouped = chance.random() < 0.85 or joins, chance.random() < 0.3
     keep, early = chance.random() < 0.2 and not joins, chance.random() < 0.2
+    #: Their permanent responses are of people, who then send the same payload or another one in each window.
+    memoised = users and not keep and chance.random() < 0.3
+    lifetime = ", lifetime_epsilon: 2" if memoised else ""
     windows = [f"size: {size // SECOND}s", f"allowed_lateness: {lateness // SECOND}s"]
     windows += [f"period: {period // SECOND}s"] if slides else []
     windows += [f"joined: {3 * size // SECOND}s"] if joins and not slides else []
@@ -87,7 +90,7 @@ def world_of(seed: int) -> World:
         *([] if users else ["    users: none"]),
         "    estimates: {shares: {estimator: inversion}}",
         "    services:",
-        *(f"      {service}: {{mechanism: grr, epsilon: 1}}" for service in services),
+        *(f"      {service}: {{mechanism: grr, epsilon: 1{lifetime}}}" for service in services),
     ]
     text = "\n".join(lines) + "\n"
     partitions, takes_once = chance.choice([1, 1, 2, 3]), chance.random() < 0.6
@@ -97,7 +100,7 @@ def world_of(seed: int) -> World:
         for name, is_so in (
             ("slides", slides), ("joined windows", joins and not slides), ("groups", grouped),
             ("users: none", not users), ("duplicates: keep", keep), ("early panes", early),
-            ("two services", len(services) == 2), ("lateness", lateness > 0),
+            ("memoised clients", memoised), ("two services", len(services) == 2), ("lateness", lateness > 0),
             ("a log", takes_once), ("a subscription", not takes_once), ("retention", retention),
         )
         if is_so
