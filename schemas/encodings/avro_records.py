@@ -120,6 +120,8 @@ _LOCAL_UNITS: dict[str, Literal["ms", "us", "ns"]] = {
 
 #: The most bytes of a decimal in Arrow, and arithmetic that is exact for them.
 _MOST_DECIMAL_BYTES, _DECIMALS = 32, Context(prec=100)
+#: The scales of decimals in Arrow; bytes with another are no decimals.
+_SCALES = range(-76, 77)
 
 
 def _as_declared(name: str, values: list[Any], kind: Any) -> list[Any]:
@@ -130,7 +132,7 @@ def _as_declared(name: str, values: list[Any], kind: Any) -> list[Any]:
     logical = str(kind.get("logicalType", "")) if isinstance(kind, dict) else ""
     if (kind.get("type") if isinstance(kind, dict) else kind) == "float" and name != "payload":
         return [np.float32(value) if isinstance(value, float) else value for value in values]
-    if logical == "decimal" and isinstance(scale := kind.get("scale", 0), int):
+    if logical == "decimal" and isinstance(scale := kind.get("scale", 0), int) and scale in _SCALES:
         # Bytes that stand for many reports are equal ones.
         distinct = {
             value for value in values if isinstance(value, bytes) and len(value) <= _MOST_DECIMAL_BYTES

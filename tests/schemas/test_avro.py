@@ -125,6 +125,7 @@ def test_files_of_other_programs_with_unions_are_read_whatever_the_codec(codec: 
 
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 2**24}
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,8 @@ MICROS = {"type": "long", "logicalType": "timestamp-micros"}
         ("event_time", {"type": "long", "logicalType": "local-timestamp-micros"}, [NEW_YEAR * 1000], [None]),
         ("user_id", {"type": "string", "logicalType": "uuid"}, [UUID], [UUID.bytes]),
         ("user_id", {"type": "fixed", "name": "F", "size": 5}, [b"ann\0\0"], [b"ann"]),
+        ("user_id", {**DECIMAL, "scale": 1}, [b"F"], [b"7"]),
+        ("user_id", {**DECIMAL, "scale": 2**24}, [b"F"], [b"F"]),
         ("payload", {"type": "fixed", "name": "F", "size": 4}, [b"\1\1\0\0"], [b"\1\1\0\0"]),
         ("payload", ["null", "long", "double"], [3, 0.5, None, 2**60 + 1], [3.0, 0.5, None, 2.0**60]),
     ],
