@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.resources
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -46,31 +48,72 @@ def test_half_past_midnight_and_half_an_hour_before_it_lie_in_the_window_of_thei
             assert there.mean() > 0.8
 
 
+#: What every way in makes of two times of a day, of winter and of summer, in files without zones.
 CODE = """
-import datetime as dt, zoneinfo
-zoneinfo.reset_tzpath([])
+import json, pathlib, sys
+import apache_beam as beam
 import ldpbeam as ldp
-service = {"mechanism": "grr", "epsilon": 1}
-attributes = {"x": {"domain": {"categories": 3}, "services": {"s": service}}}
-for zone in ("America/New_York", "Europe/Berlin"):
-    windows = {"size": "1d", "zone": zone}
-    study = ldp.Study.from_dict(
-        study="t", zone=zone, windows=windows, publish={"at_least": 1}, attributes=attributes
-    )
-    times = [f"2026-01-15T{hour}:30:00" for hour in ("00", "23")]
-    reports = [{"user_id": f"u{i}{t}", "payload": i % 3, "event_time": t} for i in range(3) for t in times]
-    starts = [record.window[0] // 1000 for record in ldp.estimate(study, reports)]
-    assert [dt.datetime.fromtimestamp(start, zoneinfo.ZoneInfo(zone)).day for start in starts] == [15]
+from ldpbeam.command_line.main import main
+
+folder, service = pathlib.Path(sys.argv[1]), {"mechanism": "grr", "epsilon": 1}
+stated = {"attribute": "x", "service": "s"}
+for zone, hours in (("America/New_York", (5, 4)), ("Europe/Berlin", (-1, -2)), ("America/Havana", (5, 4))):
+    own = folder / zone.replace("/", "-")
+    (own / "in").mkdir(parents=True)
+    study = {
+        "study": "t", "zone": zone, "windows": {"size": "1d", "zone": zone}, "publish": {"at_least": 1},
+        "attributes": {"x": {"domain": {"categories": 3}, "services": {"s": service}}},
+    }
+    (own / "study.yaml").write_text(json.dumps(study))
+    days = ("2026-01-15", "2026-07-15")
+    times = [f"{day}T{time}:00" for day in days for time in ("00:30", "23:30")]
+    reports = [
+        {"user_id": f"u{i}{t}", "payload": i % 3, "event_time": t, **stated} for t in times for i in range(3)
+    ]
+    lines = "".join(json.dumps(report) + chr(10) for report in reports)
+    (own / "in" / "reports.jsonl").write_text(lines)
+    given = ["--study", str(own / "study.yaml"), "--input", str(own / "in" / "*"), "--quiet", "--output"]
+    assert main(["estimate", *given, str(own / "batch")]) == 0
+    assert main(["stream", *given, str(own / "stream"), "--stop-when-idle", "1s"]) == 0
+    with beam.Pipeline() as pipeline:
+        found = (pipeline | beam.Create(reports) | ldp.beam.Estimate(str(own / "study.yaml"))).as_dicts()
+        _ = found.estimates | beam.Map(json.dumps) | beam.io.WriteToText(str(own / "beam" / "estimates"))
+    library = ldp.estimate(ldp.Study.from_yaml(own / "study.yaml"), reports)
+    starts = {"library": {record.window_start for record in library}}
+    for way in ("batch", "stream", "beam"):
+        patterns = {"batch": "estimates.jsonl", "stream": "estimates/*.jsonl", "beam": "estimates-*"}
+        files = (own / way).glob(patterns[way])
+        rows = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+        assert sum(row["reports"] for row in rows) == len(reports), (way, rows)
+        starts[way] = {row["window_start"] for row in rows}
+    wanted = set()
+    for day, hour in zip(days, hours):
+        before = day[:-1] + "4"
+        wanted.add(f"{day}T{hour:02}:00:00Z" if hour > 0 else f"{before}T{24 + hour}:00:00Z")
+    assert all(each == wanted for each in starts.values()), (zone, wanted, starts)
 """
 
 
-def test_a_machine_whose_table_of_zones_is_slim_changes_nothing() -> None:
-    """The library of Arrow reads the files of the machine, and knows no rules that follow the last change."""
-    mounted = 'mount --bind "$0" /usr/share/zoneinfo && exec "$1" -c "$2"'
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["slim", "of one zone"])
+def test_a_machine_with_another_table_of_zones_changes_nothing_on_any_way_in(
+    kind: str, tmp_path: Path
+) -> None:
+    """The library of Arrow reads the machine's files; slim ones have no rules that follow the last change."""
+    table = tmp_path / "zones"
+    with importlib.resources.as_file(FILES) as files:
+        shutil.copytree(files, table)
+    if kind == "of one zone":
+        for path in table.rglob("*"):
+            if path.is_file() and path.read_bytes().startswith(b"TZif"):
+                path.write_bytes((table / "Asia" / "Tokyo").read_bytes())
+    mounted = 'mount --bind "$0" /usr/share/zoneinfo && exec "$1" -c "$2" "$3"'
     command = ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c"]
     if subprocess.run([*command, "mount --bind / /mnt"], capture_output=True).returncode:
         pytest.skip("this machine mounts nothing")
     done = subprocess.run(
-        [*command, mounted, str(FILES), sys.executable, CODE], capture_output=True, text=True, timeout=120
-    )
+        [*command, mounted, str(table), sys.executable, CODE, str(tmp_path / "runs")],
+        env={**os.environ, "PYTHONTZPATH": str(table), "TZDIR": str(table)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
