@@ -5,8 +5,8 @@ function. The annotation is the type, and :class:`Range` in an ``Annotated`` say
 
     bins: Annotated[int, Range(least=2, most=2**16)] = 32
 
-A type is ``bool``, ``int``, ``float``, ``str``, a ``Literal`` of words, or several of them with ``|``, also
-with ``None``. The JSON Schema of studies is made of these declarations.
+A type is ``bool``, ``int``, ``float``, ``str``, a ``Literal`` of words, a ``tuple`` (in a study a list), or
+several of them with ``|``, also with ``None``. The JSON Schema of studies is made of these declarations.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Kind:
     """One type of an option's values.
 
     Attributes:
-        type: ``bool``, ``int``, ``float``, ``str`` or the type of None.
+        type: ``bool``, ``int``, ``float``, ``str``, ``list`` or the type of None.
         range: the numbers it takes.
         choices: the words it takes; empty for any.
     """
@@ -89,7 +89,13 @@ class Kind:
         if self.choices:
             words = ", ".join(self.choices)
             return {1: repr(words), 2: " or ".join(self.choices)}.get(len(self.choices), f"one of {words}")
-        named = {bool: "true or false", int: "a whole number", float: "a number", types.NoneType: "nothing"}
+        named = {
+            list: "a list",
+            bool: "true or false",
+            int: "a whole number",
+            float: "a number",
+            types.NoneType: "nothing",
+        }
         return f"{named.get(self.type, 'a text')} {self.range}".rstrip()
 
     def takes(self, value: object) -> bool:
@@ -113,6 +119,8 @@ def kinds_of(hint: Any) -> tuple[Kind, ...]:
             numbers = next((extra for extra in more if isinstance(extra, Range)), numbers)
         if get_origin(arm) is Literal and all(isinstance(word, str) for word in get_args(arm)):
             kinds.append(Kind(str, choices=get_args(arm)))
+        elif get_origin(arm) is tuple:
+            kinds.append(Kind(list))
         elif arm in (bool, int, float, str, types.NoneType):
             kinds.append(Kind(arm, numbers))
     return tuple(kinds)

@@ -109,6 +109,10 @@ def test_a_client_that_draws_as_given_sends_the_report_of_the_document(vector: d
 @pytest.mark.parametrize("name", registered_mechanisms())
 def test_a_client_whose_epsilon_is_off_by_a_hundredth_fails_some_vector(name: str, budget: float) -> None:
     own = [vector for vector in VECTORS if vector["mechanism"] == name]
+    if name == "matrix":
+        with pytest.raises(ValueError, match="the epsilon of this table is"):
+            sent_by_client(own[0], budget)
+        return
     assert any(sent_by_client(vector, budget)[1] != vector["report"] for vector in own)
 
 

@@ -52,11 +52,21 @@ export type NumericMechanism =
 
 type Hashing = Named<"olh", { seeds: number | "any"; hashed: "index" | "text"; hashes: number }>;
 
+/** P(report | value): a list for each report, with a number for each category; or a design of surveys with its p. */
+export interface MatrixOptions {
+  table: readonly (readonly number[])[] | null;
+  design: "warner" | "crosswise" | "forced_response" | "kuk" | "unrelated" | null;
+  p: number | readonly number[] | null;
+  draws: number;
+  surveyed: number | null;
+}
+
 export type CategoricalMechanism =
   | Named<"auto" | "grr" | "sue" | "hadamard">
   | Named<"oue", { own: number }>
   | Named<"subset_selection", { subset: number }>
   | Named<"block_hadamard", { most_blocks: number }>
+  | Named<"matrix", MatrixOptions>
   | Hashing;
 
 export type KeyValueMechanism =

@@ -7,6 +7,7 @@ group ``ldpbeam.mechanisms``.
 from ldpbeam.mechanisms.categories.block_hadamard import BlockHadamardResponse
 from ldpbeam.mechanisms.categories.hadamard import HadamardRandomisedResponse
 from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
+from ldpbeam.mechanisms.categories.matrix import Matrix
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.categories.subset_selection import SubsetSelection
@@ -62,6 +63,7 @@ __all__ = [
     "KeyValueMechanism",
     "Laplace",
     "LocalHashing",
+    "Matrix",
     "Mechanism",
     "NumericMechanism",
     "OptimisedUnaryEncoding",

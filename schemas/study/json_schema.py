@@ -36,7 +36,14 @@ _DOMAINS: Mapping[str, type[Domain]] = {
     "keys": KeyValues,
     "coordinates": Numeric,
 }
-_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", types.NoneType: "null"}
+_TYPES = {
+    list: "array",
+    int: "integer",
+    float: "number",
+    str: "string",
+    bool: "boolean",
+    types.NoneType: "null",
+}
 _EPSILON: Schema = {
     "type": "number",
     "exclusiveMinimum": SMALLEST_EPSILON,

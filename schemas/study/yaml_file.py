@@ -18,6 +18,7 @@ from ldpbeam.errors import StudyError
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.files.local_files import refuse_special
+from ldpbeam.schemas.study.channel_tables import read_tables
 from ldpbeam.schemas.study.compile import compile_study
 from ldpbeam.schemas.study.models import StudyModel
 from ldpbeam.schemas.study.parts import Model
@@ -114,6 +115,7 @@ def _study(data: Any, node: yaml.Node, name: str) -> Study:
     Raises:
         StudyError: if it is no valid study.
     """
+    read_tables(data, posixpath.dirname(name))
     try:
         model = StudyModel.model_validate(data)
     except ValidationError as error:

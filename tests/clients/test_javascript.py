@@ -73,7 +73,8 @@ def services() -> Iterator[dict[str, Any]]:
     """Every service of the test vectors, each once, with its own epsilon and others."""
     seen = set()
     for vector in VECTORS:
-        for epsilon in (vector["epsilon"], 0.3, 2.5, 7.0):
+        others = () if vector["mechanism"] == "matrix" else (0.3, 2.5, 7.0)
+        for epsilon in (vector["epsilon"], *others):
             if epsilon > 1 and vector["options"].get("calibration") == "classical":
                 continue
             names = ("mechanism", "options", "domain", "means")
@@ -148,7 +149,7 @@ def test_the_table_has_every_option_with_values_that_are_taken_and_refused() -> 
             taken, not_taken = tried[name, option][True], tried[name, option][False]
             assert taken and not_taken
             for kind in described.kinds:
-                assert set(kind.choices) <= set(taken)
+                assert set(kind.choices) <= {value for value in taken if not isinstance(value, list)}
                 # Ends of the range are tried, and what is just beyond.
                 ends = kind.range
                 assert ends.least is None or ends.least in taken

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.forced_responses import forced_responses
 
 from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, tally
 from ldpbeam.domains import Domain, KeyValuePairs, KeyValues
@@ -55,7 +56,10 @@ def test_it_answers_for_every_mechanism(name: str, services: int, joined: bool) 
     domain, rng = domains_of(name), np.random.default_rng(5)
     if isinstance(domain, KeyValues) and (joined or name == "privkvm"):
         pytest.skip("keys with values are not joined, and rounds are services of their own")
-    mechanisms = [build_mechanism(name, domain, 2.0 + i, **OPTIONS.get(name, {})) for i in range(services)]
+    mechanisms = []
+    for epsilon in (2.0, 3.0)[:services]:
+        options = forced_responses(4, epsilon) if name == "matrix" else OPTIONS.get(name, {})
+        mechanisms.append(build_mechanism(name, domain, epsilon, **options))
     attribute = attribute_of(domain, mechanisms, joined)
     people, values = 4_000, values_of(domain, 4_000, rng)
     answers = [Answers(i, np.arange(people), m.perturb(values, rng)) for i, m in enumerate(mechanisms)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr
+from support.forced_responses import forced_responses
 
 from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, Statistic, build_mechanism, tally
 from ldpbeam.estimators import estimate as solve
@@ -76,6 +77,7 @@ def coverage(held: list[NDArray[np.bool_]]) -> tuple[float, float]:
 #: Every mechanism whose reports are of categories, and options that change how its reports are counted.
 MECHANISMS_OF_SHARES = {
     **{name: {} for name, kind in registered_mechanisms().items() if kind.domain_type is Categories},
+    "matrix": forced_responses(20, 1.0),
     "olh": {"seeds": 64},
     "olh of any seed": {"seeds": "any"},
 }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from scipy.linalg import block_diag
+from support.forced_responses import forced_responses
 
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.mechanisms import (
@@ -66,11 +67,19 @@ class Case:
 
     def at(self, epsilon: float) -> Mechanism:
         """The mechanism at an epsilon."""
-        return build_mechanism(self.name, self.domain, epsilon, **self.options)
+        return built(self.name, self.domain, epsilon, self.options)
 
     def epsilons(self, *chosen: float) -> list[float]:
         """Those of some epsilons that are not too large for the case."""
         return [epsilon for epsilon in chosen if epsilon <= self.largest]
+
+
+def built(name: str, domain: Domain, epsilon: float, options: Mapping[str, Any]) -> Mechanism:
+    """A mechanism at any epsilon; a table has its own, so that one of the epsilon is made."""
+    if name == "matrix":
+        assert isinstance(domain, Categories)
+        options = forced_responses(domain.size, epsilon)
+    return build_mechanism(name, domain, epsilon, **options)
 
 
 def _sizes(most: int, **options: Any) -> st.SearchStrategy[tuple[Domain, dict[str, Any]]]:
@@ -143,6 +152,7 @@ def _categories() -> list[Case]:
         Case("subset_selection of four", "subset_selection", categories(9), {"subset": 4}),
         Case("olh", "olh", categories(5), {"seeds": 16}, _sizes(10, seeds=64), largest=6.0),
         Case("olh of text", "olh", categories(12), {"seeds": 32, "hashed": "text"}, largest=5.0),
+        Case("matrix", "matrix", categories(4), variants=_sizes(10)),
         Case("olh any", "olh", categories(9), {"seeds": "any"}),
     ]
 

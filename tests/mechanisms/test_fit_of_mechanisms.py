@@ -27,11 +27,12 @@ WHOLE = [case for case in CASES if not isinstance(case.domain, Vector)]
 TOO_NOISY_FITS = {
     "grr", "binned auto", "binned grr", "hierarchy 2 of 8 auto", "hierarchy 5 of 5 grr", "haar of 2",
     "haar of 16", "privkv", "privkv mostly key", "privkvm", "pckv_grr", "pckv_grr padded",
-    "pckv_grr of long padding", "triangle", "subset_selection", "subset_selection of four",
+    "pckv_grr of long padding", "triangle", "subset_selection", "subset_selection of four", "matrix",
 }  # fmt: skip
 #: Reports with less noise than claimed fit some distribution unless some values are very frequent.
 TOO_CLEAR_FITS = {
     "grr", "haar of 2", "block_hadamard of 50", "triangle", "subset_selection", "subset_selection of four",
+    "matrix",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import { checkKeys, readDomain, shown } from "./domains.js";
 import { given, secure } from "./draws.js";
 import { pckvGrr, pckvPm, pckvUe, privkv, privkvm } from "./keys.js";
 import { gaussian, laplace } from "./noise.js";
+import { matrix } from "./matrix.js";
 import * as numbers from "./numbers.js";
 import { readOptions } from "./options.js";
 import { checkRemembering, remembering, REMEMBERED } from "./remembering.js";
@@ -28,7 +29,7 @@ const FOR_NUMBERS = {
 /** The mechanisms by their names in a study, for each kind of domain. */
 export const MECHANISMS = {
   numeric: FOR_NUMBERS,
-  categories: ORACLES,
+  categories: { ...ORACLES, matrix },
   keys: { privkv, privkvm, pckv_grr: pckvGrr, pckv_ue: pckvUe, pckv_pm: pckvPm },
   coordinates: FOR_NUMBERS,
 };

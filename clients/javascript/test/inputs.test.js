@@ -164,7 +164,7 @@ test("a service is taken or refused as the table says", () => {
 });
 
 test("an unknown mechanism is refused with those that there are", () => {
-  const known = "grr, olh, oue, sue, subset_selection, hadamard, block_hadamard";
+  const known = "grr, olh, oue, sue, subset_selection, hadamard, block_hadamard, matrix";
   assert.throws(() => client({ ...TRANSPORT, mechanism: "square_wave" }), {
     message: `unknown mechanism "square_wave"; for categories there are: ${known}`,
   });

@@ -35,6 +35,10 @@ for (const name of new Set(VECTORS.map(({ mechanism }) => mechanism))) {
   test(`${name} with an epsilon that is off by a hundredth fails some vector`, () => {
     const own = VECTORS.filter(({ mechanism }) => mechanism === name);
     for (const budget of [0.99, 1.01]) {
+      if (name === "matrix") {
+        assert.throws(() => sent(own[0], budget), /the epsilon of this table is/);
+        continue;
+      }
       assert.ok(own.some((vector) => sent(vector, budget) !== vector.report));
     }
   });

@@ -1,0 +1,216 @@
+"""Any channel for categories, as a table of P(report | value), and the designs of surveys as such tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbeam.channels import Channel, DenseChannel
+from ldpbeam.domains import Categories, Domain, Floats, Integers
+from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
+from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
+from ldpbeam.mechanisms.registry import register
+from ldpbeam.options import Range
+
+#: The epsilon of a study may differ from its table's by this part, because people round it.
+ROUNDED = 5e-3
+#: The probabilities of a value's reports sum to one, but for so much.
+SUM_ERROR = 1e-6
+#: Values are not told apart where the table has a smaller singular value, relative to the greatest.
+SINGULAR = 1e-9
+#: The most entries of a table.
+MOST_ENTRIES = 2**20
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Matrix(WholeReports, CategoricalMechanism):
+    """A report of r with the probability in row r of a table, in the column of the value.
+
+    The epsilon is that of the table, if it is about the given one. Unbiased shares are W times those of the
+    reports, where W = (P'D^-1 P)^-1 P'D^-1 for the table P and the probabilities D of reports of even shares.
+
+    Attributes:
+        table: P(report | value); a list for each report with a number for each category, or a CSV file.
+        design: in the place of a table, a design of surveys.
+        p: the probabilities of the design; a number, or a list.
+        draws: with kuk, how many cards a person draws.
+        surveyed: with unrelated, how many people were asked the unrelated question alone to find its share.
+        names: of the categories, for the messages of errors.
+
+    Raises:
+        ValueError: if there is no such table, its epsilon is another one, or it does not tell values apart.
+    """
+
+    name = "matrix"
+    summary = "any table P(report | value), and survey designs: Warner, crosswise, forced response, Kuk"
+
+    table: str | tuple[tuple[float, ...], ...] | None = None
+    design: Literal["warner", "crosswise", "forced_response", "kuk", "unrelated"] | None = None
+    p: float | tuple[float, ...] | None = None
+    draws: Annotated[int, Range(least=1, most=64)] = 1
+    surveyed: Annotated[int, Range(least=2)] | None = None
+
+    names: dataclasses.InitVar[Sequence[str] | None] = None
+
+    def __post_init__(self, names: Sequence[str] | None) -> None:
+        super().__post_init__()
+        # Lists have no hash.
+        object.__setattr__(self, "table", _as_tuples(self.table))
+        object.__setattr__(self, "p", _as_tuples(self.p))
+        if self.surveyed is not None and self.design != "unrelated":
+            raise ValueError("surveyed goes with design: unrelated")
+        names = names or [f"category {index}" for index in range(self.size)]
+        object.__setattr__(self, "epsilon", checked_epsilon(self.probabilities, names, self.epsilon))
+
+    @classmethod
+    def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Matrix:
+        """The mechanism for a domain of categories, whose names are in the messages of errors."""
+        names = cast(Categories, domain).names
+        return cls(epsilon=epsilon, size=len(names), names=names, **options)
+
+    @functools.cached_property
+    def probabilities(self) -> Floats:
+        """P(report | value), shape (reports, size)."""
+        return table_of(self.size, self.table, self.design, self.p, self.draws)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The name, epsilon, and those options that are given."""
+        return {name: value for name, value in super().parameters.items() if value is not None}
+
+    @functools.cached_property
+    def _inverse(self) -> Floats:
+        """What each report says of the share of each category, shape (size, reports)."""
+        weighted = self.probabilities.T / self.probabilities.mean(axis=1)
+        return np.linalg.solve(weighted @ self.probabilities, weighted)
+
+    def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
+        """The shares that would have given the reports; they sum to one."""
+        return np.asarray(self._inverse @ histogram / reports)
+
+    @property
+    def frequency_variance(self) -> float:
+        """The greatest variance of a category that nobody has, where the others have even shares."""
+        others = (1.0 - np.eye(self.size)) / (self.size - 1.0)
+        return float((self._inverse**2 * (self.probabilities @ others).T).sum(axis=1).max())
+
+    def share_variances(self, shares: Floats, histogram: Integers) -> Floats:
+        """Those of the reports, and that of a share of the unrelated question which a survey found."""
+        variances = super().share_variances(shares, histogram)
+        if self.surveyed is None:
+            return variances
+        asked, share = cast(tuple[float, float], self.p)
+        of_survey = ((1.0 - asked) / asked) ** 2 * share * (1.0 - share) / self.surveyed
+        return variances + of_survey * float(histogram.sum())
+
+    def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
+        """One report per category index, shape (n,): the first row up to which the column sums exceed u1."""
+        index = np.asarray(values, dtype=np.int64)
+        drawn, reports = uniforms.random(index.size), np.zeros(index.size, dtype=np.uint32)
+        below = np.cumsum(self.probabilities, axis=0)[:-1]
+        for value in np.unique(index):
+            rows = index == value
+            reports[rows] = np.searchsorted(below[:, value], drawn[rows], side="right")
+        return reports
+
+    def cells(self, resolution: int) -> int:
+        """The number of rows of the table."""
+        return len(self.probabilities)
+
+    def channel(self, value_buckets: int, resolution: int) -> Channel:
+        """The table."""
+        return DenseChannel(self.probabilities)
+
+    def output(self) -> str:
+        """The range of the rows, in words."""
+        return f"the row of a table, 0 to {len(self.probabilities) - 1}"
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def table_of(
+    size: int, table: Any = None, design: str | None = None, p: Any = None, draws: int = 1
+) -> Floats:
+    """The table of P(report | value) that options describe, shape (reports, size).
+
+    Designs have the names and the p of the R package RRreg, for categories of which the first is "yes"; with
+    ``forced_response``, of any categories.
+
+    Raises:
+        ValueError: if they describe none.
+    """
+    if (table is None) == (design is None) or (p is None) != (design is None):
+        raise ValueError("give a table, or a design with its p")
+    if table is not None:
+        rows = table if isinstance(table, list | tuple) else ()
+        numbers = all(isinstance(row, list | tuple) and all(map(_is_number, row)) for row in rows)
+        if not (len(rows) > 1 and numbers and all(len(row) == size for row in rows)):
+            raise ValueError(f"table is a list for each report, with {size} numbers, one for each category")
+        if len(rows) * size > MOST_ENTRIES:
+            raise ValueError(f"table has at most {MOST_ENTRIES:,} numbers, found {len(rows) * size:,}")
+        return np.array(rows, dtype=np.float64)
+    given = p if isinstance(p, list | tuple) else (p,)
+    sizes = {"warner": 1, "crosswise": 1, "forced_response": size, "kuk": 2, "unrelated": 2}
+    inside = all(_is_number(number) and 0.0 < number < 1.0 for number in given)
+    wanted = sizes[str(design)]
+    if len(given) != wanted or not inside:
+        many = "a number" if wanted == 1 else f"{wanted} numbers"
+        raise ValueError(f"p of design: {design} is {many} above 0 and below 1, found {p}")
+    if design == "forced_response":
+        if sum(given) >= 1.0:
+            raise ValueError(f"forced responses have less than 1 together, found {sum(given):g}")
+        return np.array(given)[:, None] + (1.0 - sum(given)) * np.eye(size)
+    if size != 2:
+        raise ValueError(f"design: {design} is for two categories, found {size}: write a table")
+    first, last = float(given[0]), float(given[-1])
+    if design == "kuk":
+        red = np.arange(draws + 1)[:, None]
+        ways = np.array([[math.comb(draws, many)] for many in range(draws + 1)])
+        return np.asarray(ways * np.power(given, red) * np.power(1.0 - np.array(given), draws - red))
+    yes = [first, 1.0 - first]
+    if design == "unrelated":
+        yes = [first + (1.0 - first) * last, (1.0 - first) * last]
+    return np.array([yes, 1.0 - np.array(yes)])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def checked_epsilon(table: Floats, names: Sequence[str], epsilon: float) -> float:
+    """The epsilon of a table: the logarithm of the greatest ratio of two entries of a row.
+
+    Raises:
+        ValueError: if entries are no probabilities, the epsilon is not about the given one, or reports do not
+            tell all values apart.
+    """
+    if not ((table >= 0.0) & (table <= 1.0)).all():
+        raise ValueError(f"probabilities are from 0 to 1, found {table.min():g} to {table.max():g}")
+    sums = table.sum(axis=0)
+    wrong = int(np.abs(sums - 1.0).argmax())
+    if abs(sums[wrong] - 1.0) > SUM_ERROR:
+        raise ValueError(f"the probabilities of {names[wrong]} sum to {sums[wrong]:.6g}, and not to 1")
+    *_, lengths, directions = np.linalg.svd(table, full_matrices=len(table) < len(names))
+    if len(table) < len(names) or lengths[-1] < SINGULAR * lengths[0]:
+        mixed = directions[-1] / directions[-1][np.abs(directions[-1]).argmax()]
+        one, other = (" and ".join(np.array(names)[sign * mixed > 1e-6].tolist()) for sign in (1.0, -1.0))
+        raise ValueError(f"reports do not tell {one} from {other}: in some proportion both send the same")
+    if (table == 0.0).any():
+        row, column = np.argwhere(table == 0.0)[0]
+        raise ValueError(
+            f"{names[column]} is never reported as {row}, so a report of {row} reveals that a person has "
+            "another value, and no epsilon is so large: give each value a probability above 0 for each report"
+        )
+    found = math.log(float((table.max(axis=1) / table.min(axis=1)).max()))
+    if abs(found - epsilon) > ROUNDED * epsilon:
+        raise ValueError(f"the epsilon of this table is {found:.6g}, found {epsilon:g}: write what it is")
+    return found
