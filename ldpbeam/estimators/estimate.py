@@ -20,12 +20,14 @@ class StrictIntervals:
         ranges: of the shares of people in the ranges that were wanted, shape (ranges, 2).
         at: where the distribution function is bounded, in the attribute's unit, shape (places,).
         cdf: of the share of people with at most each of these values, shape (places, 2).
+        mean: of the mean, in the attribute's unit, if the domain has a scale; sums of reports bound others.
     """
 
     quantiles: Floats
     ranges: Floats
     at: Floats
     cdf: Floats
+    mean: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,10 +139,14 @@ class StatisticIntervals:
         strict = None
         if "quantiles" in held or "ranges" in held:
             strict, methods["strict"] = self._strict(question, wanted)
+        of_parts = parts.flags
+        if strict is not None and strict.mean is not None and "mean" in held:
+            held["mean"], methods["mean"] = strict.mean, STRICT
+            of_parts = {name: flag for name, flag in of_parts.items() if name != "mean"}
         flags = {
             **dict.fromkeys(held, self._misfit(question)),
             **_outside(estimate, held, self.attribute.domain, wanted),
-            **parts.flags,
+            **of_parts,
         }
         if strict is not None:
             names = _names(self.attribute.domain, wanted)

@@ -191,7 +191,8 @@ def misfit(question: Question, distribution: Floats, at_ends: Floats, determined
 def explain_numbers(attribute: Attribute) -> str:
     """Which quantities of a number have intervals, and how the intervals are computed."""
     versions = attribute.versions
-    biased = [version.label for version in versions if not isinstance(version.mechanism, NumericMechanism)]
+    scaled = cast(Numeric, attribute.domain).scale is not None
+    biased = [v.label for v in versions if scaled or not isinstance(v.mechanism, NumericMechanism)]
     composite = [version.label for version in versions if version.mechanism.composite]
     if len(biased) == len(versions):
         kinds = f"the mean, the variance, {OF_DENSITY} ({SMOOTH})"

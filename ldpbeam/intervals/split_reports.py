@@ -8,6 +8,7 @@ chosen from the same reports would hold too seldom.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -34,6 +35,8 @@ POINTS = 129
 MOST_VALUES = 257
 #: EM makes so many steps to the shares near which bounds are narrow, which keep this part of even shares.
 STEPS, EVEN = 200, 1e-3
+#: A function is looked up at so many equal parts between two points.
+WITHIN = 8
 #: Values of [0, 1] that differ by less are one point.
 DECIMALS = 12
 
@@ -109,6 +112,22 @@ class SplitReports:
     def below(self, places: Floats) -> Bounds:
         """The bounds of the shares of people with at most each value."""
         return self.shares(np.full(len(places), -1.0), places)
+
+    def mean(self, numbers: Callable[[Floats], Floats]) -> Bounds:
+        """The bounds of the mean of a function of people's values.
+
+        Args:
+            numbers: the function, from [0, 1] to [0, 1]; between points it is convex or concave.
+        """
+        points, parts = self.points, np.arange(1, WITHIN) / WITHIN
+        at, widths = numbers(points), np.diff(points)
+        # How far the function is above the straight line between two points, and below it.
+        apart = numbers(points[:-1, None] + parts * widths[:, None])
+        apart = apart - (at[:-1, None] + parts * np.diff(at)[:, None])
+        beyond = (1.0 + 1.0 / WITHIN) * np.maximum([-apart.min(), apart.max()], 0.0)
+        (most, less), errors = self._at_most(np.array([at, -at]))
+        ends = np.array([[-less - beyond[0], most + beyond[1]]])
+        return Bounds(np.clip(ends, 0.0, 1.0), errors[None, ::-1])
 
     def _moved(self, places: Floats, sign: int) -> Floats:
         """Places at points: each moved, down or up, to where clients may have rounded the values there."""

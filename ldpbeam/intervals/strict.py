@@ -19,7 +19,7 @@ from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.estimate import StrictIntervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.intervals.split_reports import SplitReports, as_points, split
+from ldpbeam.intervals.split_reports import POINTS, SplitReports, as_points, split
 
 #: How the intervals are computed, in words, and why there are none.
 STRICT = "bounds that hold together, whatever the density is"
@@ -56,8 +56,10 @@ def strict_intervals(
     if question.repeats > 1:
         # Reports of one client would be in both parts.
         return None, REMEMBERED
-    named, of_cdf = _deviations(wanted.level, len(wanted.quantiles) + len(ranges), len(places))
-    reports = split(question, named, np.concatenate((places, ranges.ravel())), expected=expected)
+    many = len(wanted.quantiles) + len(ranges) + (domain.scale is not None)
+    named, of_cdf = _deviations(wanted.level, many, len(places))
+    points = np.concatenate((places, ranges.ravel(), _of_scale(domain)))
+    reports = split(question, named, points, expected=expected)
     if reports is None:
         return None, TOO_FEW
     cdf = reports.below(places)
@@ -69,7 +71,19 @@ def strict_intervals(
         of_quantiles = domain.values[whole.astype(int)]
     else:
         of_quantiles = domain.from_unit(quantiles)
-    return StrictIntervals(of_quantiles, _outward(of_ranges), at, _outward(cdf.within(of_cdf))), STRICT
+    mean = None
+    if domain.scale is not None and not reports.rounding:
+        of_mean = reports.mean(lambda x: (domain.from_unit(x) - domain.low) / domain.width)
+        low, high = domain.at(of_mean.within(named)[0]).tolist()
+        mean = low, high
+    return StrictIntervals(of_quantiles, _outward(of_ranges), at, _outward(cdf.within(of_cdf)), mean), STRICT
+
+
+def _of_scale(domain: Numeric) -> Floats:
+    """Points of [0, 1] between which a domain's scale is nearly straight; none without a scale."""
+    if isinstance(domain.scale, tuple):
+        return domain.to_unit(domain.scale)
+    return np.linspace(0.0, 1.0, 0 if domain.scale is None else POINTS)
 
 
 def _deviations(level: float, named: int, places: int) -> tuple[float, float]:
