@@ -104,6 +104,7 @@ def _draft(options: argparse.Namespace) -> tuple[Draft, str]:
         attribute=_as_name(column),
         range=range_,
         step=proposed.step,
+        scale=proposed.scale,
         categories=categories,
         epsilon=epsilon,
         services={

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,9 @@ MOST_CATEGORIES = 1_000
 FEWEST_NUMBERS, LARGEST, MOST_DIGITS = 20, 1e9, 4
 #: If 98% of the numbers fill less than this share of the range, most buckets of an estimate are wasted.
 LITTLE = 0.5
+#: A tail is heavy if half of the numbers are below this part of what 99% are below. With values of 0, half of
+#: them are from so many units on.
+HEAVY, UNITS = 0.1, 5.0
 _NUMBERS = pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal
 _TEXTS = (
     *(pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
@@ -44,12 +48,14 @@ class Proposal:
         most: the range of the middle 98% of the numbers, if they fill little of ``range``; else None.
         categories: the different texts in the order of the alphabet, if they are texts.
         step: the greatest number of which all numbers are multiples, if the range has few such values.
+        scale: ``log`` or ``log1p`` where few numbers take most of the range; there is then no step.
     """
 
     range: tuple[float, float] | None = None
     categories: tuple[str, ...] = ()
     most: tuple[float, float] | None = None
     step: float | None = None
+    scale: Literal["log", "log1p"] | None = None
 
 
 #: The names of columns of user ids, in lower case and without other characters than letters.
@@ -124,6 +130,8 @@ def proposal(path: str, column: str) -> Proposal:
         with naming(f"{path}: column {column!r}"):
             whole = rounded_outward(ends["min"].as_py(), ends["max"].as_py())
             most = rounded_outward(*pc.quantile(numbers, [0.01, 0.99], interpolation="nearest").to_pylist())
+        if (scaled := on_scale(numbers, whole)) is not None:
+            return scaled
         few = most[1] - most[0] < LITTLE * (whole[1] - whole[0])
         stepped = on_multiples(whole, common_step(numbers))
         return Proposal(range=(stepped.low, stepped.high), most=most if few else None, step=stepped.step)
@@ -140,6 +148,24 @@ def proposal(path: str, column: str) -> Proposal:
             )
         return Proposal(categories=tuple(different))
     raise UserError(f"{path}: column {column!r} has values of type {values.type}, and no numbers or texts")
+
+
+def on_scale(numbers: pa.ChunkedArray, ends: tuple[float, float]) -> Proposal | None:
+    """A range with a scale, if the numbers have a heavy tail and none is below 0; else None.
+
+    Args:
+        numbers: the numbers.
+        ends: a range that holds them.
+    """
+    least, middle, most = pc.quantile(numbers, [0.0, 0.5, 0.99], interpolation="nearest").to_pylist()
+    if len(numbers) < FEWEST_NUMBERS or least < 0 or middle > HEAVY * most:
+        return None
+    if least > 0:
+        # The first digit of the least number, rounded down.
+        power = 10.0 ** math.floor(math.log10(least))
+        return Proposal(range=(float(f"{math.floor(least / power) * power:.12g}"), ends[1]), scale="log")
+    # Near 0 the logarithm of 1 + x is nearly x.
+    return Proposal(range=(0.0, ends[1]), scale="log1p") if middle >= UNITS else None
 
 
 def common_step(numbers: pa.ChunkedArray) -> float | None:

@@ -28,6 +28,7 @@ class Draft:
         attribute: the attribute's name.
         range: (low, high) of a number; None for categories.
         step: the step of a number's values; None if people may have any number of the range.
+        scale: the scale on which clients perturb a number; None for the plain range.
         categories: the categories of what is no number.
         epsilon: the epsilon of every service.
         services: the mechanism of each service.
@@ -41,6 +42,7 @@ class Draft:
     attribute: str
     range: tuple[float, float] | None
     step: float | None
+    scale: str | None
     categories: tuple[str, ...]
     epsilon: float
     services: Mapping[str, str]
@@ -80,6 +82,9 @@ class Draft:
                     "    # Leave it out if people may have other values.",
                 ]
                 step = f", step: {as_text(self.step)}"
+            if self.scale is not None:
+                lines += ["    # Few values take most of the range, so clients perturb the logarithm."]
+                step = f", scale: {self.scale}"
             ends = ", ".join(map(as_text, self.range))
             lines += [f"    domain: {{numeric: [{ends}]{step}}}"]
         else:

@@ -200,6 +200,11 @@ def test_parquet_is_read_too(init: Callable[..., Any], tmp_path: Path) -> None:
         ([*range(18, 93), 40.123456], Numeric(10, 100)),
         (range(0, 100_000, 7), Numeric(0, 100_000)),
         ([1, 2, 3, 4, 5], Numeric(1, 5, 1.0)),
+        ([int(11 * 1.1**k) for k in range(100)], Numeric(10, 140_000, scale="log")),
+        ([0.012 * 1.1**k for k in range(100)], Numeric(0.01, 160, scale="log")),
+        ([0, *(int(11 * 1.1**k) for k in range(100))], Numeric(0, 140_000, scale="log1p")),
+        ([0.0, *(0.0001 * 1.1**k for k in range(100))], Numeric(0, 1.4)),
+        ([-1, *(int(11 * 1.1**k) for k in range(100))], Numeric(-20_000, 140_000)),
     ],
 )
 def test_a_step_is_proposed_where_all_values_are_its_multiples(
