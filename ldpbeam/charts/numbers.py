@@ -36,7 +36,8 @@ def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | 
     ends = [row["share_high"] for row in steps if row.get("share_high") is not None]
     top = reach([row["share"] for row in steps], ends)
     first = next(record for panel in panels for record in panel.records)
-    unit = steps[0]["high"] - steps[0]["low"]
+    # Where the domain has a scale, no step is as wide as the next.
+    unit = None if _on_scale(first) else steps[0]["high"] - steps[0]["low"]
     tint = colour([*subject.labels.values()], {row.get("estimate", "") for row in rows})
     strips = max(len(panel.records) for panel in panels)
     for row in rows:
@@ -46,7 +47,7 @@ def distributions(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | 
             row["share_high"] = min(row["share_high"], 1.05 * top)
     return Figure(
         title=f"Distribution of {subject.name}",
-        layers=_layers(subject.name, tint, (1.12 + 0.08 * strips) * top, unit, first.step),
+        layers=_layers(_x("low", subject, first), tint, (1.12 + 0.08 * strips) * top, unit, first.step),
         rows=rows,
         panels=[panel.title for panel in panels],
         height=300 if len(panels) == 1 else 150,
@@ -97,12 +98,28 @@ def _steps(
     return [*rows, {**rows[-1], "low": rows[-1]["high"]}]
 
 
-def _layers(name: str, tint: alt.Color, top: float, unit: float, step: float | None) -> list[alt.Chart]:
+def _on_scale(record: EstimateRecord) -> bool:
+    """Whether buckets differ in width, so that the domain has a scale."""
+    widths = np.diff(np.asarray(record.bucket_edges))
+    return bool(widths.max() > 1.01 * widths.min())
+
+
+def _x(field: str, subject: Subject, record: EstimateRecord) -> alt.X:
+    """The axis of values, on about the scale of the domain."""
+    scale: dict[str, Any] = {"nice": False}
+    if _on_scale(record):
+        first, second, *_ = np.asarray(record.bucket_edges).tolist()
+        scale |= {"type": "log"} if first > 0.0 else {"type": "symlog", "constant": min(1.0, second)}
+    axis = alt.Axis(grid=False, tickCount=5)
+    return alt.X(f"{field}:Q", title=subject.name, scale=alt.Scale(**scale), axis=axis)
+
+
+def _layers(x: alt.X, tint: alt.Color, top: float, unit: float | None, step: float | None) -> list[alt.Chart]:
     """From back to front: intervals, areas, the truth, and above them quantiles."""
-    x = alt.X("low:Q", title=name, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=5))
+    per = "in each step" if unit is None else f"per {'value' if step == unit else words.number(unit)}"
     y = alt.Y(
         "share:Q",
-        title=f"share of people per {'value' if step == unit else words.number(unit)}",
+        title=f"share of people {per}",
         stack=None,
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(format="~%", tickCount=4),
@@ -169,10 +186,11 @@ def _quantiles(record: EstimateRecord) -> str:
     return words.listed(parts) or "there are no quantiles"
 
 
-def _caption(record: EstimateRecord, unit: float, truth: bool) -> Iterator[str]:
+def _caption(record: EstimateRecord, unit: float | None, truth: bool) -> Iterator[str]:
     """How to read the chart."""
-    of_values = record.step == unit
-    what = "with each value" if of_values else f"in each step of {words.number(unit)}"
+    of_values = unit is not None and record.step == unit
+    what = "in each step" if unit is None else f"in each step of {words.number(unit)}"
+    what = "with each value" if of_values else what
     interval = ""
     if many(record, "distribution") is not None:
         rounded = ", but for round values" if of_values else ""
@@ -198,7 +216,7 @@ def certain_shares(subject: Subject) -> Figure | None:
     panels = [panel for panel in _last(panels) if panel.records]
     first = panels[0].records[0]
     rests = "but for round values" if first.step else "without gaps, steps and favourite values"
-    x = alt.X("at:Q", title=subject.name, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=5))
+    x = _x("at", subject, first)
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(format="~%", tickCount=4)
     y = alt.Y("low:Q", title="share of people", axis=axis, scale=scale)
     tint = colour([*subject.labels.values()])
