@@ -51,15 +51,21 @@ class Version:
         }
 
 
+#: How reports write bits.
+Payload = Literal["packed", "bits", "places"]
+
+
 @dataclass(frozen=True)
 class Service:
     """How the version of a service's report is recognised.
 
     Attributes:
         versions: the versions by name; empty where the service has only one, which has no name.
+        payload: how reports write bits: ``packed`` in bytes, ``bits`` as 0 and 1, or ``places`` of those set.
     """
 
     versions: Mapping[str, Version] = field(default_factory=dict)
+    payload: Payload = "packed"
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -146,12 +152,15 @@ class StudyAttribute:
         estimates: the wanted estimates by name, in the study's order.
         summary: what is written of each estimated distribution.
         candidates: the file or the folder with the names of each window's places; None for other domains.
+        place: the list in a record and the place in it that has the payload, where a record has a report to
+            every attribute; None where a record is one report.
     """
 
     services: Mapping[str, Service]
     estimates: Mapping[str, WantedEstimate]
     summary: Summary = Summary()
     candidates: str | None = None
+    place: tuple[str, int] | None = None
 
 
 #: Where the users of one shard and window have more groups, those with the fewest reports are merged

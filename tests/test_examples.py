@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -76,7 +77,7 @@ def log_likelihood(folder: Path, frequencies: list[float], epsilon: float) -> fl
 
 STUDIES = sorted(path.parent.name for path in ROOT.glob("examples/*/study.yaml"))
 #: These have programs of their own.
-PROGRAMS = ("commute", "diamonds", "memoised", "newtab", "confidence", "polls")
+PROGRAMS = ("commute", "diamonds", "interests", "memoised", "newtab", "confidence", "polls")
 RUN = [name for name in STUDIES if name not in PROGRAMS]
 
 
@@ -149,6 +150,22 @@ def test_reports_of_live_fleets_are_read(
     assert run(monkeypatch, script, *arguments) == 0
     assert says in capsys.readouterr().out
     monkeypatch.delitem(sys.modules, "client")
+
+
+def test_a_record_of_eight_features_gives_shares_within_three_standard_errors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "interests"))
+    monkeypatch.delitem(sys.modules, "client", raising=False)
+    assert run(monkeypatch, "interests/interests.py", "--people", 8_000) == 0
+    monkeypatch.delitem(sys.modules, "client")
+    out = capsys.readouterr().out
+    assert "0 of 8 tests say" in out and "64,000 reports in = 64,000 used" in out
+    pairs = np.array(re.findall(r"(0\.\d{4}) \((0\.\d{4})\)", out), float)
+    assert len(pairs) == 32
+    own, other = 0.92, 0.0288
+    noise = pairs[:, 1] * own * (1 - own) + (1 - pairs[:, 1]) * other * (1 - other)
+    assert (np.abs(pairs[:, 0] - pairs[:, 1]) < 3 * np.sqrt(noise / 8_000) / (own - other) + 1e-4).all()
 
 
 def test_a_curve_of_noisy_labels_rises_and_is_nearer_than_published_weights(

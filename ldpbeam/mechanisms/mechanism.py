@@ -182,6 +182,11 @@ class Mechanism(ABC):
         return self
 
     @property
+    def bits(self) -> int:
+        """How many bits a payload has, one for each category or bin; 0 if it is no row of bits."""
+        return 0
+
+    @property
     def seed_family(self) -> int:
         """How many seeds reports name, all equally likely, one by one in histograms; 0 if they name none."""
         return 0

@@ -361,7 +361,7 @@ def _report_ids(array: pa.Array) -> pa.Array:
 
 
 def _payloads(array: pa.Array) -> pa.Array:
-    """Numbers as float64, int64 or uint32; text, bytes and booleans unchanged.
+    """Numbers as float64, int64 or uint32; text, bytes and booleans unchanged; lists as text with commas.
 
     The mechanism validates them. A value of any other type becomes NaN and not null, because a null payload
     counts as missing. No mechanism has reports of such types, and Python cannot represent every Arrow value.
@@ -375,10 +375,16 @@ def _payloads(array: pa.Array) -> pa.Array:
         return array
     if pa.types.is_integer(kind):
         return pc.cast(array, pa.int64(), safe=False)
+    if _is_list(kind) and (is_number(kind.value_type) or pa.types.is_string(kind.value_type)):
+        return pc.binary_join(pc.cast(array, pa.list_(pa.string())), ",")
     others = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
     if pa.types.is_fixed_size_binary(kind) or any(is_other(kind) for is_other in others):
         return array
     return pc.if_else(pc.is_valid(array), np.nan, pa.scalar(None, pa.float64()))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def is_without_zone(kind: pa.DataType) -> bool:

@@ -8,6 +8,9 @@ import pyarrow.compute as pc
 
 from ldpbeam.schemas.reports.casts import fixed_bytes, from_hexadecimal
 
+#: Whole numbers with commas or spaces between, or nothing.
+_PLACES = r"^ *(\d{1,7}([, ]+\d{1,7})*)? *$"
+
 
 def payload_column(payloads: np.ndarray) -> pa.Array:
     """A mechanism's payloads, shape (n,), as an Arrow array: numbers, or binary of one width (void dtype)."""
@@ -50,3 +53,25 @@ def bytes_in(column: pa.Array, width: int) -> tuple[np.ndarray, np.ndarray]:
             data = data[legible]
         rows[fits] = data
     return rows, fits
+
+
+def bits_in(text: pa.Array, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Texts of 0 and 1, also with commas between, as bits, shape (n, size), and which texts are such."""
+    rows, fits = bytes_in(pc.cast(pc.replace_substring(text, ",", ""), pa.binary()), size)
+    fits = fits & ((rows == ord("0")) | (rows == ord("1"))).all(axis=1)
+    return (rows == ord("1")) & fits[:, None], fits
+
+
+def places_in(text: pa.Array, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Texts of the places of set bits, with commas or spaces between, as :func:`bits_in` gives bits."""
+    shaped = pc.match_substring_regex(text, _PLACES).fill_null(False)
+    split = pc.split_pattern_regex(pc.if_else(shaped, pc.utf8_trim_whitespace(text), ""), "[, ]+")
+    rows = pc.list_parent_indices(split).to_numpy()
+    written = pc.list_flatten(split)
+    some = pc.not_equal(written, "").to_numpy(zero_copy_only=False)
+    places, rows = pc.cast(written.filter(pa.array(some)), pa.int64()).to_numpy(), rows[some]
+    fits = shaped.to_numpy(zero_copy_only=False).copy()
+    fits[rows[places >= size]] = False
+    bits = np.zeros((len(text), size), dtype=np.bool_)
+    bits[rows[places < size], places[places < size]] = True
+    return bits & fits[:, None], fits

@@ -85,10 +85,17 @@ def column_of(name: str, values: Sequence[object], clock: Clock | None = None) -
 def without_nested(name: str, values: Sequence[object]) -> list[object]:
     """The values of a column, without lists and records: Arrow needs much memory for deeply nested ones.
 
-    In their place is NaN in payloads and :data:`UNREADABLE` in names, where null would mean a missing one.
+    In their place is NaN in payloads and :data:`UNREADABLE` in names, where null would mean a missing one. A
+    payload that is a list of numbers or texts is a text with commas.
     """
     instead = np.nan if name == "payload" else None if name in _OTHERS else UNREADABLE
-    return [instead if isinstance(value, dict | list) else value for value in values]
+
+    def flat(value: object) -> object:
+        if name == "payload" and isinstance(value, list) and {*map(type, value)} <= {int, str}:
+            return ",".join(map(str, value))
+        return instead if isinstance(value, dict | list) else value
+
+    return [flat(value) for value in values]
 
 
 def _of_one_type(values: Sequence[object]) -> pa.Array | None:

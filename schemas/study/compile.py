@@ -50,6 +50,7 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
     check_users(model)
     if model.most_reports and (model.duplicates == "keep" or model.repeats == "first"):
         raise ValueError("most_reports: it needs duplicates: drop and repeats: all")
+    _check_places(model)
     compiled = {
         attribute.name: attribute
         for name, described in model.attributes.items()
@@ -201,17 +202,45 @@ def _described(model: AttributeModel, study: StudyModel, folder: str) -> StudyAt
         },
         summary=Summary(tuple(model.quantiles), tuple(model.ranges), model.top),
         candidates=_beside(folder, model.domain.candidates),
+        place=_place(model.field),
     )
 
 
+def _check_places(model: StudyModel) -> None:
+    """See that a record has a report to every attribute, in one list, or is one report.
+
+    Raises:
+        ValueError: if some attributes have a field, of different lists, or of a service without bits.
+    """
+    fields = [attribute.field for attribute in model.attributes.values()]
+    if not any(fields):
+        return
+    lists = {(_place(field) or (None,))[0] for field in fields}
+    if len(lists) > 1 or len(set(fields)) < len(fields):
+        raise ValueError(
+            "field: every attribute has one, each another place of one list, as values[0], values[1]"
+        )
+    for name, attribute in model.attributes.items():
+        for service, described in attribute.services.items():
+            if described.payload != "bits":
+                raise ValueError(
+                    f"attributes.{name}.services.{service}: a value of a list needs payload: bits"
+                )
+
+
+def _place(field: str | None) -> tuple[str, int] | None:
+    """The list and the place that a key ``field`` names."""
+    if field is None:
+        return None
+    name, _, place = field.removesuffix("]").rpartition("[")
+    return name, int(place)
+
+
 def _service(model: ServiceModel) -> Service:
-    if not (model.versions or model.by_field):
-        return Service()
+    versions = model.each_version if model.versions or model.by_field else {}
     return Service(
-        {
-            name: Version(_told_by(model, name, version), version.span)
-            for name, version in model.each_version.items()
-        }
+        {name: Version(_told_by(model, name, version), version.span) for name, version in versions.items()},
+        model.payload or "packed",
     )
 
 

@@ -150,6 +150,8 @@ def _mechanism(
         mechanism = build_mechanism(name, domain, epsilon, **options)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+    if service.payload and not mechanism.bits:
+        raise ValueError(f"{path}: payload: {service.payload} is for reports of bits, as of oue and sue")
     named = mechanism.in_study
     numbers = domain_of_numbers(domain)
     if isinstance(numbers, Numeric) and not numbers.count and buckets % named.granularity:

@@ -155,6 +155,7 @@ def _services(key: str, kind: type[Domain], service: Schema, version: Schema) ->
     auto_options = {
         "version_field": _never_null(service["properties"]["version_field"])
         | {"not": {"enum": sorted(OWN_COLUMNS)}},
+        "payload": _never_null(service["properties"]["payload"]),
         "versions": {
             "type": "object",
             "description": "what differs between the versions of the clients, by the version's name",

@@ -176,6 +176,11 @@ class AttributeModel(Model):
     top: int | None = Field(
         None, ge=1, description="how many of the most frequent categories or keys to list"
     )
+    field: Later[Annotated[str, Field(pattern=r"^[^\[\]]+\[[0-9]{1,3}\]$")]] = Field(
+        None,
+        description="which value of a list in each record is the payload, as values[3], where a record has a "
+        "report to every attribute",
+    )
     users: Later[Users] = Field(
         None, description="whether reports of the attribute have user ids; by default as the study says"
     )

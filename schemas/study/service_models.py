@@ -122,6 +122,11 @@ class ServiceModel(_RememberingModel):
         description="instead of epsilon, with oue: the probability that the bit of another category is set, "
         "beside the option own",
     )
+    payload: Later[Literal["packed", "bits", "places"]] = Field(
+        None,
+        description="how reports write bits: packed in bytes, as bits 0 and 1 from the first category on, or "
+        "as the places of set bits from 0 on; in text or lists",
+    )
     version_field: Annotated[str, AfterValidator(free_field)] | None = Field(
         None, description="the field of the report that tells the versions apart"
     )

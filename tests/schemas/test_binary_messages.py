@@ -140,7 +140,7 @@ def timestamps(values: list[Any], zone: str | None = None) -> pa.Array:
 @pytest.mark.parametrize(
     "payload",
     [
-        pa.array([[1], [2], None]),
+        pa.array([[[1]], [[2]], None]),
         pa.array([{"a": 1}, {"a": 2}, None]),
         timestamps([2**62, -(2**62), None]),
         timestamps([0, 1, None], "Nowhere/At_All"),

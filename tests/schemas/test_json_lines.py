@@ -274,6 +274,8 @@ def oracle(line: bytes) -> tuple[Any, Any, Any] | None:
     if isinstance(user, str) and len(user) == 36:
         key = uuid.UUID(user).bytes
     none = payload if payload is None or isinstance(payload, str) else NONE
+    if isinstance(payload, list) and {*map(type, payload)} <= {int, str}:
+        none = ",".join(map(str, payload))
     return key, None, float(payload) if isinstance(payload, int | float) else none
 
 

@@ -15,7 +15,7 @@ from ldpbeam.counted import CellSums, Exact, counted_bits, tally_counted
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.errors import meant_or_known
 from ldpbeam.mechanisms import UnbiasedMechanism
-from ldpbeam.mechanisms.mechanism import FIXED_POINT_STEPS, FrequencyMechanism
+from ldpbeam.mechanisms.mechanism import FIXED_POINT_STEPS
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.casts import as_numbers
 from ldpbeam.schemas.reports.payloads import payload_column
@@ -183,7 +183,8 @@ class CountedReports:
         if pa.types.is_string(column.type) and mechanism.payload_dtype.kind != "V":
             column = as_numbers(column)
         batch = pa.record_batch([column], ["payload"])
-        payloads, problems = checked_payloads(mechanism, batch, np.arange(len(part.rows)))
+        service = self.table.study.described(attribute.name).services[part.version.service]
+        payloads, problems = checked_payloads(mechanism, batch, np.arange(len(part.rows)), service.payload)
         if problems.any():
             index = int(np.argmax(problems > 0))
             raise ValueError(
@@ -237,8 +238,8 @@ class CountedReports:
     def _of_places(self, attribute: Attribute, part: _Part) -> Statistic:
         """The statistic of bits that are counted by category."""
         table, mechanism, rows = self.table, part.version.mechanism, part.rows
-        bins = mechanism.bins if isinstance(mechanism, FrequencyMechanism) and mechanism.composite else 0
-        if mechanism.histogram_cells(attribute.buckets) != 2 * bins or attribute.joint_services:
+        bins = mechanism.bits
+        if not bins or attribute.joint_services:
             raise ValueError(
                 f"{PLACE}: reports of {part.version.label} are not counted by place: "
                 f"use {PAYLOAD} and {COUNT}"

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.schemas.reports.casts import fixed_bytes, is_null
-from ldpbeam.schemas.reports.payloads import bytes_in
+from ldpbeam.schemas.reports.payloads import bits_in, bytes_in, places_in
+from ldpbeam.study import Payload
 from ldpbeam.transforms.reports.dead_letters import CODE
 
 
 def checked_payloads(
-    mechanism: Mechanism, batch: pa.RecordBatch, rows: NDArray[np.int64]
+    mechanism: Mechanism, batch: pa.RecordBatch, rows: NDArray[np.int64], form: Payload = "packed"
 ) -> tuple[NDArray[Any], NDArray[np.int8]]:
     """(payloads of the rows in the mechanism's type, the code of each one's reason, 0 if valid)."""
     column = batch.column("payload")
@@ -28,7 +29,7 @@ def checked_payloads(
     if pa.types.is_null(column.type):
         return payloads, problems
     if payloads.dtype.kind == "V":
-        return _checked_bytes(mechanism, column, ~missing, payloads, problems), problems
+        return _checked_bytes(mechanism, column, ~missing, payloads, problems, form), problems
     if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width == 4:
         values = fixed_bytes(column).view("<u4").ravel()
     elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
@@ -52,13 +53,18 @@ def _checked_bytes(
     given: NDArray[np.bool_],
     payloads: NDArray[Any],
     problems: NDArray[np.int8],
+    form: Payload,
 ) -> NDArray[Any]:
     """Payloads from bytes of the mechanism's width; fill in ``problems`` for all others, which are zero."""
     kind = column.type
     if not (pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
         problems[given] = CODE["payload_not_bytes"]
         return payloads
-    data, fits = bytes_in(column, payloads.dtype.itemsize)
+    if form == "packed" or not pa.types.is_string(kind):
+        data, fits = bytes_in(column, payloads.dtype.itemsize)
+    else:
+        bits, fits = (bits_in if form == "bits" else places_in)(column, mechanism.bits)
+        data = np.packbits(bits, axis=1, bitorder="little")
     payloads = data.view(payloads.dtype).ravel()
     problems[given & ~fits] = CODE["payload_wrong_length"]
     problems[fits & ~mechanism.is_report(payloads)] = CODE["payload_outside_mechanism"]

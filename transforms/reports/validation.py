@@ -26,8 +26,9 @@ from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.spent import services_of
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.reports.counts import CHECKED, MEANT, OUT_OF_RANGE, REFUSED
+from ldpbeam.transforms.reports.counts import CHECKED, IN, MEANT, OUT_OF_RANGE, REFUSED
 from ldpbeam.transforms.reports.dead_letters import CODE, OF_PAYLOADS, PLAIN, Disclosure
+from ldpbeam.transforms.reports.each_attribute import each_attribute
 from ldpbeam.transforms.reports.ledger_rows import payload_key, received_rows, report_marks, window_starts
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.refused import MOST_LISTED, refused
@@ -71,6 +72,16 @@ def wanted_columns(
     for model in study.attributes.values():
         extras += [field for service_model in model.services.values() for field in service_model.fields]
     users = tuple(name for name in study.attributes if name not in without) if without else None
+    lists = [described.place[0] for described in study.attributes.values() if described.place]
+    if lists:
+        if whole:
+            raise ValueError(
+                "records that have several attributes are not kept: leave --keep-bad-records out"
+            )
+        renamed = {"payload": lists[0], **(renamed or {})}
+        services = {name for described in study.attributes.values() for name in described.services}
+        attribute = attribute or next(iter(study.attributes))
+        service = service or (services.pop() if len(services) == 1 else None)
     columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole, users=users)
     return replace(columns, renamed=fields.check(renamed or {}, columns.names), clock=study.local)
 
@@ -152,6 +163,8 @@ class Validation:
 
     def validate(self, batch: pa.RecordBatch) -> Validated:
         """Sort the reports of a decoded batch into batches of one channel, and dead letters."""
+        records = batch.num_rows
+        batch = each_attribute(batch, self.study)
         batches: list[pa.RecordBatch] = []
         received: list[pa.RecordBatch] = []
         by_attribute = rows_by(batch, "attribute", list(self.study.attributes))
@@ -160,6 +173,7 @@ class Validation:
         metadata = batch.schema.metadata or {}
         stamp = {key: metadata[key.encode()].decode() for key in STAMP_KEYS if key.encode() in metadata}
         counts = self._misnamed(batch)
+        counts[IN] += batch.num_rows - records
         for name, in_attribute in by_attribute.items():
             if name is None or name not in self.study.attributes:
                 continue
@@ -176,7 +190,7 @@ class Validation:
                         reasons[every] = CODE["other_stamp"]
                         continue
                     mechanism = attribute.versions[index].mechanism
-                    payloads, problems = checked_payloads(mechanism, batch, rows)
+                    payloads, problems = checked_payloads(mechanism, batch, rows, model.payload)
                     reasons[every] = problems
                     good = problems == 0
                     counts[f"{CHECKED}{name}/{service}"] += len(rows)

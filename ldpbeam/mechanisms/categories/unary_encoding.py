@@ -49,6 +49,11 @@ class UnaryEncoding(CategoricalMechanism):
         return np.dtype(f"V{-(-self.size // 8)}")
 
     @property
+    def bits(self) -> int:
+        """One for each category."""
+        return self.size
+
+    @property
     def total_variation(self) -> float:
         """The difference of a bit's two probabilities: two categories differ in two bits."""
         own, other = self.support_probabilities

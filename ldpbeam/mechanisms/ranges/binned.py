@@ -169,6 +169,11 @@ class Binned(BinMechanism):
         return self.reporter.frequency_variance
 
     @property
+    def bits(self) -> int:
+        """Those of the oracle."""
+        return self.reporter.bits
+
+    @property
     def seed_family(self) -> int:
         """That of the oracle."""
         return self.reporter.seed_family
