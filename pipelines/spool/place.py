@@ -7,6 +7,7 @@ one goes on unless it has ended by itself; then another begins where it ended.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,16 @@ from typing import Any, NamedTuple
 
 from ldpbeam.errors import UserError
 from ldpbeam.fit.spending import Spending
-from ldpbeam.folders.output import DEAD_LETTERS, FIT_FOLDER, LEDGER_FOLDER, RUN, RUNS, Output, named_in_errors
+from ldpbeam.folders.output import (
+    DEAD_LETTERS,
+    FIT_FOLDER,
+    LEDGER_FOLDER,
+    RUN,
+    RUNS,
+    STUDY,
+    Output,
+    named_in_errors,
+)
 from ldpbeam.pipelines.runs.ledger_folder import keeping
 from ldpbeam.pipelines.runs.ownership import STREAMS, owned
 from ldpbeam.pipelines.spool.manifest import Manifest, read_manifest
@@ -25,6 +35,7 @@ from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.names import snapshot_name
 from ldpbeam.transforms.patterns import matching
 from ldpbeam.transforms.storage import exists, is_local, join, literal, read_json, write_json
+from ldpbeam.words import first_ones
 
 #: File systems take names of at most this many bytes; ours are ASCII.
 MOST_CHARACTERS = 255
@@ -124,6 +135,7 @@ def placed(output: StreamOutput, now: datetime) -> Placed:
         return Placed(replace(output, run=run_name(now)), Manifest(fingerprint))
     last = replace(output, run=names[-1], earlier_runs=tuple(names[:-1]))
     with named_in_errors(output.output):
+        _check_study(output)
         _check_kept(last)
         manifests = [read_manifest(replace(output, run=name).spool, fingerprint) for name in names]
     ended = [each for each in manifests if each is not None and each.ended]
@@ -134,6 +146,20 @@ def placed(output: StreamOutput, now: datetime) -> Placed:
     # The order of names is that of runs, though the clock was set back.
     after = max([now, *(_time_of(name) + timedelta(seconds=1) for name in names)])
     return Placed(replace(output, run=run_name(after), earlier_runs=tuple(names)), new, earlier)
+
+
+def _check_study(output: StreamOutput) -> None:
+    """Check that the runs of a folder have this study: their open windows count what it says."""
+    mark, path = read_json(output.path(RUN)), output.path(STUDY)
+    if mark.get("study_fingerprint") == output.study.fingerprint or not exists(path):
+        return
+    before, now = (study.get("attributes", {}) for study in (read_json(path), json.loads(output.study.text)))
+    changed = [repr(name) for name in {**before, **now} if before.get(name) != now.get(name)]
+    what = f"attributes {first_ones(changed)}" if changed else "what is not said of an attribute"
+    raise UserError(
+        f"--output {output.output}: the study has changed since its runs began ({what}), and nothing was "
+        f"done: go on with {path}, or name another folder"
+    )
 
 
 def _check_kept(run: StreamOutput) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from support.output_folders import contents
 
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.runs.ownership import STREAMS
@@ -16,10 +17,11 @@ from ldpbeam.pipelines.spool.place import Placed, StreamOutput, owned_by_stream,
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.storage import write_json
 
-STUDY = parse_study(
+TEXT = (
     "study: s\nwindows: {size: 1h}\nattributes:\n"
     "  x: {domain: {categories: [p, q, r]}, services: {a: {mechanism: grr, epsilon: 1}}}\n"
 )
+STUDY = parse_study(TEXT)
 NOW = datetime(2026, 11, 29, 8, tzinfo=UTC)
 FIRST, SECOND = "20261129T070000Z-aaaaaaaa", "20261129T073000Z-bbbbbbbb"
 KEPT = Manifest(STUDY.fingerprint, number=3, position={"next": 5}, incomplete_before=7)
@@ -84,6 +86,32 @@ def test_a_run_of_an_older_version_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps({"run": FIRST}))
     with pytest.raises(UserError, match="of an older version of ldpbeam"):
         placed(output, NOW)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("epsilon: 1", "epsilon: 2", "(attributes 'x')"),
+        (
+            "  x:",
+            "  y: {domain: {categories: 2}, services: {a: {mechanism: grr, epsilon: 1}}}\n  x:",
+            "s 'y')",
+        ),
+        ("size: 1h", "size: 2h", "(what is not said of an attribute)"),
+    ],
+)
+@pytest.mark.parametrize("manifest", [KEPT, None])
+def test_a_study_that_has_changed_is_refused_and_what_changed_is_named(
+    old: str, new: str, said: str, manifest: Manifest | None, tmp_path: Path
+) -> None:
+    folder_of(tmp_path, {FIRST: manifest})
+    (tmp_path / "study.json").write_text(STUDY.text)
+    before = contents(tmp_path)
+    changed = StreamOutput(parse_study(TEXT.replace(old, new)), str(tmp_path), "")
+    with pytest.raises(UserError, match="the study has changed since its runs began") as found:
+        placed(changed, NOW)
+    assert said in str(found.value) and f"go on with {tmp_path}/study.json" in str(found.value)
+    assert contents(tmp_path) == before
 
 
 def test_the_file_of_a_run_says_what_it_reads(tmp_path: Path) -> None:
