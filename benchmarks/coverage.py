@@ -4,7 +4,7 @@
 
 Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
 that of the people who were drawn. Sums over runs are kept beside this file, and a second call goes on where
-one stopped. With ``--strict`` the runs are of the strict intervals alone, also of values with a step. It
+one stopped. With ``--strict`` the runs are of the certain intervals alone, also of values with a step. It
 first makes the first run of each cell again: where it gives other intervals or flags than it did, the code
 has changed, and the cell's runs are made anew.
 """
@@ -33,9 +33,10 @@ from benchmarks.coverage_sums import Runs, Sums, read, write
 from benchmarks.grid import populations as shapes
 from benchmarks.pages import HELP, Table, show, table
 from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.certainty import CERTAIN, IF_SMOOTH, Intervals
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
-from ldpbeam.estimators.estimate import Estimate, Intervals, StrictIntervals
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
@@ -208,7 +209,7 @@ def cells() -> Iterator[Cell]:
 
 
 def strict_cells() -> Iterator[Cell]:
-    """All cells of strict intervals: numbers of any value, then those with a step."""
+    """All cells of certain intervals: numbers of any value, then those with a step."""
     yield from (cell for cell in cells() if cell.domain == NUMBERS)
     sizes = ((2_000, 2.0), (50_000, 0.5), (50_000, 4.0))
     for label, (name, steps), domain, (n, epsilon) in itertools.product(
@@ -233,7 +234,7 @@ def truths(cell: Cell, people: Any) -> dict[str, Floats]:
         means = np.bincount(people.keys, people.values, KEYS) / np.maximum(have, 1)
         return {"frequencies": have / len(people), "key_means": np.where(have > 0, means, np.nan)}
     if isinstance(cell.domain, Categories):
-        return {"distribution": np.bincount(people, minlength=CATEGORIES) / len(people)}
+        return {"frequencies": np.bincount(people, minlength=CATEGORIES) / len(people)}
     if cell.domain != NUMBERS:
         inside = [((people >= low) & (people <= high)).mean() for low, high in wanted(cell).ranges]
         below = np.quantile(people, WANTED.quantiles, method="inverted_cdf")
@@ -262,8 +263,8 @@ def run(cell: Cell, place: int) -> Runs:
         answer = Estimate("", attribute.services, cell.n, cell.n, **nothing)
     intervals = StatisticIntervals(attribute, statistic).of(answer, WANTED)
     seconds = time.process_time() - started
-    # A flag that an estimate lies outside of its interval depends on the estimator.
-    flags = {name for name, why in intervals.flags.items() if "outside" not in why}
+    smooth = intervals.ends.get(IF_SMOOTH, {})
+    flags = {name for name in truth if CERTAIN in intervals.flags or (name in smooth and intervals.flags)}
     sums = {name: _held(intervals, name, own) for name, own in truth.items()}
     clear = {name: own for name, own in sums.items() if name not in flags}
     flagged = {name: own for name, own in sums.items() if name in flags}
@@ -272,16 +273,18 @@ def run(cell: Cell, place: int) -> Runs:
 
 
 def run_strict(cell: Cell, place: int) -> Runs:
-    """One run of the strict intervals alone."""
+    """One run of the certain intervals alone."""
     people, attribute, statistic = _reported(cell, place)
     started = time.process_time()
-    intervals, why = strict_intervals(Question(attribute, statistic, attribute.services), wanted(cell))
+    intervals = strict_intervals(Question(attribute, statistic, attribute.services), wanted(cell))
     seconds = time.process_time() - started
-    assert intervals is not None, why
+    assert intervals.ends, intervals.methods
     truth = truths(cell, people)
     truth["cdf"] = np.searchsorted(np.sort(people), intervals.at, "right") / cell.n
     widths = {"quantiles": cast(Numeric, cell.domain).width}
-    sums = {kind: _held(intervals, kind, truth[kind], widths.get(kind, 1.0)) for kind in STRICT_KINDS}
+    sums = {
+        kind: _held(intervals, kind, truth[kind], widths.get(kind, 1.0), CERTAIN) for kind in STRICT_KINDS
+    }
     return Runs(1, seconds, sums, {}, sum(own.held + own.width for own in sums.values()))
 
 
@@ -302,9 +305,11 @@ def _reported(cell: Cell, place: int) -> tuple[Any, Attribute, Statistic]:
 
 
 def _held(
-    intervals: Intervals | StrictIntervals, name: str, truth: Floats, width_of_domain: float = 1.0
+    intervals: Intervals, name: str, truth: Floats, width_of_domain: float = 1.0, condition: str = IF_SMOOTH
 ) -> Sums:
-    low, high = np.asarray(getattr(intervals, name)).reshape(-1, 2).T
+    low, high = intervals.ends[condition if name in intervals.ends.get(condition, {}) else CERTAIN][
+        name
+    ].columns.T
     known = ~np.isnan(truth)
     held = float(((low <= truth + 1e-12) & (truth <= high + 1e-12))[known].mean())
     return Sums(1, held, held**2, float((high - low)[known].mean()) / width_of_domain)
@@ -344,7 +349,7 @@ def row(cell: Cell, kind: str, runs: Runs) -> list[str]:
 
 
 def strict_row(cell: Cell, kind: str, runs: Runs) -> list[str]:
-    """The row of a cell and a kind of strict interval, by ``STRICT_COLUMNS``; none if it has none."""
+    """The row of a cell and a kind of certain interval, by ``STRICT_COLUMNS``; none if it has none."""
     sums = runs.clear.get(kind, Sums())
     if not sums.runs:
         return []
@@ -358,7 +363,7 @@ def strict_row(cell: Cell, kind: str, runs: Runs) -> list[str]:
 
 
 def tables(results: Mapping[str, Runs], strict: Mapping[str, Runs]) -> Iterator[Table]:
-    """The tables, from the runs of each cell by its name, and those of strict intervals."""
+    """The tables, from the runs of each cell by its name, and those of certain intervals."""
     rows = _rows(row, results, KINDS, cells())
     counts = Counter((line[COLUMNS.index("number")], line[-1]) for line in rows)
     kinds = [kind.replace("_", " ") for kind in KINDS]
@@ -399,7 +404,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=400, help="runs per cell")
     parser.add_argument("--only", default="", help="the cells whose name has this text")
-    parser.add_argument("--strict", action="store_true", help="run strict intervals")
+    parser.add_argument("--strict", action="store_true", help="run certain intervals")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after about so long")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--write", type=Path, help=HELP)

@@ -35,7 +35,9 @@ def panel(name: str) -> alt.LayerChart:
     rows = np.arange(PEOPLE)
     statistic = tally(attribute, PEOPLE, [Answers(0, rows, version.mechanism.perturb(values, rng))])
     found = estimate("auto", attribute, statistic)
-    told = StatisticIntervals(attribute, statistic).of(found, WantedIntervals()).distribution
+    told = (
+        StatisticIntervals(attribute, statistic).of(found, WantedIntervals()).of("distribution", "if_smooth")
+    )
     assert found.distribution is not None and told is not None
     # 64 steps are what one can see.
     truth = domain.histogram(values, 64) / PEOPLE * 64

@@ -192,8 +192,8 @@ def run(cell: Cell, seed: int, place: int) -> dict[str, object]:
     answer = estimate("auto", attribute, statistic)
     middle = time.process_time()
     intervals = StatisticIntervals(attribute, statistic).of(answer, wanted)
-    assert answer.distribution is not None and intervals.distribution is not None
-    assert intervals.quantiles is not None and intervals.ranges is not None
+    assert answer.distribution is not None
+    held = {part: own.columns for part, own in intervals.ends["if_smooth"].items()}
     buckets, step = len(answer.distribution), cell.domain.step
     values = cell.domain.from_unit(people)
     truth = cell.domain.histogram(values, buckets) / cell.n
@@ -212,31 +212,29 @@ def run(cell: Cell, seed: int, place: int) -> dict[str, object]:
     numbers = {
         **{
             f"q{level:g}": (own[None], one)
-            for level, own, one in zip(QUANTILES, intervals.quantiles, levels, strict=True)
+            for level, own, one in zip(QUANTILES, held["quantiles"], levels, strict=True)
         },
         **{
             f"range {place}": (own[None], one)
-            for place, (own, one) in enumerate(zip(intervals.ranges, inside, strict=True))
+            for place, (own, one) in enumerate(zip(held["ranges"], inside, strict=True))
         },
-        "quantiles": (intervals.quantiles, levels),
-        "ranges": (intervals.ranges, inside),
-        "buckets": (intervals.distribution, truth),
-        "heaps": (intervals.distribution[heaped], truth[heaped]),
-        "low": (intervals.distribution[:1], truth[:1]),
-        "high": (intervals.distribution[-1:], truth[-1:]),
+        "quantiles": (held["quantiles"], levels),
+        "ranges": (held["ranges"], inside),
+        "buckets": (held["distribution"], truth),
+        "heaps": (held["distribution"][heaped], truth[heaped]),
+        "low": (held["distribution"][:1], truth[:1]),
+        "high": (held["distribution"][-1:], truth[-1:]),
     }
     for name, (bounds, of_truth) in numbers.items():
         low, high = np.asarray(bounds).T
-        held = (low <= of_truth + 1e-9) & (of_truth <= high + 1e-9)
-        line[f"{name} held"] = held.mean() if held.size else ""
-        line[f"{name} width"] = (high - low).mean() if held.size else ""
-    line["top"] = intervals.distribution[-1, 1]
+        inside = (low <= of_truth + 1e-9) & (of_truth <= high + 1e-9)
+        line[f"{name} held"] = inside.mean() if inside.size else ""
+        line[f"{name} width"] = (high - low).mean() if inside.size else ""
+    line["top"] = held["distribution"][-1, 1]
     line["truth"] = truth[-1]
     line["atoms"] = weight(answer.details["weights"], "the low end", "the high end")
     line["heaps"] = weight(answer.details["weights"], "heights")
-    line["flags"] = "; ".join(
-        sorted({f"{k}: {v}" for k, v in intervals.flags.items() if k in ("quantiles", "distribution")})
-    )
+    line["flags"] = "; ".join(intervals.flags.values())
     line["estimate"], line["intervals"] = middle - started, time.process_time() - middle
     return {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in line.items()}
 
@@ -271,9 +269,9 @@ def by_cell(path: Path) -> dict[str, list[dict[str, str]]]:
     return cells
 
 
-def without_flag(lines: Sequence[dict[str, str]], kind: str) -> list[dict[str, str]]:
-    """The runs that have no flag of a kind of number."""
-    return [line for line in lines if f"{kind}: " not in line["flags"]]
+def without_flag(lines: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The runs that have no flag."""
+    return [line for line in lines if not line["flags"]]
 
 
 def mean(lines: Sequence[dict[str, str]], key: str) -> float:
@@ -284,27 +282,26 @@ def mean(lines: Sequence[dict[str, str]], key: str) -> float:
 
 def table(path: Path) -> Iterator[str]:
     """The lines of a table of the means of each cell of a file."""
-    yield f"| cell | runs | {' | '.join(PRINTED.values())} | flags of shares, ranges |"
+    yield f"| cell | runs | {' | '.join(PRINTED.values())} | flags |"
     yield "| --- " * (len(PRINTED) + 3) + "|"
     for name, lines in by_cell(path).items():
         means = [mean(lines, key) for key in PRINTED]
         shown = " | ".join("" if np.isnan(value) else f"{value:.3g}" for value in means)
-        flags = [1 - len(without_flag(lines, kind)) / len(lines) for kind in ("distribution", "quantiles")]
-        yield f"| {name} | {len(lines)} | {shown} | {flags[0]:.0%}, {flags[1]:.0%} |"
+        yield f"| {name} | {len(lines)} | {shown} | {1 - len(without_flag(lines)) / len(lines):.0%} |"
 
 
 def means_of(name: str, lines: Sequence[dict[str, str]]) -> dict[str, object]:
     """A cell's runs, W1, the shares of runs with flags, and what its intervals hold without."""
-    shares, ranges = without_flag(lines, "distribution"), without_flag(lines, "quantiles")
+    clear = without_flag(lines)
     values = {
-        "shares flagged": 1 - len(shares) / len(lines),
-        "ranges flagged": 1 - len(ranges) / len(lines),
-        "ranges": mean(ranges, "ranges held"),
-        "worst range": min(mean(ranges, f"range {place} held") for place in range(4)),
-        "quantiles": mean(ranges, "quantiles held"),
-        "worst quantile": min(mean(ranges, f"q{level:g} held") for level in QUANTILES),
-        "shares": mean(shares, "buckets held"),
-        "heaped values": mean(shares, "heaps held"),
+        "shares flagged": 1 - len(clear) / len(lines),
+        "ranges flagged": 1 - len(clear) / len(lines),
+        "ranges": mean(clear, "ranges held"),
+        "worst range": min(mean(clear, f"range {place} held") for place in range(4)),
+        "quantiles": mean(clear, "quantiles held"),
+        "worst quantile": min(mean(clear, f"q{level:g} held") for level in QUANTILES),
+        "shares": mean(clear, "buckets held"),
+        "heaped values": mean(clear, "heaps held"),
     }
     shown = {key: "" if np.isnan(value) else f"{value:.3f}" for key, value in values.items()}
     return {"cell": name, "runs": len(lines), "w1": f"{mean(lines, 'w1'):.3g}", **shown}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.cells import Cells, Clock
-from ldpbeam.domains import Numeric, Pair, Vector, as_text
+from ldpbeam.domains import Pair, Vector, as_text
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.memoised.panels import Panel
 from ldpbeam.statistics import Statistic
@@ -115,17 +115,6 @@ class WantedEstimate:
     services: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     intervals: WantedIntervals | None = None
-
-
-#: Of at most so many estimates of numbers, a run computes strict intervals, unless the study says it.
-FEW_ESTIMATES = 200
-
-
-def _strict(wanted: WantedEstimate) -> WantedEstimate:
-    """The wanted estimate, with strict intervals unless the study says that it has none."""
-    if wanted.intervals is None or wanted.intervals.strict is not None:
-        return wanted
-    return replace(wanted, intervals=replace(wanted.intervals, strict=True))
 
 
 @dataclass(frozen=True)
@@ -319,27 +308,6 @@ class Study:
     def attribute(self, name: str) -> Attribute:
         """An attribute, or a coordinate of a vector (``attribute.coordinate``), as the statistics see it."""
         return self.compiled[name]
-
-    def for_a_run(self, snapshots: Iterable[tuple[str, int]]) -> Study:
-        """The same study, in which it is decided whether estimates of numbers have strict intervals.
-
-        They have them in a run with at most :data:`FEW_ESTIMATES` of them, unless the study says it.
-
-        Args:
-            snapshots: attributes, or a vector's coordinates, and how many snapshots of each the run
-                has. It is read as far as it is needed.
-        """
-        numbers = 0
-        for name, many in snapshots:
-            if isinstance(self.attribute(name).domain, Numeric):
-                numbers += many * len(self.described(name).estimates)
-            if numbers > FEW_ESTIMATES:
-                return self
-        decided = {
-            name: replace(described, estimates={key: _strict(w) for key, w in described.estimates.items()})
-            for name, described in self.attributes.items()
-        }
-        return replace(self, attributes=decided)
 
     @functools.cached_property
     def estimated(self) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def main() -> int:
     for what, folder in (("joined by user", run), ("rolled up", rolled_up)):
         lines = map(json.loads, (folder / "estimates.jsonl").read_text(encoding="utf-8").splitlines())
         (day,) = (line for line in lines if line["reports"] == given.people * HOURS)
-        ends = day["intervals"]["frequencies"]
+        ends = day["intervals"]["ends"]["certain"]["frequencies"]
         print(f"tea, {what}: {ends['low'][0]:.3f} to {ends['high'][0]:.3f}, the truth is {SHARES[0]}")
     return code
 

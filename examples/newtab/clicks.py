@@ -53,7 +53,7 @@ def main() -> int:
     raw = np.mean(reports["payload"].to_numpy() == first)
     print(f"item {first}: truth {np.mean(clicked == first):.1%}, raw {raw:.1%}")
     for record in estimated(STUDY, reports).records():
-        shares = record["intervals"]["frequencies"]
+        shares = record["intervals"]["ends"]["certain"]["frequencies"]
         print(
             f"{record['window_start']} {record['group']}: {record['frequencies'][first]:.1%}, "
             f"{shares['low'][first]:.1%} to {shares['high'][first]:.1%}"

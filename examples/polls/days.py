@@ -57,7 +57,7 @@ def main() -> int:
     for record in ldp.estimate(STUDY, reports).records():
         day = record["window_start"][:10]
         true = dict(zip(names_of(day), (*SHARES[day], 1.0 - sum(SHARES[day])), strict=True))
-        ends = record["intervals"]["frequencies"]
+        ends = record["intervals"]["ends"]["certain"]["frequencies"]
         for name, share, low, high in zip(
             record["categories"], record["frequencies"], ends["low"], ends["high"], strict=True
         ):

@@ -16,8 +16,9 @@ from ldpbeam.answers.named_numbers import normal_quantile
 from ldpbeam.answers.published import chosen
 from ldpbeam.answers.rolled_up import rolled_up
 from ldpbeam.answers.solve import solve
+from ldpbeam.certainty import Ends
 from ldpbeam.intervals.answer import each_level
-from ldpbeam.schemas.outputs.records import EstimateRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.windows import EVERYTHING, Bounds, Span, times_of
@@ -111,9 +112,8 @@ def _added_up(study: Study, given: Given) -> Side:
         rolled_up(study, given, cells=cells).snapshots, lambda own: own.attribute
     )
     picked = [each for _, own in by_attribute for each in chosen(study, list(own), {}).snapshots]
-    decided = study.for_a_run((each.attribute, 1) for each in picked)
     with one_blas_thread():
-        records = [record for each in picked for record in solve(decided, each)]
+        records = [record for each in picked for record in solve(study, each)]
     return {(record.attribute, record.name, record.group, record.key.rest): record for record in records}
 
 
@@ -122,17 +122,17 @@ def of_a_population(record: EstimateRecord) -> EstimateRecord:
 
     Those of numbers come from how reports are spread, which has it.
     """
-    if record.intervals is None or record.intervals.frequencies is None:
+    if record.intervals is None or (certain := record.intervals.of("frequencies")) is None:
         return record
-    ends = np.array([record.intervals.frequencies.low, record.intervals.frequencies.high])
+    ends = certain.T
     shares = np.clip(record.frequencies or (), ends[0], ends[1])
     level = each_level(record.intervals.level, len(shares), record.intervals.simultaneous)
     drawn = normal_quantile(0.5 + level / 2) * np.sqrt(
         np.clip(shares * (1.0 - shares), 0.0, None) / max(record.users or record.reports, 1)
     )
-    low, high = shares + [[-1.0], [1.0]] * np.hypot(ends - shares, drawn)
-    widened = ManyEnds(low.tolist(), high.tolist())
-    return replace(record, intervals=replace(record.intervals, frequencies=widened, any_look=None))
+    widened = shares + [[-1.0], [1.0]] * np.hypot(ends - shares, drawn)
+    held = record.intervals.ends["certain"] | {"frequencies": Ends.of(widened.T)}
+    return replace(record, intervals=replace(record.intervals, ends={"certain": held}, narrowest=None))
 
 
 def _size(difference: Difference) -> tuple[bool, float]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from ldpbeam.answers.named_numbers import Numbers, by_key, normal_quantile, numbers_of
 from ldpbeam.answers.results import Results
+from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH
 from ldpbeam.domains import Floats
 from ldpbeam.intervals.any_look import widening
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
@@ -30,7 +31,7 @@ from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 #: At most this share of pairs with the same values has a difference beyond the error in any one family.
 FALSE_ALARMS = 0.05
 #: The verdicts on a number that differs, and on others.
-CERTAIN = ("higher", "lower")
+SIGNS = ("higher", "lower")
 NOT_CERTAIN, NO_ERROR = "not certain", "no error is known"
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -51,7 +52,7 @@ class Difference:
         high: the high end.
         error: the standard error of the difference; None if one of the two has none.
         verdict: ``higher`` or ``lower`` if the interval leaves zero, with ``, at any look`` after it if the
-            one for every look does, too; with ``perhaps`` before it if an interval is flagged, or the strict
+            one for every look does, too; with ``perhaps`` before it if an interval is flagged, or the certain
             intervals of quantiles and ranges meet or are not known; else ``not certain``, or ``no error is
             known``.
         flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
@@ -74,7 +75,7 @@ class Difference:
     @property
     def beyond(self) -> bool:
         """Whether the difference is beyond its error."""
-        return self.verdict.startswith(("higher", "lower"))
+        return self.verdict.startswith(SIGNS)
 
 
 @dataclass(frozen=True)
@@ -191,13 +192,11 @@ def _differences(pair: _Pair, chance: float, flagged: bool) -> Iterator[Differen
     )
     lasting = np.column_stack(_at_any_look(pair, chance))
     columns = np.column_stack((one.values, two.values, low, high, pair.errors, lasting)).tolist()
-    for name, flags, other_flags, met, numbers in zip(
-        one.names, one.flags, two.flags, _strict_ones_meet(one, two), columns, strict=True
-    ):
+    flag = "; ".join(dict.fromkeys(filter(None, (one.flag(IF_SMOOTH), two.flag(IF_SMOOTH)))))
+    for name, met, numbers in zip(one.names, _certain_ones_meet(one, two), columns, strict=True):
         first, second, from_, to, error, least, most = numbers
-        flag = "; ".join(dict.fromkeys(filter(None, (flags, other_flags))))
         verdict = verdict_on(from_, to, certain=(flagged or not flag) and not met)
-        if verdict in CERTAIN and verdict_on(least, most) == verdict and not flag:
+        if verdict in SIGNS and verdict_on(least, most) == verdict and not flag:
             verdict = f"{verdict}, at any look"
         yield Difference(
             pair.record.key,
@@ -219,13 +218,13 @@ def _at_any_look(pair: _Pair, chance: float) -> tuple[Floats, Floats]:
     """The ends of the differences that hold at every look, each but with a chance of ``chance``."""
     sides, wider = [], []
     for record, part in ((pair.record, pair.one), (pair.other_record, pair.two)):
-        any_look = record.intervals.any_look if record.intervals else None
-        if part.any_look is None or any_look is None or not pair.at_any_look:
+        narrowest = record.intervals.narrowest if record.intervals else None
+        if ANY_LOOK not in part.ends or narrowest is None or not pair.at_any_look:
             nothing = np.full(len(part.names), np.nan)
             return nothing, nothing
-        known = record.reports, any_look.reports
+        known = record.reports, narrowest
         wider.append(float(widening(1.0 - chance, *known) / widening(part.level, *known)))
-        sides.append(replace(part, low=part.any_look[:, 0], high=part.any_look[:, 1]))
+        sides.append(replace(part, ends={CERTAIN: part.ends[ANY_LOOK]}))
     return ends_of(sides[0], sides[1], pair.added, wider)
 
 
@@ -245,11 +244,11 @@ def _parts(records: Mapping[_Key, EstimateRecord]) -> dict[_Key, dict[tuple[str,
     return {key: of_key for key, of_key in parts.items() if of_key}
 
 
-def _strict_ones_meet(one: Numbers, two: Numbers) -> list[bool]:
-    """Which numbers may be equal, because their strict intervals meet, or are not known."""
-    if one.strict is None or two.strict is None:
+def _certain_ones_meet(one: Numbers, two: Numbers) -> list[bool]:
+    """Which numbers may be equal, because their certain intervals meet, or are not known."""
+    if IF_SMOOTH not in one.ends and IF_SMOOTH not in two.ends:
         return [False] * len(one.names)
-    (low, high), (other_low, other_high) = one.strict.T, two.strict.T
+    (low, high), (other_low, other_high) = one.under(CERTAIN).T, two.under(CERTAIN).T
     meet: list[bool] = (~((high < other_low) | (other_high < low))).tolist()
     return meet
 
@@ -271,7 +270,8 @@ def ends_of(
         added: how two distances are added: ``np.hypot`` for independent errors, else ``np.add``.
         wider: how many times as far the ends of each side are from its numbers.
     """
-    first, second = (np.clip(part.values, part.low, part.high) for part in (one, two))
-    down = added(wider[1] * (second - two.low), wider[0] * (one.high - first))
-    up = added(wider[1] * (two.high - second), wider[0] * (first - one.low))
+    (low, high), (other_low, other_high) = one.under(IF_SMOOTH).T, two.under(IF_SMOOTH).T
+    first, second = np.clip(one.values, low, high), np.clip(two.values, other_low, other_high)
+    down = added(wider[1] * (second - other_low), wider[0] * (high - first))
+    up = added(wider[1] * (other_high - second), wider[0] * (first - low))
     return second - first - down, second - first + up

@@ -8,9 +8,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from ldpbeam.certainty import CERTAIN, IF_SMOOTH, LARGEST, Intervals
 from ldpbeam.domains import Floats, as_text, digits_of
-from ldpbeam.intervals.answer import UNBIASED_SUMS, each_level
-from ldpbeam.schemas.outputs.records import Ends, EstimateKey, EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.intervals.answer import each_level
+from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 
 #: The level of a mean's interval where the study asks for none.
 WITHOUT_INTERVALS = 0.95
@@ -27,46 +28,49 @@ class Numbers:
         level: the level of each interval.
         names: ``mean``, ``variance``, ``quantile 0.5``, ``share of LABEL``, ...
         values: the numbers, in the unit of each.
-        low: the low ends of their intervals, NaN for unknown.
-        high: the high ends.
-        errors: their standard errors, NaN for unknown.
-        flags: why each interval may hold the truth less often than its level; empty if it needs no care.
+        ends: the ends of their intervals by the condition under which they hold, shape (numbers, 2) each.
+        errors: their standard errors if people are spread smoothly, NaN for unknown.
+        flags: why the intervals of a condition may hold the truth less often than their level.
         summed: whether the numbers are sums of one term per report.
-        strict: the numbers' intervals that hold whatever the density is, NaN for unknown, shape (numbers, 2);
-            None for numbers whose intervals do not rest on a smooth density.
-        strict_flag: why the strict intervals may hold the truth less often than their level.
-        any_look: the intervals that hold at every look, shape (numbers, 2); None if there are none.
     """
 
     family: str
     level: float
     names: Sequence[str]
     values: Floats
-    low: Floats
-    high: Floats
+    ends: Mapping[str, Floats]
     errors: Floats
-    flags: Sequence[str]
+    flags: Mapping[str, str]
     summed: bool = False
-    strict: Floats | None = None
-    strict_flag: str = ""
-    any_look: Floats | None = None
 
-    @property
-    def certain(self) -> Floats:
-        """The ends of what is certain of each number, NaN where nothing is, shape (numbers, 2)."""
-        if self.strict is not None:
-            return np.where(bool(self.strict_flag), np.nan, self.strict)
-        return self._unless_flagged(np.column_stack((self.low, self.high)))
+    def under(self, condition: str) -> Floats:
+        """The ends of intervals that hold under a condition, NaN where there are none, shape (numbers, 2).
 
-    @property
-    def certain_at_any_look(self) -> Floats:
-        """The same at every look at reports that become more."""
-        nothing = np.full((len(self.names), 2), np.nan)
-        return nothing if self.any_look is None else self._unless_flagged(self.any_look)
+        An interval that needs no smoothness is both the certain one and the one of smooth people. Of shares,
+        those of the first ones by size hold for the largest, and others are the certain ones.
+        """
+        ends = self.ends.get(condition)
+        if condition in (IF_SMOOTH, LARGEST) and ends is None:
+            ends = self.ends.get(CERTAIN)
+        return np.full((len(self.names), 2), np.nan) if ends is None else ends
 
-    def _unless_flagged(self, ends: Floats) -> Floats:
-        flagged = np.array([bool(flag) for flag in self.flags])
-        return np.where(flagged[:, None], np.nan, ends)
+    def flag(self, condition: str = CERTAIN) -> str:
+        """Why the intervals of a condition may be wrong; empty if nothing says so.
+
+        What is said of certain intervals is true of all.
+        """
+        own = self.flags.get(condition, "") if condition in self.ends else ""
+        return own or self.flags.get(CERTAIN, "")
+
+    def trusted(self, condition: str) -> Floats:
+        """The ends of intervals that nothing speaks against, NaN where there are none."""
+        return np.where(bool(self.flag(condition)), np.nan, self.under(condition))
+
+    def only(self, index: int) -> Numbers:
+        """One of the numbers."""
+        at = slice(index, index + 1)
+        ends = {condition: own[at] for condition, own in self.ends.items()}
+        return replace(self, names=self.names[at], values=self.values[at], ends=ends, errors=self.errors[at])
 
 
 def by_key(records: Iterable[EstimateRecord]) -> dict[EstimateKey, EstimateRecord]:
@@ -86,108 +90,51 @@ def _closes(record: EstimateRecord) -> tuple[bool, int]:
 
 def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
     """The numbers of an estimate, part by part."""
-    intervals = record.intervals or IntervalsRecord(WITHOUT_INTERVALS)
-    level, flags = intervals.level, intervals.flags
+    intervals = record.intervals or Intervals(WITHOUT_INTERVALS)
+    for family, part, names, given in _parts(record):
+        level = intervals.level
+        if family in ("shares", "means of keys"):
+            level = each_level(level, len(names), intervals.simultaneous)
+        values, z = np.asarray(given, dtype=np.float64), normal_quantile(0.5 + level / 2)
+        ends = {condition: held[part].columns for condition, held in intervals.ends.items() if part in held}
+        if LARGEST in ends:
+            first = np.argsort(-values, kind="stable")[: len(ends[LARGEST])]
+            by_size, ends[LARGEST] = ends[LARGEST], ends[CERTAIN].copy()
+            ends[LARGEST][first] = by_size
+        error = record.standard_error if part == "mean" else None
+        if error is not None and not ends:
+            ends = {CERTAIN: values[:, None] + z * error * np.array([[-1.0, 1.0]])}
+        numbers = Numbers(family, level, names, values, ends, values, intervals.flags)
+        low, high = numbers.under(IF_SMOOTH).T
+        # An interval that was cut where values end, such as at a share of zero, is wide on one side only, and
+        # an estimate may lie outside of its interval: so the larger of the distances to both ends counts.
+        errors = np.maximum.reduce([high - values, values - low, (high - low) / 2]) / z
+        if error is not None:
+            errors = np.array([error])
+        summed = family in ("means", "shares") and record.keys is None and IF_SMOOTH not in ends
+        yield replace(numbers, errors=errors, summed=summed)
+
+
+def _parts(record: EstimateRecord) -> Iterator[tuple[str, str, Sequence[str], Sequence[float]]]:
+    """(the family, the part that has intervals, the names, the values) of all numbers of an estimate."""
     if record.mean is not None:
-        yield _mean(record, intervals)
+        yield "means", "mean", ["mean"], [record.mean]
     if record.variance is not None:
-        ends = _many(intervals.variance)
-        yield _part(
-            "variances", ["variance"], [record.variance], ends, level, _flags(flags, "variance", [""])
-        )
+        yield "variances", "variance", ["variance"], [record.variance]
     if record.quantiles is not None:
-        names = [f"quantile {quantile}" for quantile in record.quantiles]
-        ends = _of_quantiles(record.quantiles, intervals.quantiles or {})
-        each_flag = _flags(flags, "quantiles", list(record.quantiles))
-        part = _part("quantiles", names, list(record.quantiles.values()), ends, level, each_flag)
-        strict = _of_quantiles(record.quantiles, record.strict.quantiles if record.strict else {})
-        yield _with_strict(part, strict, flags)
+        names = [f"quantile {level}" for level in record.quantiles]
+        yield "quantiles", "quantiles", names, list(record.quantiles.values())
     if record.ranges is not None:
-        texts = [f"{as_text(part.low)} to {as_text(part.high)}" for part in record.ranges]
-        names, shares = [f"share from {text}" for text in texts], [part.share for part in record.ranges]
-        part = _part("ranges", names, shares, intervals.ranges, level, _flags(flags, "ranges", texts))
-        yield _with_strict(part, record.strict.ranges if record.strict else None, flags)
+        names = [f"share from {as_text(own.low)} to {as_text(own.high)}" for own in record.ranges]
+        yield "ranges", "ranges", names, [own.share for own in record.ranges]
     if record.distribution is not None and record.bucket_edges is not None:
         # Five digits of the width tell the edges of 16,384 buckets apart.
         digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], 6, of_width=5)
         pairs = zip(*record.bucket_ends, strict=True)
         spans = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for low, high in pairs]
         names = [f"share of {low}" if low == high else f"share in {low} to {high}" for low, high in spans]
-        each_flag = _flags(flags, "distribution", [""] * len(names))
-        yield _part("value buckets", names, record.distribution, intervals.distribution, level, each_flag)
+        yield "value buckets", "distribution", names, record.distribution
     if record.frequencies is not None and record.labels is not None:
-        names = [f"share of {label}" for label in record.labels]
-        each = each_level(level, len(names), intervals.simultaneous)
-        each_flag = _flags(flags, "frequencies", record.labels)
-        part = _part("shares", names, record.frequencies, intervals.frequencies, each, each_flag)
-        any_look = None if intervals.any_look is None else _columns(intervals.any_look.frequencies)
-        yield replace(part, summed=record.categories is not None, any_look=any_look)
+        yield "shares", "frequencies", [f"share of {label}" for label in record.labels], record.frequencies
     if record.key_means is not None and record.keys is not None:
-        names = [f"mean of {key}" for key in record.keys]
-        each = each_level(level, len(names), intervals.simultaneous)
-        each_flag = _flags(flags, "key_means", record.keys)
-        yield _part("means of keys", names, record.key_means, intervals.key_means, each, each_flag)
-
-
-def _mean(record: EstimateRecord, intervals: IntervalsRecord) -> Numbers:
-    """The mean; its standard error gives its interval where there is no other."""
-    assert record.mean is not None
-    error, ends = record.standard_error, _many(intervals.mean)
-    summed = intervals.methods.get("mean", UNBIASED_SUMS).startswith(UNBIASED_SUMS)
-    if ends is None and error is not None:
-        room = normal_quantile(0.5 + intervals.level / 2) * error
-        ends = ManyEnds((record.mean - room,), (record.mean + room,))
-    part = _part(
-        "means", ["mean"], [record.mean], ends, intervals.level, _flags(intervals.flags, "mean", [""])
-    )
-    any_look = None if intervals.any_look is None else _columns(_many(intervals.any_look.mean))
-    errors = part.errors if error is None else np.array([error])
-    return replace(part, errors=errors, summed=summed, any_look=any_look)
-
-
-def _with_strict(part: Numbers, strict: ManyEnds | None, flags: Mapping[str, str]) -> Numbers:
-    ends = np.full((len(part.names), 2), np.nan) if strict is None else _columns(strict)
-    return replace(part, strict=ends, strict_flag=flags.get("strict", ""))
-
-
-def _columns(ends: ManyEnds | None) -> Floats | None:
-    return None if ends is None else np.column_stack((ends.low, ends.high))
-
-
-def _flags(flags: Mapping[str, str], part: str, names: Sequence[str]) -> Sequence[str]:
-    """The flag of each number: that of all numbers of its part, and its own."""
-    of_part = flags.get(part, "")
-    return ["; ".join(filter(None, (of_part, flags.get(f"{part} {name}", "")))) for name in names]
-
-
-def _many(ends: Ends | None) -> ManyEnds | None:
-    return None if ends is None else ManyEnds((ends.low,), (ends.high,))
-
-
-def _of_quantiles(values: dict[str, float], ends: dict[str, Ends]) -> ManyEnds | None:
-    if not ends.keys() >= values.keys():
-        return None
-    return ManyEnds(tuple(ends[level].low for level in values), tuple(ends[level].high for level in values))
-
-
-def _part(
-    family: str,
-    names: Sequence[str],
-    values: Sequence[float],
-    ends: ManyEnds | None,
-    level: float,
-    flags: Sequence[str],
-) -> Numbers:
-    """The numbers with the standard errors that their intervals have.
-
-    An interval that was cut where values end, such as at a share of zero, is wide on one side only, and an
-    estimate may lie outside of its interval: so the larger of the distances to both ends counts.
-    """
-    numbers = np.asarray(values, dtype=np.float64)
-    low, high = (
-        np.full(len(numbers), np.nan) if side is None else np.asarray(side, dtype=np.float64)
-        for side in ((ends.low, ends.high) if ends else (None, None))
-    )
-    wide = np.maximum.reduce([high - numbers, numbers - low, (high - low) / 2])
-    errors = np.asarray(wide / normal_quantile(0.5 + level / 2))
-    return Numbers(family, level, names, numbers, low, high, errors, flags)
+        yield "means of keys", "key_means", [f"mean of {key}" for key in record.keys], record.key_means

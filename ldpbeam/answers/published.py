@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ldpbeam.intervals.flags import REFUSED_PAYLOADS, joined
+from ldpbeam.certainty import CERTAIN
+from ldpbeam.intervals.flags import REFUSED_PAYLOADS
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import merge
@@ -219,8 +220,8 @@ def with_refusals(
         sentence = REFUSED_PAYLOADS.format(share=f"{refused[worst]:.1%}", service=keys[worst])
         intervals = record.intervals
         if intervals is not None:
-            flags = joined(intervals.flags, dict.fromkeys(intervals.methods, sentence))
-            intervals = replace(intervals, flags=flags)
+            flags = [*filter(None, (intervals.flags.get(CERTAIN),)), sentence]
+            intervals = replace(intervals, flags=intervals.flags | {CERTAIN: "; ".join(flags)})
         return replace(record, warnings=(*record.warnings, sentence), intervals=intervals)
 
     return [flagged(record) for record in records] if refused else list(records)

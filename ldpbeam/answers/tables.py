@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting, table_of
 from ldpbeam.answers.partial import with_partial
+from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.domains import digits_of
 from ldpbeam.printing import note
 from ldpbeam.schemas.outputs.records import EstimateRecord, PairRecord
@@ -50,9 +51,10 @@ def print_estimates(
     if not rows:
         return
     print_fitting(console, names, _shortened(names, rows), keys=_KEYS, left=_WORDS)
-    if "interval of mean" in names:
-        level = next(record.intervals.level for record in estimates if record.intervals)
-        print(f"An interval of a mean holds the truth in {100 * level:.4g}% of all samples.")
+    for name, condition in _CONDITIONS.items():
+        if name in names:
+            level = 100 * next(record.intervals.level for record in estimates if record.intervals)
+            print(f"{name}: an interval that holds the truth in {level:.4g}% of all samples, {condition}")
     for name in names:
         if name in MEANINGS:
             print(f"{name}: {MEANINGS[name]}")
@@ -96,10 +98,15 @@ def why_none(counts: Mapping[str, Any]) -> str:
     return "no report could be used"
 
 
+#: When the interval of a mean holds, by its column.
+_CONDITIONS = {
+    "certain mean": "whatever people's values are",
+    "mean if smooth": "if people are spread smoothly",
+}
 _KEYS = ("attribute", "window", "group", "estimate")
 _WORDS = ("estimator", "most frequent", "dependence", "notes")
 _COLUMNS = (
-    *_KEYS, "estimator", "reports", "mean", "interval of mean", "5%", "median", "95%", "most frequent",
+    *_KEYS, "estimator", "reports", "mean", *_CONDITIONS, "5%", "median", "95%", "most frequent",
     "dependence", *_ERRORS.values(), "± se", "users", "iterations", "notes",
 )  # fmt: skip
 
@@ -120,9 +127,10 @@ def _row(record: EstimateRecord) -> dict[str, str]:
         row["mean"] = _text(record, record.mean, 6)
     if record.standard_error is not None:
         row["± se"] = f"{record.standard_error:.2g}"
-    if record.intervals is not None and record.intervals.mean is not None:
-        ends = record.intervals.mean
-        row["interval of mean"] = f"{_text(record, ends.low, 5)} to {_text(record, ends.high, 5)}"
+    for condition, name in ((CERTAIN, "certain mean"), (IF_SMOOTH, "mean if smooth")):
+        ends = record.intervals.ends.get(condition, {}) if record.intervals else {}
+        if "mean" in ends:
+            row[name] = " to ".join(_text(record, end, 5) for end in ends["mean"].columns[0].tolist())
     quantiles = record.quantiles or {}
     for level, name in (("0.05", "5%"), ("0.5", "median"), ("0.95", "95%")):
         if level in quantiles:
@@ -157,8 +165,8 @@ def _text(record: EstimateRecord, number: float, usual: int) -> str:
     digits = usual
     if record.bucket_edges is not None:
         digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], usual)
-    elif record.intervals is not None and record.intervals.mean is not None:
-        digits = digits_of(record.intervals.mean.low, record.intervals.mean.high, usual, of_width=2)
+    elif record.intervals is not None and (ends := record.intervals.of("mean", IF_SMOOTH)) is not None:
+        digits = digits_of(float(ends[0, 0]), float(ends[0, 1]), usual, of_width=2)
     return f"{number:.{digits}g}"
 
 

@@ -7,9 +7,11 @@ from typing import Any, Literal
 
 import altair as alt
 
+from ldpbeam.answers.named_numbers import numbers_of
 from ldpbeam.answers.truth import Truth
+from ldpbeam.certainty import CERTAIN, LARGEST
 from ldpbeam.charts.figures import GOES_ON, Figure, colour, of, reach
-from ldpbeam.charts.subject import Panel, Subject, Subset, banded, level_of, many, mean_ends
+from ldpbeam.charts.subject import Panel, Subject, Subset, banded, level_of, mean_ends
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: This many names are drawn, and this many in each of several panels.
@@ -54,11 +56,14 @@ def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
     return dict(zip(record.labels or (), getattr(record, field) or (), strict=True))
 
 
-def ends_of(record: EstimateRecord, field: Field) -> dict[str, tuple[float, float]]:
-    """The interval of each name; empty without intervals."""
-    ends = many(record, field)
-    pairs = () if ends is None else zip(ends.low, ends.high, strict=True)
-    return dict(zip(record.labels or (), pairs, strict=False))
+def intervals_of(
+    record: EstimateRecord, field: Field, condition: str = CERTAIN
+) -> dict[str, tuple[float, float]]:
+    """The interval of each name under a condition; empty without intervals."""
+    family = "shares" if field == "frequencies" else "means of keys"
+    ends = next(part for part in numbers_of(record) if part.family == family).under(condition)
+    pairs = zip(record.labels or (), ends.tolist(), strict=True)
+    return {name: (low, high) for name, (low, high) in pairs if low == low}
 
 
 def _of_names(subject: Subject, truths: Mapping[Subset, Truth], field: Field, title: str) -> Figure | None:
@@ -73,7 +78,7 @@ def _of_names(subject: Subject, truths: Mapping[Subset, Truth], field: Field, ti
     rows = []
     for panel in panels:
         for record in panel.records:
-            values, ends = values_of(record, field), ends_of(record, field)
+            values, ends = values_of(record, field), intervals_of(record, field, LARGEST)
             banded_ends = ends if record.name in banded(panel.records) else {}
             known = {"panel": panel.title, "estimate": subject.labels[record.name]}
             rows += [

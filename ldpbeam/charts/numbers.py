@@ -11,9 +11,10 @@ import numpy as np
 
 from ldpbeam import words
 from ldpbeam.answers.truth import Truth
+from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.charts.figures import GOES_ON, Figure, colour, of, reach
-from ldpbeam.charts.subject import Panel, Subject, Subset, banded, level_of, many, pair
-from ldpbeam.schemas.outputs.records import CumulativeShares, EstimateRecord, Numbers
+from ldpbeam.charts.subject import Panel, Subject, Subset, banded, ends_of, flag_of, level_of, pair
+from ldpbeam.schemas.outputs.records import EstimateRecord, Numbers
 
 #: Neighbouring buckets are added up until at most this many are left, alone and in each of several panels.
 MOST_STEPS, MOST_STEPS_OF_PANELS = 128, 64
@@ -66,11 +67,12 @@ def _of_panel(
     """The steps of the estimates, with the intervals of the first of those that share them; and the truth."""
     for place, record in enumerate(panel.records):
         assert record.distribution is not None
-        known = {"estimate": subject.labels[record.name], "flagged": bool(_flag(record))}
-        ends = many(record, "distribution") if record.name in banded(panel.records) else None
-        shares = {"share": record.distribution}
+        known = {"estimate": subject.labels[record.name], "flagged": bool(flag_of(record, "distribution"))}
+        ends = ends_of(record, "distribution") if record.name in banded(panel.records) else None
+        shares: dict[str, Any] = {"share": record.distribution}
         # Neighbours of a smooth density rise and fall together, so that the ends of their intervals add up.
-        shares |= {"share_low": ends.low, "share_high": ends.high} if ends else {}
+        if ends is not None:
+            shares |= {"share_low": ends[:, 0], "share_high": ends[:, 1]}
         yield from ({"part": "step", **known, **row} for row in _steps(record.bucket_edges, shares, most))
         quantiles = record.quantiles or {}
         if quantiles.keys() >= {*_STRIP.values()}:
@@ -145,11 +147,6 @@ def _layers(x: alt.X, tint: alt.Color, top: float, unit: float | None, step: flo
     ]
 
 
-def _flag(record: EstimateRecord) -> str:
-    """Why the intervals of an estimate's shares may be wrong; empty if nothing says so."""
-    return record.intervals.flags.get("distribution", "") if record.intervals is not None else ""
-
-
 def _last(panels: Sequence[Panel]) -> list[Panel]:
     """The panels of the last complete window, or of the last one."""
     whole = [panel for panel in panels if panel.records and panel.records[0].complete] or panels
@@ -175,8 +172,11 @@ def _quantiles(record: EstimateRecord) -> str:
     """Where half and nine in ten of the people are."""
     quantiles, parts = record.quantiles or {}, []
     # With a step, quantiles are values that people have, which need no digits of theirs.
-    ends = (record.intervals.quantiles if record.intervals and record.step is None else None) or {}
-    spelled = {level: words.rounded(value, pair(ends.get(level))) for level, value in quantiles.items()}
+    ends = ends_of(record, "quantiles", CERTAIN) if record.step is None else None
+    spelled = {
+        level: words.rounded(value, pair(ends, place))
+        for place, (level, value) in enumerate(quantiles.items())
+    }
     if "0.5" in quantiles:
         parts.append(
             f"half of the people are {'below' if record.step is None else 'at most'} {spelled['0.5']}"
@@ -192,11 +192,11 @@ def _caption(record: EstimateRecord, unit: float | None, truth: bool) -> Iterato
     what = "in each step" if unit is None else f"in each step of {words.number(unit)}"
     what = "with each value" if of_values else what
     interval = ""
-    if many(record, "distribution") is not None:
+    if ends_of(record, "distribution") is not None:
         rounded = ", but for round values" if of_values else ""
         interval = f", and its {level_of([record])} interval if people are spread smoothly{rounded}"
     yield f"The share of people {what}{interval}."
-    if _flag(record):
+    if flag_of(record, "distribution"):
         yield "Pale bands are flagged."
     if truth:
         yield "Dashed: the truth."
@@ -207,10 +207,12 @@ def _caption(record: EstimateRecord, unit: float | None, truth: bool) -> Iterato
 def certain_shares(subject: Subject) -> Figure | None:
     """What is certain of the share of people up to each value, of the first estimate of each panel.
 
-    Dark is what holds if the density is smooth, and light what holds whatever it is; None if no estimate has
-    strict intervals.
+    Dark is what holds if people are spread smoothly, and light what holds whatever their values are; None if
+    no estimate has certain intervals.
     """
-    panels, _ = subject.panels(lambda record: record.strict and record.distribution)
+    panels, _ = subject.panels(
+        lambda record: record.distribution and ends_of(record, "cdf", CERTAIN) is not None
+    )
     if not panels:
         return None
     panels = [panel for panel in _last(panels) if panel.records]
@@ -223,7 +225,7 @@ def certain_shares(subject: Subject) -> Figure | None:
     return Figure(
         title=f"Share of people up to each value of {subject.name}",
         layers=[
-            of("strict")
+            of("certain")
             .mark_area(interpolate="step-after", opacity=0.2)
             .encode(x=x, y=y, y2="high:Q", color=tint),
             of("smooth").mark_area(opacity=0.5).encode(x=x, y=y, y2="high:Q", color=tint),
@@ -233,25 +235,23 @@ def certain_shares(subject: Subject) -> Figure | None:
         panels=[panel.title for panel in panels],
         height=240 if len(panels) == 1 else 130,
         summary=_summary(subject, [panel._replace(records=panel.records[:1]) for panel in panels], _certain),
-        caption=f"{level_of([first])} intervals. Light is certain: it holds whatever the density is. "
+        caption=f"{level_of([first])} intervals. Light is certain: it holds whatever people's values are. "
         f"Dark holds if people are spread smoothly, {rests}.",
     )
 
 
 def _cumulative(subject: Subject, panel: Panel) -> list[dict[str, Any]]:
     record = panel.records[0]
-    assert record.strict is not None and record.intervals is not None and record.distribution is not None
-    edges = np.asarray(record.bucket_edges).tolist()
-    strict, smooth = record.strict.cdf, record.intervals.cdf
+    assert record.intervals is not None and record.distribution is not None
+    edges, at = np.asarray(record.bucket_edges).tolist(), [*record.intervals.at]
     below = [0.0, *np.cumsum(record.distribution).tolist()]
-    # Between two places the share is at least that of the first one, and at most that of the second one. A
-    # smooth density has a curve that is nearly straight between two places.
-    parts = {
-        "strict": _band(strict, [*strict.high[1:], 1.0], edges[-1]),
-        "line": zip(edges, below, below, strict=True),
-    }
-    if smooth is not None:
-        parts["smooth"] = _band(smooth, smooth.high, edges[-1])
+    parts = {"line": zip(edges, below, below, strict=True)}
+    for part, condition in (("certain", CERTAIN), ("smooth", IF_SMOOTH)):
+        low, high = np.asarray(ends_of(record, "cdf", condition)).T.tolist()
+        # Between two places the share is at least that of the first one, and at most that of the second one.
+        # A smooth density has a curve that is nearly straight between two places.
+        highs = [*high[1:], 1.0] if part == "certain" else high
+        parts[part] = zip([*at, edges[-1]], [*low, 1.0], [*highs, 1.0], strict=True)
     known = {"panel": panel.title, "estimate": subject.labels[record.name]}
     return [
         {**known, "part": part, "at": at, "low": low, "high": high}
@@ -260,20 +260,21 @@ def _cumulative(subject: Subject, panel: Panel) -> list[dict[str, Any]]:
     ]
 
 
-def _band(cdf: CumulativeShares, highs: Sequence[float], end: float) -> Any:
-    return zip([*cdf.at, end], [*cdf.low, 1.0], [*highs, 1.0], strict=True)
-
-
 def _certain(record: EstimateRecord) -> str:
-    """What is certain of the median, and what if the density is smooth; empty without a median."""
-    strict = record.strict.quantiles.get("0.5") if record.strict else None
-    smooth = ((record.intervals.quantiles if record.intervals else None) or {}).get("0.5")
+    """What is certain of the median, and what if people are spread smoothly; empty without a median."""
+    levels = [*(record.quantiles or {})]
+    if "0.5" not in levels:
+        return ""
+    both = {
+        how: pair(ends_of(record, "quantiles", condition), levels.index("0.5"))
+        for how, condition in (
+            ("the median is certainly", CERTAIN),
+            ("if people are spread smoothly", IF_SMOOTH),
+        )
+    }
     said = [
         f"{how} between {words.listed([words.rounded(end, None if record.step else own) for end in own])}"
-        for how, own in (
-            ("the median is certainly", pair(strict)),
-            ("if people are spread smoothly", pair(smooth)),
-        )
+        for how, own in both.items()
         if own is not None
     ]
-    return "; ".join(said)
+    return "; ".join(dict.fromkeys(said))

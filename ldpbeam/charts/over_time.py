@@ -12,8 +12,18 @@ import numpy as np
 from ldpbeam import words
 from ldpbeam.answers.truth import Truth
 from ldpbeam.charts.figures import GOES_ON, Figure, colour, of, reach
-from ldpbeam.charts.names import ends_of, most_frequent, values_of
-from ldpbeam.charts.subject import MOST_PANELS, STATES, Subject, Subset, banded, level_of, mean_ends, state_of
+from ldpbeam.charts.names import intervals_of, most_frequent, values_of
+from ldpbeam.charts.subject import (
+    MOST_PANELS,
+    STATES,
+    Subject,
+    Subset,
+    banded,
+    flag_of,
+    level_of,
+    mean_ends,
+    state_of,
+)
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import rfc3339
 
@@ -37,7 +47,7 @@ def means_over_time(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure 
             rows.append(_row(subject, record, subject.labels[record.name], record.mean, ends, "mean"))
         truth = truths.get(subset)
         if own and truth is not None and truth.mean is not None:
-            rows.append(_row(subject, own[0], "", truth.mean, None) | {"part": "truth"})
+            rows.append(_row(subject, own[0], "", truth.mean, None, "mean") | {"part": "truth"})
     lines = [label for label in subject.labels.values() if any(row["estimate"] == label for row in rows)]
     return _figure(subject, f"Mean {subject.name} over time", rows, lines, [], f"mean {subject.name}")
 
@@ -52,9 +62,9 @@ def shares_over_time(subject: Subject) -> Figure | None:
         sums.setdefault(Subset.of(record).label, Counter()).update(values_of(record, "frequencies"))
     names = most_frequent(list(sums.values()), MOST_LINES_OF_PANELS if subject.by_group else MOST_LINES)
     rows = [
-        _row(subject, record, name, shares[name], ends.get(name), "frequencies", f"frequencies {name}")
+        _row(subject, record, name, shares[name], ends.get(name), "frequencies")
         for record in records
-        for shares, ends in [(values_of(record, "frequencies"), ends_of(record, "frequencies"))]
+        for shares, ends in [(values_of(record, "frequencies"), intervals_of(record, "frequencies"))]
         for name in names
         if name in shares
     ]
@@ -71,14 +81,13 @@ def _row(
     line: str,
     value: float | None,
     ends: tuple[float, float] | None,
-    *parts: str,
+    part: str,
 ) -> dict[str, Any]:
-    """A window of a line; a complete one may be ``unusual``, or ``flagged`` as one of the parts is."""
-    flags = record.intervals.flags if record.intervals is not None else {}
+    """A window of a line; a complete one may be ``unusual``, or ``flagged`` as the part is."""
     state = state_of(record)
     if state == "complete" and record.alarm is not None and record.alarm.differs:
         state = "unusual"
-    elif state == "complete" and any(part in flags for part in parts):
+    elif state == "complete" and flag_of(record, part):
         state = "flagged"
     low, high = ends or (None, None)
     start, end = record.window_start, record.window_end

@@ -13,7 +13,9 @@ import numpy as np
 from ldpbeam import words
 from ldpbeam.answers.named_numbers import numbers_of
 from ldpbeam.cells import Clock
-from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, FitEntry, ManyEnds
+from ldpbeam.certainty import CERTAIN, IF_SMOOTH
+from ldpbeam.domains import Floats
+from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.times import milliseconds
 
 #: A figure has at most this many panels, and of one group this many windows.
@@ -210,20 +212,28 @@ STATES = {
 }
 
 
-def many(record: EstimateRecord, part: str) -> ManyEnds | None:
-    """The intervals of a part of an estimate that has many of them, as ``distribution``."""
-    return None if record.intervals is None else getattr(record.intervals, part)
+def ends_of(record: EstimateRecord, part: str, condition: str = IF_SMOOTH) -> Floats | None:
+    """The ends of the intervals of a part of an estimate, shape (numbers, 2); None if it has none."""
+    return None if record.intervals is None else record.intervals.of(part, condition)
+
+
+def flag_of(record: EstimateRecord, part: str) -> str:
+    """Why the intervals of a part of an estimate may be wrong; empty if nothing says so."""
+    if record.intervals is None:
+        return ""
+    flags, smooth = record.intervals.flags, part in record.intervals.ends.get(IF_SMOOTH, {})
+    return (flags.get(IF_SMOOTH, "") if smooth else "") or flags.get(CERTAIN, "")
 
 
 def mean_ends(record: EstimateRecord) -> tuple[float, float] | None:
     """The interval of the mean; None without one."""
-    part = next(numbers_of(record))
-    return None if np.isnan(part.low[0]) else (float(part.low[0]), float(part.high[0]))
+    low, high = next(numbers_of(record)).under(IF_SMOOTH)[0].tolist()
+    return None if np.isnan(low) else (low, high)
 
 
-def pair(ends: Ends | None) -> tuple[float, float] | None:
-    """The low and the high end; None without an interval."""
-    return None if ends is None else (ends.low, ends.high)
+def pair(ends: Floats | None, place: int) -> tuple[float, float] | None:
+    """The low and the high end of one interval of many; None without them."""
+    return None if ends is None else (float(ends[place, 0]), float(ends[place, 1]))
 
 
 def level_of(records: Sequence[EstimateRecord]) -> str:

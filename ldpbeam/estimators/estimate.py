@@ -1,4 +1,4 @@
-"""The result of every estimator, and the intervals of its numbers."""
+"""The result of every estimator."""
 
 from __future__ import annotations
 
@@ -8,84 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.certainty import Intervals
 from ldpbeam.domains import Floats
-
-
-@dataclass(frozen=True, eq=False)
-class StrictIntervals:
-    """Intervals that hold whatever people's values are, each with its low end first.
-
-    Attributes:
-        quantiles: of the quantiles that were wanted, in the attribute's unit, shape (quantiles, 2).
-        ranges: of the shares of people in the ranges that were wanted, shape (ranges, 2).
-        at: where the distribution function is bounded, in the attribute's unit, shape (places,).
-        cdf: of the share of people with at most each of these values, shape (places, 2).
-        mean: of the mean, in the attribute's unit, if the domain has a scale; sums of reports bound others.
-    """
-
-    quantiles: Floats
-    ranges: Floats
-    at: Floats
-    cdf: Floats
-    mean: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class AnyLook:
-    """Intervals that hold at every look at reports that become more, each with its low end first.
-
-    Attributes:
-        reports: near this many reports they are narrowest, beside those of one look.
-        mean: the ends for the mean of a number, in the attribute's unit.
-        distribution: the ends for the share of each category, shape (categories, 2).
-    """
-
-    reports: int
-    mean: tuple[float, float] | None = None
-    distribution: Floats | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Intervals:
-    """The intervals of one estimate. Each has two ends, the low one first, in the unit of what it is for.
-
-    Attributes:
-        level: the share of all samples in which an interval holds the truth.
-        simultaneous: as in :class:`ldpbeam.intervals.WantedIntervals`.
-        mean: the ends for the mean of a number.
-        variance: the ends for the variance of a number.
-        quantiles: the ends for each quantile that was wanted, shape (quantiles, 2).
-        ranges: the ends for the share of each range that was wanted, shape (ranges, 2).
-        distribution: the ends for the share of each value bucket or category, shape (value buckets, 2).
-        cdf: values, in ascending order, and the ends for the share of people with at most each of them,
-            shape (values, 3).
-        frequencies: the ends for the share of people who have each key, shape (keys, 2).
-        largest: the ends for the share of each category or key that hold for all at once, and so for the
-            largest, shape (categories, 2).
-        key_means: the ends for the mean of each key, shape (keys, 2).
-        strict: the intervals of a number that assume nothing of its density; None where there are none.
-        any_look: the intervals of sums over reports that hold at every look; None where there are none.
-        methods: how the intervals were computed, by the name of the attribute above.
-        flags: why an interval may hold the truth less often than its level, or says little, by the name of
-            the attribute above, or that and the name of one number, as ``quantiles 0.5``. All but one, that
-            the estimate lies outside, do not depend on the estimator.
-    """
-
-    level: float
-    simultaneous: bool = False
-    mean: tuple[float, float] | None = None
-    variance: tuple[float, float] | None = None
-    quantiles: Floats | None = None
-    ranges: Floats | None = None
-    distribution: Floats | None = None
-    cdf: Floats | None = None
-    frequencies: Floats | None = None
-    largest: Floats | None = None
-    key_means: Floats | None = None
-    strict: StrictIntervals | None = None
-    any_look: AnyLook | None = None
-    methods: Mapping[str, str] = field(default_factory=dict)
-    flags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,8 @@
-"""Which intervals are wanted, and the intervals that one statistic gives."""
+"""Which intervals are wanted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from ldpbeam.domains import Floats
 
 #: How the intervals of sums over reports are computed, in words.
 UNBIASED_SUMS = "unbiased reports and their variance, within the domain"
@@ -21,8 +18,6 @@ class WantedIntervals:
             their intervals at once in that share of all samples; otherwise each lies in its own.
         quantiles: the levels of the quantiles of a number that get an interval, each above 0 and below 1.
         ranges: the ranges (low, high) of a number whose shares get an interval, in the attribute's unit.
-        strict: whether the quantiles and ranges of a number also get intervals that assume nothing of its
-            density; None if that depends on how many estimates of numbers a run has.
         any_look: near this many reports, the intervals that hold at every look are narrowest.
     """
 
@@ -30,26 +25,7 @@ class WantedIntervals:
     simultaneous: bool = False
     quantiles: tuple[float, ...] = ()
     ranges: tuple[tuple[float, float], ...] = ()
-    strict: bool | None = None
     any_look: int = 10_000
-
-
-class Parts(NamedTuple):
-    """The intervals that one statistic gives, for all estimates that are computed from it.
-
-    Attributes:
-        ends: the ends, by the attribute of :class:`ldpbeam.estimators.estimate.Intervals` that they are for.
-        methods: how each was computed, in words.
-        flags: why some may be wrong.
-        largest: the ends of shares that hold for all at once, and so for the largest.
-        any_look: the ends that hold at every look, of those that have them; None if nothing has.
-    """
-
-    ends: dict[str, Any]
-    methods: dict[str, str]
-    flags: dict[str, str]
-    largest: Floats | None = None
-    any_look: dict[str, Any] | None = None
 
 
 def each_level(level: float, many: int, simultaneous: bool) -> float:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from ldpbeam.domains import Floats
 
 #: How the intervals are computed, in words.
-ANY_LOOK = "normal mixture around unbiased reports, for all looks at once; narrowest near {reports:,} reports"
+FOR_ALL_LOOKS = "normal mixture around unbiased reports, for all looks; narrowest near {reports:,} reports"
 #: Why there are none where clients remember their noise.
 REMEMBERED = (
-    "left out: clients remember their noise, and reports of several windows were not brought together by "
+    "none: clients remember their noise, and reports of several windows were not brought together by "
     "user, so that nothing is known of how much a further look says"
 )
 

@@ -6,24 +6,21 @@ from dataclasses import astuple, dataclass, replace
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.certainty import Intervals, by_condition
 from ldpbeam.domains import Floats, KeyValues
 from ldpbeam.estimators.key_values.key_value import sums_of
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
+from ldpbeam.intervals.answer import WantedIntervals, each_level
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.intervals.flags import LATER_ROUND, RARE
 from ldpbeam.mechanisms.key_values.mechanism import KeySums
 
 #: How the intervals are computed, in words.
 FREQUENCIES = "unbiased frequencies and their variance, within [0, 1]"
 MEANS = "Fieller's interval of a ratio of unbiased numbers, within the domain"
 BIASED = "in later rounds the sign of a missing key is not a fair coin"
-#: More than this share of keys whose frequency is not clearly above zero is flagged.
-MOST_RARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -52,24 +49,26 @@ def explain_keys(attribute: Attribute) -> str:
     return f"the frequency of every key ({FREQUENCIES}) and its mean ({MEANS}){none}"
 
 
-def keys_intervals(question: Question, wanted: WantedIntervals) -> Parts:
+def keys_intervals(question: Question, wanted: WantedIntervals) -> Intervals:
     """The intervals of keys with values."""
     domain = cast(KeyValues, question.attribute.domain)
     level = each_level(wanted.level, domain.size, wanted.simultaneous)
     if any(mechanism.round > 1 for mechanism in question.mechanisms):
-        return Parts({}, {}, dict.fromkeys(("frequencies", "key_means"), LATER_ROUND))
+        return Intervals(wanted.level, methods=dict.fromkeys(("frequencies", "key_means"), f"none: {BIASED}"))
     all_told = _weighted(question)
     errors = np.sqrt(all_told.of_frequency)
     known = np.isfinite(errors)
     frequencies, largest = np.tile([0.0, 1.0], (2, domain.size, 1))
     for ends, of_each in ((frequencies, level), (largest, each_level(wanted.level, domain.size, True))):
         ends[known] = within_one(all_told.frequency[known], errors[known], of_each)
-    means, rare = fieller(all_told, level)
-    intervals = {"frequencies": frequencies, "key_means": domain.values.from_unit((1.0 + means) / 2.0)}
-    flags = {}
-    if rare.mean() > MOST_RARE:
-        flags["key_means"] = RARE.format(share=f"{rare.mean():.0%}")
-    return Parts(intervals, {"frequencies": FREQUENCIES, "key_means": MEANS}, flags, largest)
+    means = domain.values.from_unit((1.0 + fieller(all_told, level)) / 2.0)
+    return Intervals(
+        wanted.level,
+        ends=by_condition(
+            certain={"frequencies": frequencies, "key_means": means}, largest={"frequencies": largest}
+        ),
+        methods={"frequencies": FREQUENCIES, "key_means": MEANS},
+    )
 
 
 def _unbiased(sums: KeySums) -> KeyMoments:
@@ -132,8 +131,8 @@ def _weighted(question: Question) -> KeyMoments:
     )
 
 
-def fieller(sums: KeyMoments, level: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """(intervals of total / frequency within [-1, 1], shape (keys, 2), and which keys are too rare).
+def fieller(sums: KeyMoments, level: float) -> Floats:
+    """Intervals of total / frequency within [-1, 1], shape (keys, 2).
 
     The interval has every ratio m for which total - m frequency is within z standard errors of zero (Fieller,
     J. R. Statist. Soc. B 16, 1954). Where the frequency itself is within z errors of zero, the set is not
@@ -158,4 +157,4 @@ def fieller(sums: KeyMoments, level: float) -> tuple[Floats, NDArray[np.bool_]]:
     left = open_ended & (high > 1.0) & (low > -1.0) & (low < 1.0)
     intervals[right, 0] = high[right]
     intervals[left, 1] = low[left]
-    return intervals, ~clear
+    return intervals

@@ -6,12 +6,13 @@ from typing import cast
 
 import numpy as np
 
+from ldpbeam.certainty import Intervals, by_condition
 from ldpbeam.domains import Numeric
 from ldpbeam.estimators.channel_means import channel_mean
 from ldpbeam.estimators.means import far_outside
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import mean_variance
-from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
+from ldpbeam.intervals.answer import UNBIASED_SUMS, WantedIntervals
 from ldpbeam.intervals.any_look import within_one_at_any_look
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.mechanisms import NumericMechanism
@@ -26,7 +27,7 @@ def has_sums(question: Question) -> bool:
     return all(isinstance(mechanism, NumericMechanism) for mechanism in question.mechanisms)
 
 
-def mean_interval(question: Question, wanted: WantedIntervals) -> Parts:
+def mean_interval(question: Question, wanted: WantedIntervals) -> Intervals:
     """The intervals of the mean of all people who reported, in the attribute's unit, within the domain.
 
     It has a flag if noise does not explain why the mean of the reports lies outside.
@@ -64,11 +65,12 @@ def mean_interval(question: Question, wanted: WantedIntervals) -> Parts:
     # What remains of the bias of channels whose noise has a tail.
     bias = float(parts @ [channel.bias for channel in channels])
     domain = cast(Numeric, question.attribute.domain)
-    ends, at_any_look = map(tuple, domain.from_unit(np.clip(both + [-bias, bias], 0.0, 1.0)).tolist())
+    ends, at_any_look = domain.from_unit(np.clip(both + [-bias, bias], 0.0, 1.0))
     flag = far_outside(domain, mean, error)
-    return Parts(
-        {"mean": ends},
-        {"mean": UNBIASED_SUMS},
-        {"mean": flag} if flag else {},
-        any_look={"mean": at_any_look},
+    return Intervals(
+        level,
+        ends=by_condition(certain={"mean": ends}, any_look={"mean": at_any_look}),
+        narrowest=narrowest,
+        methods={"mean": UNBIASED_SUMS},
+        flags={"certain": flag} if flag else {},
     )

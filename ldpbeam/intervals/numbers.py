@@ -4,60 +4,53 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from scipy.special import gammaincc, ndtri
 
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
-from ldpbeam.density.atoms import HIGH, LOW, weight_of
+from ldpbeam.certainty import Ends, Intervals, by_condition
+from ldpbeam.density.atoms import HIGH, LOW
 from ldpbeam.density.averaging import average, by_evidence
 from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
-from ldpbeam.density.heaps import likeliest_comb, open_combs
+from ldpbeam.density.heaps import open_combs
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import UNBIASED_SUMS, Parts, WantedIntervals
-from ldpbeam.intervals.finest_detail import finest_detail
-from ldpbeam.intervals.flags import COMPOSITE, HEAPS, HIDDEN, LITTLE, TOO_HIGH, TOO_LARGE, UNEXPLAINED
+from ldpbeam.intervals.answer import UNBIASED_SUMS, WantedIntervals
+from ldpbeam.intervals.flags import UNEXPLAINED
+from ldpbeam.intervals.if_smooth import if_smooth
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
-from ldpbeam.intervals.strict import cdf_places
+from ldpbeam.intervals.strict import STRICT, cdf_places, strict_intervals
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.over_time.joined_windows import JoinedCells
 from ldpbeam.over_time.variance_by_user import added_noise
 
 #: How the intervals are computed, in words.
-SMOOTH = "posterior of a smooth density"
-#: What has such intervals, in words.
-OF_DENSITY = "quantiles, ranges, the distribution function and value buckets"
+SMOOTH = "posterior of a smooth density, widened"
+#: The same at a level for which there are too few draws.
+ALL_DRAWS = "all draws from the posterior of a smooth density, widened"
+#: Why there are none.
+COMPOSITE = "none: each report is counted in several cells, so the counts have no likelihood of whole reports"
+TOO_LARGE = "none: the reports are of too many kinds for a matrix"
 #: If a fit this bad is less likely than this, no density that was tried explains the reports.
 UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
 FEW = 5.0
 #: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
 SPIKE = 4.0
-#: Heaps with a weight between OPEN and SHOWN are not told from a smooth density: shares of single values are
-#: flagged. From HINTED on, ranges and quantiles are, too.
-OPEN, HINTED, SHOWN = 0.1, 0.7, 0.95
-#: An atom at an end is believed from this weight on. Below, the largest share that it could have is flagged
-#: if that is above MUCH, and twice what the end has without it.
-BELIEVED, MUCH = 0.5, 0.05
 #: The draws of densities with atoms at both ends.
 OF_ATOMS = 80
 #: So many times more of the draws with an open comb may lie outside of an interval, beside as many as always.
 FEWER = 2.0
 #: So many draws lie beyond each end of an interval, if that takes no more than MOST_DRAWS.
 BEYOND, MOST_DRAWS = 6, 2_400
-#: Reports that determine fewer coefficients of the density than this leave its shape to the prior.
-FEW_FEATURES = 2.5
-#: Where nearly all people are in so small a part of the range, and in one that is finer than the reports
-#: show, there is no shape to say anything of.
-NEARLY_ALL, NARROW = 0.9, 0.2
 
 
 @dataclass(frozen=True)
@@ -71,18 +64,14 @@ class People:
         buckets: the same of value buckets, shape (draws, value buckets).
         at_ends: the same, if each end of the range has an atom, shape (draws, value buckets); None where no
             such density was tried.
-        believed: the weight of the densities with an atom at the low end, and at the high end.
-        heaps: what is not known of heaps at single values; empty if nothing is.
         centre: the mean distribution of equal parts, as many in each value bucket, shape (fine parts,).
-        flag: why the intervals may be wrong; empty if nothing says so.
+        flag: why the model may be wrong; empty if nothing says so.
     """
 
     shares: Floats
     combs: Floats
     buckets: Floats
     at_ends: Floats | None
-    believed: tuple[float, float]
-    heaps: str
     centre: Floats
     flag: str
 
@@ -123,23 +112,8 @@ def people_of(question: Question, level: float) -> People | None:
         factor = question.noise_factor(index)
         shares = shares + added_noise(joined, probabilities, density.T, factor, rng)
     parts, determined = by_bucket(centre, likelihood, fine), freedom(fitted.fits)
-    flags = [TOO_HIGH] if 0.5 * (1.0 - level) * MOST_DRAWS < 1.0 else []
-    if (
-        not is_joined(question)
-        and misfit(question, parts, centre[[0, -1]] * (likelihood.sizes[0] == 0), determined) < UNLIKELY
-    ):
-        flags.append(UNEXPLAINED)
-    elif determined < FEW_FEATURES:
-        reports = tuple((index, question.reports_of(index)) for index in question.versions)
-        detail = finest_detail(attribute, reports, level)
-        # That many features are half waves of this width.
-        detail = 1.0 / FEW_FEATURES if detail is None else detail
-        if _narrowest(parts) > min(detail, NARROW):
-            flags.append(LITTLE.format(detail=f"{detail:.0%}"))
-    comb, weight = likeliest_comb(fitted.fits)
-    heaps = HEAPS.format(values=comb) if OPEN < weight < SHOWN else ""
-    if heaps and weight > HINTED:
-        flags.append(heaps)
+    at_ends_alone = centre[[0, -1]] * (likelihood.sizes[0] == 0)
+    explained = is_joined(question) or misfit(question, parts, at_ends_alone, determined) >= UNLIKELY
     buckets = by_bucket(shares, likelihood, attribute.value_buckets)
     equal, atoms = np.ptp(likelihood.sizes) == 0, buckets[wanted : wanted + at_ends]
     shares = shares if equal else by_bucket(shares, likelihood, fine)
@@ -149,20 +123,9 @@ def people_of(question: Question, level: float) -> People | None:
         combs,
         buckets[:wanted],
         atoms if len(atoms) else None,
-        (weight_of(fitted.fits, LOW), weight_of(fitted.fits, HIGH)),
-        heaps,
         parts,
-        "; ".join(flags),
+        "" if explained else UNEXPLAINED,
     )
-
-
-def _narrowest(shares: Floats) -> float:
-    """The part of the range that nearly all people are in."""
-    below = np.append(0.0, np.cumsum(shares)) / shares.sum()
-    ends = np.interp(
-        [0.5 - 0.5 * NEARLY_ALL, 0.5 + 0.5 * NEARLY_ALL], below, np.linspace(0.0, 1.0, len(below))
-    )
-    return float(ends[1] - ends[0])
 
 
 def misfit(question: Question, distribution: Floats, at_ends: Floats, determined: float) -> float:
@@ -195,53 +158,57 @@ def explain_numbers(attribute: Attribute) -> str:
     biased = [v.label for v in versions if scaled or not isinstance(v.mechanism, NumericMechanism)]
     composite = [version.label for version in versions if version.mechanism.composite]
     if len(biased) == len(versions):
-        kinds = f"the mean, the variance, {OF_DENSITY} ({SMOOTH})"
+        kinds = f"the mean and the variance (if people are spread smoothly: {SMOOTH})"
     else:
-        also = f"; with {', '.join(biased)}: {SMOOTH}" if biased else ""
+        also = f"; with {', '.join(biased)}, if people are spread smoothly: {SMOOTH}" if biased else ""
         kinds = f"the mean and the variance ({UNBIASED_SUMS}{also})"
-        kinds = f"{kinds}, and of {OF_DENSITY} ({SMOOTH})"
+    kinds = (
+        f"{kinds}; of quantiles, ranges and the distribution function ({STRICT}); and if people are spread "
+        f"smoothly, of these and of value buckets ({SMOOTH})"
+    )
     if composite:
         kinds += f"; none with {', '.join(composite)}, where each report is counted in several cells"
     return kinds
 
 
-def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
+def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     """The intervals of a number's distribution, and of its mean and variance."""
     domain, level = cast(Numeric, question.attribute.domain), wanted.level
-    of_sums = mean_interval(question, wanted) if has_sums(question) else Parts({}, {}, {})
+    of_sums = mean_interval(question, wanted) if has_sums(question) else Intervals(level)
     people = people_of(question, level)
     if people is None:
         composite = any(mechanism.composite for mechanism in question.mechanisms)
-        return of_sums._replace(flags=of_sums.flags | {"distribution": COMPOSITE if composite else TOO_LARGE})
-    shares = people.shares
+        return replace(
+            of_sums, methods=of_sums.methods | {"if_smooth": COMPOSITE if composite else TOO_LARGE}
+        )
+    certain, shares = strict_intervals(question, wanted), people.shares
     x = domain.middles(shares.shape[1])
     means = shares @ x
     variances = shares @ x**2 - means**2
-    of_mean, of_variance = ends(np.column_stack((means, variances)), level)
+    model, middle = ends(np.column_stack((means, variances)), level)
     if domain.scale is not None:
         # Nobody knows where in its bucket a value is, and buckets may be wide.
         edges = (domain.edges(shares.shape[1]) - domain.low) / domain.width
-        (low, _), (_, high) = ends(np.column_stack((shares @ edges[:-1], shares @ edges[1:])), level)
-        of_mean = np.array([low, high])
-    buckets = share_ends(people.buckets, level, wanted.simultaneous)
-    hidden = "" if people.at_ends is None else _with_hidden(buckets, people, domain, wanted)
-    intervals: dict[str, Any] = {"distribution": buckets}
-    intervals["mean"] = tuple(domain.at(np.clip(of_mean, 0.0, 1.0)).tolist())
-    intervals["variance"] = tuple((np.clip(of_variance, 0.0, 0.25) * domain.width**2).tolist())
+        (low, _), (_, high) = ends(np.column_stack((shares @ edges[:-1], shares @ edges[1:])), level)[0]
+        model[0] = low, high
+    of_mean, of_variance = if_smooth(model, middle)
+    buckets = np.clip(if_smooth(*share_ends(people.buckets, level, wanted.simultaneous)), 0.0, 1.0)
+    if people.at_ends is not None:
+        # An atom that the reports do not show is unlikely, and not impossible.
+        most = share_ends(people.at_ends, level, wanted.simultaneous)[0][:, 1]
+        buckets[[0, -1], 1] = np.maximum(buckets[[0, -1], 1], most[[0, -1]])
+    smooth = {
+        "mean": domain.at(np.clip(of_mean, 0.0, 1.0)),
+        "variance": np.clip(of_variance, 0.0, 0.25) * domain.width**2,
+        "distribution": buckets,
+    }
+    if (bounds := certain.of("mean")) is not None:
+        smooth["mean"] = np.clip(smooth["mean"], *bounds[0])
     at, _, parts = cdf_places(domain)
     below = _with_combs(lambda drawn: _below(drawn, parts), people, level)
-    intervals["cdf"] = np.column_stack((at, np.clip(below, 0.0, 1.0)))
-    edges, step = domain.edges(shares.shape[1]), domain.step
+    smooth["cdf"] = np.clip(if_smooth(*below, certain.of("cdf")), 0.0, 1.0)
     if wanted.quantiles:
-        unit = np.linspace(0.0, 1.0, shares.shape[1] + 1)
-        quantiles = _with_combs(lambda drawn: metrics.quantiles(drawn, unit, wanted.quantiles), people, level)
-        if step is None:
-            quantiles = whole_buckets(quantiles, shares.mean(axis=0))
-        if domain.scale is not None:
-            intervals["quantiles"] = domain.from_unit(quantiles)
-        else:
-            places = edges[0] + quantiles * (edges[-1] - edges[0])
-            intervals["quantiles"] = places if step is None else metrics.value_below(places, edges[0], step)
+        smooth["quantiles"] = _quantiles(people, wanted, domain, certain.of("quantiles"))
     if wanted.ranges:
         inside = _with_combs(
             lambda drawn: np.column_stack(
@@ -250,44 +217,50 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Parts:
             people,
             level,
         )
-        intervals["ranges"] = np.clip(inside, 0.0, 1.0)
-    intervals |= of_sums.ends
-    methods = dict.fromkeys(intervals, SMOOTH) | of_sums.methods
-    variance = variance_interval(question, people.centre, level) if of_sums.ends else None
-    if variance is not None:
-        intervals["variance"], methods["variance"] = variance, UNBIASED_SUMS
-    flags = {name: people.flag for name, method in methods.items() if people.flag and method == SMOOTH}
-    if hidden or people.heaps:
-        heaps = "" if people.heaps in people.flag else people.heaps
-        flags["distribution"] = "; ".join(filter(None, (people.flag, heaps, hidden)))
-    if of_sums.flags:
-        flags = dict.fromkeys(methods, of_sums.flags["mean"])
-    return Parts(intervals, methods, flags, any_look=of_sums.any_look)
+        smooth["ranges"] = np.clip(if_smooth(*inside, certain.of("ranges")), 0.0, 1.0)
+    sums = dict(of_sums.ends.get("certain", {}))
+    if "mean" in sums:
+        del smooth["mean"]
+        variance = variance_interval(question, people.centre, level)
+        if variance is not None:
+            del smooth["variance"]
+            sums["variance"] = Ends.of(variance)
+    how = SMOOTH if 0.5 * (1.0 - level) * MOST_DRAWS >= 1.0 else ALL_DRAWS
+    methods = dict.fromkeys(sums, UNBIASED_SUMS) | certain.methods | {"if_smooth": how}
+    held = of_sums.ends | by_condition(if_smooth=smooth)
+    held["certain"] = sums | certain.ends.get("certain", {})
+    flags = of_sums.flags or ({"if_smooth": people.flag} if people.flag else {})
+    return replace(of_sums, ends=held, at=at.tolist(), methods=methods, flags=flags)
 
 
-def _with_combs(numbers: Callable[[Floats], Floats], people: People, level: float) -> Floats:
-    """The ends of numbers of the draws, shape (numbers, 2), which also hold most draws with each open comb.
+def _quantiles(people: People, wanted: WantedIntervals, domain: Numeric, certain: Floats | None) -> Floats:
+    """The ends of quantiles if people are spread smoothly, in the domain's unit, shape (quantiles, 2)."""
+    shares = people.shares.mean(axis=0)
+    unit, bounds = np.linspace(0.0, 1.0, len(shares) + 1), certain
+    model = _with_combs(lambda drawn: metrics.quantiles(drawn, unit, wanted.quantiles), people, wanted.level)
+    if domain.step is None:
+        bounds = None if certain is None else domain.to_unit(certain)
+        values = domain.from_unit(whole_buckets(np.clip(if_smooth(*model, bounds), 0.0, 1.0), shares))
+    else:
+        start, width = domain.low - 0.5 * domain.step, domain.step * domain.count
+        if certain is not None:
+            # A value stands for its part of the range.
+            bounds = (certain + 0.5 * domain.step * np.array([-1.0, 1.0]) - start) / width
+        places = start + width * np.clip(if_smooth(*model, bounds), 0.0, 1.0)
+        values = metrics.value_below(places, start, domain.step)
+    return values if certain is None else np.clip(values, certain[:, :1], certain[:, 1:])
 
-    An end of a range beside a tooth of a comb may be wrong by a whole tooth, whatever its weight.
+
+def _with_combs(numbers: Callable[[Floats], Floats], people: People, level: float) -> tuple[Floats, Floats]:
+    """The ends of numbers of the draws, shape (numbers, 2), and their middles.
+
+    The ends also hold most draws with each open comb: an end of a range beside a tooth of a comb may be wrong
+    by a whole tooth, whatever its weight.
     """
-    intervals = [ends(numbers(people.shares), level)]
-    intervals += [ends(numbers(drawn), level - (1.0 - level) * FEWER) for drawn in people.combs]
+    held, middle = ends(numbers(people.shares), level)
+    intervals = [held, *(ends(numbers(drawn), level - (1.0 - level) * FEWER)[0] for drawn in people.combs)]
     lows, highs = np.moveaxis(np.array(intervals), -1, 0)
-    return np.column_stack((np.min(lows, axis=0), np.max(highs, axis=0)))
-
-
-def _with_hidden(buckets: Floats, people: People, domain: Numeric, wanted: WantedIntervals) -> str:
-    """Widen the intervals of the end buckets, shape (buckets, 2), to what could hide there; the flag of it.
-
-    An atom that the reports do not show is unlikely, and not impossible.
-    """
-    assert people.at_ends is not None
-    most, flags = share_ends(people.at_ends, wanted.level, wanted.simultaneous)[:, 1], []
-    for end, value, believed in zip((0, -1), (domain.low, domain.high), people.believed, strict=True):
-        if believed < BELIEVED and most[end] > max(MUCH, 2.0 * buckets[end, 1]):
-            flags.append(HIDDEN.format(share=f"{most[end]:.0%}", value=f"{value:g}"))
-        buckets[end, 1] = max(buckets[end, 1], most[end])
-    return "; ".join(flags)
+    return np.column_stack((np.min(lows, axis=0), np.max(highs, axis=0))), middle
 
 
 def _below(shares: Floats, parts: Floats) -> Floats:
@@ -298,11 +271,12 @@ def _below(shares: Floats, parts: Floats) -> Floats:
     return np.asarray(below[:, whole] + (buckets - whole) * shares[:, whole])
 
 
-def ends(draws: Floats, level: float) -> Floats:
-    """The two ends of each column's draws, shape (columns, 2)."""
-    tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+def ends(draws: Floats, level: float) -> tuple[Floats, Floats]:
+    """The two ends of each column's draws, shape (columns, 2), and their middle, shape (columns,)."""
+    tails = [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level]
     # One more draw lies between these ends with the chance ``level``.
-    return np.quantile(draws, tails, axis=0, method="weibull").T
+    low, middle, high = np.quantile(draws, tails, axis=0, method="weibull")
+    return np.column_stack((low, high)), middle
 
 
 def whole_buckets(quantiles: Floats, shares: Floats) -> Floats:
@@ -322,16 +296,16 @@ def whole_buckets(quantiles: Floats, shares: Floats) -> Floats:
     return np.asarray(np.where(whole[buckets], buckets + [0, 1], places) / len(shares))
 
 
-def share_ends(draws: Floats, level: float, simultaneous: bool) -> Floats:
-    """The ends of each share, shape (shares, 2), within [0, 1].
+def share_ends(draws: Floats, level: float, simultaneous: bool) -> tuple[Floats, Floats]:
+    """The ends of each share, shape (shares, 2), and its middle, within [0, 1].
 
     Simultaneous ends reach as many standard deviations from the mean as hold that part of the draws whole.
     """
-    bounds = ends(draws, level)
+    bounds, middle = ends(draws, level)
     if simultaneous:
         mean, error = draws.mean(axis=0), draws.std(axis=0) + 1e-300
         farthest = (np.abs(draws - mean) / error).max(axis=1)
         reach = float(np.quantile(farthest, level, method="weibull"))
         reach = max(reach, float(ndtri(0.5 + 0.5 * level)))
         bounds = np.column_stack((mean - reach * error, mean + reach * error))
-    return np.clip(bounds, 0.0, 1.0)
+    return np.clip(bounds, 0.0, 1.0), np.clip(middle, 0.0, 1.0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ldpbeam.certainty import Intervals, by_condition
 from ldpbeam.domains import Candidates, Floats
 from ldpbeam.estimators.frequencies import channel_shares
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import Parts, WantedIntervals, each_level
+from ldpbeam.intervals.answer import WantedIntervals, each_level
 from ldpbeam.intervals.any_look import within_one_at_any_look
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.intervals.flags import FEW_REPORTS
 from ldpbeam.mechanisms import CategoricalMechanism
 from ldpbeam.over_time.joined_windows import JoinedSupports
 
@@ -20,11 +20,8 @@ UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
 SUM_ERROR = 1e-9
 
 
-def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
-    """The intervals of the share of each category, and those that hold for the largest, too.
-
-    They have a flag if noise is larger than an equal share, and no share is certainly another one.
-    """
+def of_shares(question: Question, wanted: WantedIntervals) -> Intervals:
+    """The intervals of the share of each category, and those that hold for the largest, too."""
     shares, errors = _shares(question)
     domain = question.attribute.domain
     if isinstance(domain, Candidates):
@@ -34,17 +31,17 @@ def of_shares(question: Question, wanted: WantedIntervals) -> Parts:
         within_one(shares, errors, each_level(wanted.level, many, at_once))
         for at_once in (wanted.simultaneous, True)
     )
-    alike = (largest[:, 0] <= 1.0 / many) & (largest[:, 1] >= 1.0 / many)
-    few = alike.all() and float(np.median(errors)) > 1.0 / many
-    flags = {"distribution": FEW_REPORTS} if few else {}
     each = each_level(wanted.level, many, wanted.simultaneous)
     at_any_look = within_one_at_any_look(shares, errors, each, question.reports, wanted.any_look)
-    return Parts(
-        {"distribution": ends},
-        {"distribution": UNBIASED_SHARES},
-        flags,
-        largest,
-        {"distribution": at_any_look},
+    return Intervals(
+        wanted.level,
+        ends=by_condition(
+            certain={"frequencies": ends},
+            any_look={"frequencies": at_any_look},
+            largest={"frequencies": largest},
+        ),
+        narrowest=wanted.any_look,
+        methods={"frequencies": UNBIASED_SHARES},
     )
 
 

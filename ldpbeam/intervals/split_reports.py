@@ -2,11 +2,13 @@
 
 A share of people is bounded by the mean of a function of the reports (:mod:`ldpbeam.intervals.certain`). The
 function is chosen from a quarter of the reports and its mean is taken of the others: a function that was
-chosen from the same reports would hold too seldom.
+chosen from the same reports would hold too seldom. A quarter of few reports says little, so of these the mean
+is of all, and the function the best one for people who are spread evenly, which their number alone decides.
 """
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +23,9 @@ from ldpbeam.mechanisms import NumericMechanism
 
 #: The part of the reports that the functions are chosen from.
 PILOT = 0.25
+#: Functions of so many reports or fewer are those for people who are spread evenly. Many windows have the
+#: same ones, which are computed once: those of the next number of reports that is a power of the root of two.
+EVENLY = 3_000
 #: A service with fewer reports is left out: their mean is not normal enough.
 FEWEST = 100
 #: Reports are counted in about so many cells, those of all services together; few reports in half as many.
@@ -64,32 +69,31 @@ class SplitReports:
     """What is known of the reports of all services that have enough.
 
     Attributes:
-        values: values in [0, 1]: the points, ascending, and then those half-way between them, if what is
-            between points is not linear; shape (values,).
+        points: the values in [0, 1] at which shares of people stand for all values, ascending, shape
+            (points,).
+        values: the points, and then those half-way between them, if what is between points is not linear;
+            shape (values,).
         channel: P(cell | value), the cells of the mechanisms below each other, shape (cells, values).
         starts: where the cells of each mechanism begin, shape (mechanisms,).
         totals: the reports of each mechanism, shape (mechanisms,).
         counts: the share of its mechanism's reports in each cell, shape (cells,).
-        noise: how far shares of the points can be from those that the pilot's reports suggest.
+        noise: how far shares of the points can be from those that the pilot's reports suggest; None of few
+            reports, which have no pilot.
         deviations: bounds are narrowest for noise of so many standard deviations.
         rounding: clients round no value further than this.
         at_points: whether people have no values but the points.
     """
 
+    points: Floats
     values: Floats
     channel: Floats
     starts: Integers
     totals: Integers
     counts: Floats
-    noise: Noise
+    noise: Noise | None
     deviations: float
     rounding: float
     at_points: bool
-
-    @property
-    def points(self) -> Floats:
-        """The values at which shares of people stand for all values, shape (points,)."""
-        return self.values[: len(self.noise.shares)]
 
     def shares(self, starts: Floats, stops: Floats) -> Bounds:
         """The bounds of the shares of people from each start to its stop.
@@ -111,7 +115,14 @@ class SplitReports:
 
     def below(self, places: Floats) -> Bounds:
         """The bounds of the shares of people with at most each value."""
-        return self.shares(np.full(len(places), -1.0), places)
+        if self.noise is not None:
+            return self.shares(np.full(len(places), -1.0), places)
+        index = np.searchsorted(self.points, as_points(places))
+        return Bounds(self._below_points.ends[index], self._below_points.errors[index])
+
+    @functools.cached_property
+    def _below_points(self) -> Bounds:
+        return self.shares(np.full(len(self.points), -1.0), self.points)
 
     def mean(self, numbers: Callable[[Floats], Floats]) -> Bounds:
         """The bounds of the mean of a function of people's values.
@@ -144,8 +155,16 @@ class SplitReports:
         Args:
             wanted: the weight of each value in each sum, shape (sums, values).
         """
-        points = len(self.noise.shares)
-        v = functions(wanted[:, :points], self.noise, self.deviations)
+        points = len(self.points)
+        if self.noise is not None:
+            v = functions(wanted[:, :points], self.noise, self.deviations)
+        else:
+            alike = tuple(float(2.0 ** (round(2.0 * np.log2(total)) / 2.0)) for total in self.totals)
+            reports = tuple(np.repeat(alike, np.diff(self.starts, append=len(self.channel))).tolist())
+            asked = (np.ascontiguousarray(own[:, :points]) for own in (self.channel, wanted))
+            v = _for_even_people(
+                *(own.astype(np.float64).tobytes() for own in asked), reports, self.deviations
+            )
         bounds = v @ self.channel
         slack = (wanted[:, :points] - bounds[:, :points]).max(axis=1)
         if len(self.values) > points:
@@ -165,6 +184,15 @@ class SplitReports:
         known = np.ptp(wanted, axis=1) == 0.0
         bounds, errors = means.sum(axis=1) + slack, np.sqrt(variance.sum(axis=1))
         return np.where(known, wanted[:, 0], bounds), np.where(known, 0.0, errors)
+
+
+@functools.lru_cache(maxsize=64)
+def _for_even_people(channel: bytes, wanted: bytes, reports: tuple[float, ...], deviations: float) -> Floats:
+    """The functions for people who are spread evenly over points, as :func:`functions` gives them."""
+    of_cells = np.frombuffer(channel).reshape(len(reports), -1)
+    points = of_cells.shape[1]
+    even = noise(of_cells, np.full(points, 1.0 / points), np.array(reports))
+    return functions(np.frombuffer(wanted).reshape(-1, points), even, deviations)
 
 
 def as_points(places: Floats) -> Floats:
@@ -200,11 +228,12 @@ def split(
     if _variance(question, kinds[0]) < SMALL_VARIANCE:
         most = 2 * CELLS
     cells = _coarse(buckets, max(most // len(kinds), CELLS // 2))
-    every = max(1, cells // max(most, CELLS))
     mechanisms = [question.mechanism(group[0]) for group in kinds]
     rounding = max(_rounding(question, index) for group in kinds for index in group)
     count = cast(Numeric, question.attribute.domain).count
     at_points = 0 < count <= MOST_VALUES and not rounding
+    # Where people have other values, cells of several have no corners.
+    every = max(1, cells // (most if at_points else max(most, CELLS)))
     if at_points:
         values = points = as_points(np.arange(count) / (count - 1))
     else:
@@ -217,20 +246,25 @@ def split(
         values = points if linear else np.append(points, 0.5 * (points[1:] + points[:-1]))
     channels = [_together(mechanism.at(values, cells), every) for mechanism in mechanisms]
     counts = [_together(sum(_merged(question, index, cells) for index in group), every) for group in kinds]
+    pilot = PILOT if reports > EVENLY else 0.0
     # A thinned multinomial: the two parts are independent.
     rng = np.random.default_rng(zlib.crc32(np.concatenate(counts).tobytes()))
-    pilots = [PILOT * of_one if expected else rng.binomial(of_one, PILOT) for of_one in counts]
+    pilots = [pilot * of_one if expected else rng.binomial(of_one, pilot) for of_one in counts]
     rests = [of_one - pilot for of_one, pilot in zip(counts, pilots, strict=True)]
     totals = np.array([rest.sum() for rest in rests])
     channel, sizes = np.vstack(channels), [len(of_one) for of_one in counts]
-    suggested = _suggested(channel[:, : len(points)], np.concatenate(pilots))
+    around = None
+    if pilot:
+        suggested = _suggested(channel[:, : len(points)], np.concatenate(pilots))
+        around = noise(channel[:, : len(points)], suggested, np.repeat(totals, sizes))
     return SplitReports(
+        points,
         values,
         channel,
         np.cumsum([0, *sizes[:-1]]),
         totals,
         np.concatenate([rest / rest.sum() for rest in rests]),
-        noise(channel[:, : len(points)], suggested, np.repeat(totals, sizes)),
+        around,
         deviations,
         rounding,
         at_points,

@@ -1,4 +1,4 @@
-"""Strict intervals: what the reports exclude, whatever people's values are.
+"""Certain intervals: what the reports exclude, whatever people's values are.
 
 The intervals of :mod:`ldpbeam.intervals.numbers` rest on a smooth density. These assume no more than that
 shares are not negative and sum to one, and that the mean of many reports is nearly normal
@@ -7,30 +7,26 @@ shares are not negative and sum to one, and that the mean of many reports is nea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ldpbeam import metrics
+from ldpbeam.certainty import Intervals, by_condition
 from ldpbeam.domains import Floats, Numeric
-from ldpbeam.estimators.estimate import StrictIntervals
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.split_reports import POINTS, SplitReports, as_points, split
 
+#: What they are of.
+PARTS = ("quantiles", "ranges", "cdf")
 #: How the intervals are computed, in words, and why there are none.
-STRICT = "bounds that hold together, whatever the density is"
-LEFT_OUT = "left out: a study with intervals: {strict: true} has them"
-NOT_WANTED = "none: the study has intervals: {strict: false}"
+STRICT = "bounds that hold together, whatever people's values are"
 JOINED = "none: the windows of each user are joined"
 REMEMBERED = "none: several windows have the same noise of clients that remember it"
 TOO_FEW = "none: no service has enough reports of a mechanism that says what it does with single values"
-#: An interval that rests on a smooth density may leave the strict one by this part of its width.
-LEAVES = 0.1
-#: Or by this part of all people, or of the domain.
+#: An end of a quantile of whole values may be so far from one, in steps.
 ROUNDING = 1e-4
 #: The distribution function is bounded at so many places of the domain, from its low end on.
 PLACES = 32
@@ -38,10 +34,8 @@ PLACES = 32
 DIGITS = 1000.0
 
 
-def strict_intervals(
-    question: Question, wanted: WantedIntervals, *, expected: bool = False
-) -> tuple[StrictIntervals | None, str]:
-    """(the strict intervals of a number, how they are computed); None and why, if the reports allow none.
+def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: bool = False) -> Intervals:
+    """The certain intervals of quantiles, ranges and the distribution function; none if reports allow none.
 
     Args:
         question: what the reports are of.
@@ -52,16 +46,16 @@ def strict_intervals(
     ranges = _on_unit(np.array(wanted.ranges, dtype=np.float64).reshape(-1, 2), domain)
     at, places, _ = cdf_places(domain)
     if question.statistic.joined is not None:
-        return None, JOINED
+        return _none(wanted, JOINED)
     if question.repeats > 1:
         # Reports of one client would be in both parts.
-        return None, REMEMBERED
+        return _none(wanted, REMEMBERED)
     many = len(wanted.quantiles) + len(ranges) + (domain.scale is not None)
     named, of_cdf = _deviations(wanted.level, many, len(places))
     points = np.concatenate((places, ranges.ravel(), _of_scale(domain)))
     reports = split(question, named, points, expected=expected)
     if reports is None:
-        return None, TOO_FEW
+        return _none(wanted, TOO_FEW)
     cdf = reports.below(places)
     of_ranges = reports.shares(*ranges.T).within(named) if len(ranges) else np.zeros((0, 2))
     quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf.within(named), named)
@@ -71,12 +65,18 @@ def strict_intervals(
         of_quantiles = domain.values[whole.astype(int)]
     else:
         of_quantiles = domain.from_unit(quantiles)
-    mean = None
+    parts = {"quantiles": of_quantiles, "ranges": _outward(of_ranges), "cdf": _outward(cdf.within(of_cdf))}
     if domain.scale is not None and not reports.rounding:
+        # Sums of reports bound other means.
         of_mean = reports.mean(lambda x: (domain.from_unit(x) - domain.low) / domain.width)
-        low, high = domain.at(of_mean.within(named)[0]).tolist()
-        mean = low, high
-    return StrictIntervals(of_quantiles, _outward(of_ranges), at, _outward(cdf.within(of_cdf)), mean), STRICT
+        parts["mean"] = domain.at(of_mean.within(named))
+    held = {name: columns for name, columns in parts.items() if len(columns)}
+    methods = dict.fromkeys((*PARTS, *held), STRICT)
+    return Intervals(wanted.level, ends=by_condition(certain=held), at=at.tolist(), methods=methods)
+
+
+def _none(wanted: WantedIntervals, how: str) -> Intervals:
+    return Intervals(wanted.level, methods=dict.fromkeys(PARTS, how))
 
 
 def _of_scale(domain: Numeric) -> Floats:
@@ -112,22 +112,6 @@ def _on_unit(ranges: Floats, domain: Numeric) -> Floats:
     start = domain.low - 0.5 * domain.step
     first, after = metrics.values_within(ranges[:, 0], ranges[:, 1], start, domain.step)
     return np.column_stack((first, after - 1.0)) / (domain.count - 1.0)
-
-
-def leaves_strict(held: Mapping[str, Any], strict: StrictIntervals) -> dict[str, NDArray[np.bool_]]:
-    """Which quantiles and ranges have an interval that leaves the strict one.
-
-    Args:
-        held: the ends of the intervals that rest on a smooth density, by what they are of.
-        strict: the strict intervals.
-    """
-    leaves = {}
-    for name in held.keys() & {"quantiles", "ranges"}:
-        low, high = np.asarray(held[name]).T
-        least, most = getattr(strict, name).T
-        rounding = ROUNDING * (1.0 if name == "ranges" else np.ptp(strict.at))
-        leaves[name] = np.maximum(least - low, high - most) > LEAVES * (high - low) + rounding
-    return leaves
 
 
 def _outward(ends: Floats) -> Floats:

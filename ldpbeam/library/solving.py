@@ -29,9 +29,8 @@ def solved(study: Study, snapshots: Sequence[Snapshot]) -> tuple[list[EstimateRe
         picked = chosen(study, of_window, least)
         counts.update(picked.counts)
         estimated += picked.snapshots
-    decided = study.for_a_run((snapshot.attribute, 1) for snapshot in snapshots)
     with one_blas_thread():
-        estimates = [record for snapshot in estimated for record in solve(decided, snapshot)]
+        estimates = [record for snapshot in estimated for record in solve(study, snapshot)]
     estimates.sort(key=lambda record: sort_key(study, record))
     slides = study.windows is not None and study.windows.slides
     return in_order(estimates, slides=slides, clock=study.local), counts

@@ -380,7 +380,7 @@ class NumericMechanism(UnbiasedMechanism):
     def at(self, values: Floats, resolution: int) -> Floats | None:
         """P(cell | value) at single values in [0, 1], shape (``cells(resolution)``, values).
 
-        It is None for a mechanism that does not give it, whose reports then have no strict intervals.
+        It is None for a mechanism that does not give it, whose reports then have no certain intervals.
         """
         return None if self.band is None else self.band.at(values, self.cells(resolution))
 

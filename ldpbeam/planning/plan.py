@@ -173,11 +173,11 @@ def _notes(
 
 def _detail(line: Planned) -> str:
     """What an estimate of numbers can show."""
-    widths = (f"{_number(width)} ({name})" for name, width in line.strict_widths.items())
+    widths = (f"{_number(width)} ({name})" for name, width in line.certain_widths.items())
     return (
         f"{line.attribute!r}, {line.estimate}: reports of {line.users:,} people show no detail finer than "
-        f"{line.finest_detail:.0%} of the range. Strict intervals, which hold whatever the density is, are "
-        f"expected to be so wide where people are spread evenly: {', '.join(widths)}."
+        f"{line.finest_detail:.0%} of the range. Certain intervals, which hold whatever people's values "
+        f"are, are expected to be so wide where people are spread evenly: {', '.join(widths)}."
     )
 
 

@@ -61,7 +61,7 @@ class Planned:
         readers_of_period: the same of all attributes and windows of a period of the ledger.
         finest_detail: the finest detail of numbers that the reports show, as a part of the range; None for
             others, and where it is not known.
-        strict_widths: how wide the strict intervals of quantiles and of ranges are expected to be, by name.
+        certain_widths: how wide the certain intervals of quantiles and of ranges are expected to be, by name.
     """
 
     attribute: str
@@ -79,7 +79,7 @@ class Planned:
     readers: Guarantee | None = None
     readers_of_period: Guarantee | None = None
     finest_detail: float | None = None
-    strict_widths: Mapping[str, float] = field(default_factory=dict)
+    certain_widths: Mapping[str, float] = field(default_factory=dict)
 
 
 def computed(study: Study, wanted: set[str], users: int, error: float | None) -> Iterator[Planned]:
@@ -132,15 +132,18 @@ def detailed(study: Study, line: Planned) -> Planned:
     quantiles = tuple(sorted({0.5, *summary.quantiles}))
     wanted = WantedIntervals(level, quantiles=quantiles, ranges=summary.ranges)
     expected = expected_intervals(attribute, reports, wanted)
-    if expected is None:
+    if (ends := expected.ends.get("certain")) is None:
         return line
     names = [f"quantile {quantile}" for quantile in quantiles]
     names += [f"share from {as_text(low)} to {as_text(high)}" for low, high in summary.ranges]
-    widths = np.diff(np.concatenate((expected.quantiles, expected.ranges)), axis=1)[:, 0].tolist()
+    columns = [ends[part].columns for part in ("quantiles", "ranges") if part in ends]
+    widths = np.diff(np.concatenate(columns), axis=1)[:, 0].tolist()
     return replace(
         line,
-        finest_detail=float(np.ptp(attribute.domain.to_unit(expected.quantiles[quantiles.index(0.5)]))),
-        strict_widths=dict(zip(names, widths, strict=True)),
+        finest_detail=float(
+            np.ptp(attribute.domain.to_unit(ends["quantiles"].columns[quantiles.index(0.5)]))
+        ),
+        certain_widths=dict(zip(names, widths, strict=True)),
     )
 
 

@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.named_numbers import Numbers, by_key, numbers_of
 from ldpbeam.answers.results import Results
+from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH
 from ldpbeam.domains import Floats, digits_of
 from ldpbeam.errors import BEYOND, DONE, UserError, meant_or_known
 from ldpbeam.folders.read import read_results
@@ -33,58 +36,65 @@ def check_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam check`` and return its exit code: DONE, or BEYOND."""
     results = read_results(options.folder)
     rows = checked(results, options.conditions, estimate=options.estimate, latest=options.latest)
-    alarms = {AT_ANY_LOOK} if options.any_look else {AT_ANY_LOOK, "certainly"}
-    alarm = any(row.verdict in alarms or (options.possibly and row.verdict == "possibly") for row in rows)
+    least = next((how for name, how in _ALARMS.items() if getattr(options, name)), "certainly")
+    alarm = any(VERDICTS.index(row.verdict) <= VERDICTS.index(least) for row in rows)
     code = BEYOND if alarm else DONE
     document({"beyond": alarm, "numbers": [_as_json(row) for row in rows]})
     crossed = [row for row in rows if row.verdict != "no"]
     if crossed:
         names = names_of(results.estimates)
         texts = [_as_texts(row, names) for row in crossed[:MOST_ROWS]]
-        columns = (*_KEYS, "value", "interval", "beyond", "flag")
+        columns = (*_KEYS, "value", "certain", "if smooth", "beyond", "flag")
         filled = [name for name in columns if any(text[name] for text in texts)]
         print_fitting(Console(), filled, texts, keys=_KEYS, left=("beyond", "flag"))
     if len(crossed) > MOST_ROWS:
         print(f"and {len(crossed) - MOST_ROWS:,} more; --json has all")
     verdicts = Counter(row.verdict for row in rows)
-    lasting = verdicts[AT_ANY_LOOK]
+    lasting, smooth = verdicts[AT_ANY_LOOK], verdicts[SMOOTHLY]
     print(
         f"{verdicts['certainly'] + lasting:,} of {counted(len(rows), 'number')} certainly beyond the "
-        f"threshold{f' ({lasting:,} at any look)' if lasting else ''}, {verdicts['possibly']:,} possibly"
+        f"threshold{f' ({lasting:,} at any look)' if lasting else ''}, "
+        f"{f'{smooth:,} if people are spread smoothly, ' if smooth else ''}{verdicts['possibly']:,} possibly"
     )
     return code
 
 
 def _as_texts(row: Checked, names: Mapping[Bounds, str]) -> dict[str, str]:
-    digits = digits_of(*row.interval, 6, of_width=2) if row.interval else 6
+    certain, smooth = row.certain, row.if_smooth if row.if_smooth != row.certain else None
+    low, high = certain or smooth or (math.nan, math.nan)
+    digits = digits_of(low, high, 6, of_width=2) if low == low else 6
     return {
         **as_texts(row.key, names),
         "condition": row.condition.text,
         "value": f"{row.value:.{digits}g}",
-        "interval": " to ".join(f"{end:.{digits}g}" for end in row.interval or ()),
+        "certain": " to ".join(f"{end:.{digits}g}" for end in certain or ()),
+        "if smooth": " to ".join(f"{end:.{digits}g}" for end in smooth or ()),
         "beyond": row.verdict,
         "flag": row.flag,
     }
 
 
 def _as_json(row: Checked) -> dict[str, Any]:
-    low, high = row.interval or (None, None)
     return {
         **as_json(row.key),
         "condition": row.condition.text,
         "number": row.condition.number,
         "threshold": row.condition.threshold,
         "value": row.value,
-        "low": low,
-        "high": high,
+        "certain": row.certain,
+        "if_smooth": row.if_smooth,
         "verdict": "certainly" if row.verdict == AT_ANY_LOOK else row.verdict,
         "at_any_look": row.verdict == AT_ANY_LOOK,
         "flag": row.flag,
     }
 
 
-Verdict = Literal["certainly, at any look", "certainly", "possibly", "no"]
-AT_ANY_LOOK: Verdict = "certainly, at any look"
+Verdict = Literal["certainly, at any look", "certainly", "if smooth", "possibly", "no"]
+#: The verdicts, the surest first.
+VERDICTS: tuple[Verdict, ...] = ("certainly, at any look", "certainly", "if smooth", "possibly", "no")
+AT_ANY_LOOK, CERTAINLY, SMOOTHLY, POSSIBLY, NO = VERDICTS
+#: The least sure verdict that raises an alarm, by the option that says so.
+_ALARMS = {"any_look": AT_ANY_LOOK, "possibly": POSSIBLY, "if_smooth": SMOOTHLY}
 _CONDITION = re.compile(
     r"(?P<number>.*\S)\s*(?P<side>[<>])=?\s*(?P<value>[-+\d.eE_]+)\s*(?P<percent>%?)\s*", re.DOTALL
 )
@@ -122,17 +132,20 @@ class Checked:
         key: the estimate.
         condition: the condition.
         value: the number.
-        interval: the two ends of its interval; None if it has none.
-        verdict: ``certainly`` if the whole interval is beyond the threshold and is not flagged; of quantiles
-            and ranges of numbers, the strict one. ``certainly, at any look`` if the interval for
-            every look is, too. Else ``possibly`` if a part of the interval or the number is, else ``no``.
-        flag: why the interval may hold the truth less often than its level.
+        certain: the two ends of its certain interval; None if it has none.
+        if_smooth: those of the interval that holds if people are spread smoothly; None if it has none.
+        verdict: ``certainly`` if the whole certain interval is beyond the threshold, and ``certainly, at any
+            look`` if the one for every look is, too; ``if smooth`` if the whole interval of smooth people is;
+            ``possibly`` if the number, or a part of an interval is; else ``no``. An interval that is flagged
+            makes nothing surer than ``possibly``.
+        flag: why intervals may hold the truth less often than their level.
     """
 
     key: EstimateKey
     condition: Condition
     value: float
-    interval: tuple[float, float] | None
+    certain: tuple[float, float] | None
+    if_smooth: tuple[float, float] | None
     verdict: Verdict
     flag: str
 
@@ -241,18 +254,20 @@ def _meant(number: str, names: Sequence[str]) -> str | None:
 
 
 def _checked(key: EstimateKey, part: Numbers, index: int, condition: Condition) -> Checked:
-    value, low, high = (float(column[index]) for column in (part.values, part.low, part.high))
-    known = not math.isnan(low)
     sign = 1 if condition.above else -1
-    beyond = [sign * (number - condition.threshold) > 0 for number in (value, low, high)]
-    verdict: Verdict = "no"
-    of_level: tuple[tuple[Verdict, Floats], ...] = (
-        (AT_ANY_LOOK, part.certain_at_any_look[index]),
-        ("certainly", part.certain[index]),
-    )
-    sure = [name for name, ends in of_level if (sign * (ends - condition.threshold) > 0).all()]
-    if sure:
-        verdict = sure[0]
-    elif any(beyond):
-        verdict = "possibly"
-    return Checked(key, condition, value, (low, high) if known else None, verdict, part.flags[index])
+
+    def beyond(ends: Floats) -> NDArray[np.bool_]:
+        """Which ends are beyond the threshold; none that is not known."""
+        return sign * (ends - condition.threshold) > 0
+
+    sure = zip(VERDICTS, (ANY_LOOK, CERTAIN, IF_SMOOTH), strict=False)
+    verdict = next((how for how, under in sure if beyond(part.trusted(under)[index]).all()), NO)
+    value = float(part.values[index])
+    certain, smooth = part.under(CERTAIN)[index], part.under(IF_SMOOTH)[index]
+    if verdict == NO and beyond(np.array([value, *certain, *smooth])).any():
+        verdict = POSSIBLY
+    return Checked(key, condition, value, _ends(certain), _ends(smooth), verdict, part.flag(IF_SMOOTH))
+
+
+def _ends(ends: Floats) -> tuple[float, float] | None:
+    return None if np.isnan(ends).any() else (float(ends[0]), float(ends[1]))

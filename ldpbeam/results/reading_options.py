@@ -64,9 +64,9 @@ def check(parser: Parser) -> None:
         "A condition is a number, > or <, and a threshold: 'mean > 4000', 'quantile 0.95 > 60', 'share of "
         "cash < 10%', 'share from 0 to 10 > 0.5', 'mean of KEY < 3'. Numbers have the names that ldpbeam "
         "diff prints. If several attributes have the number, the name of one stands first: 'price: mean > "
-        "4000'. A number is certainly beyond the threshold if its whole interval is, and the interval is not "
-        "flagged; possibly, if a part of the interval is. The exit code is 1 if any number is certainly "
-        "beyond, else 0.",
+        "4000'. A number is certainly beyond the threshold if its whole certain interval is, and nothing "
+        "says that reports are false; possibly, if a part of an interval is. The exit code is 1 if any "
+        "number is certainly beyond, else 0.",
     )
     group.add_argument("folder", metavar="OUT", help="the output folder of estimate, stream or rollup")
     group.add_argument(
@@ -74,6 +74,10 @@ def check(parser: Parser) -> None:
     )
     exits = group.add_mutually_exclusive_group()
     exits.add_argument("--possibly", action="store_true", help="the exit code is 1 for possibly, too")
+    exits.add_argument(
+        "--if-smooth", action="store_true",
+        help="the exit code is 1 also for numbers that are beyond if people are spread smoothly",
+    )  # fmt: skip
     exits.add_argument(
         "--any-look", action="store_true",
         help="the exit code is 1 only for what is certain at any look: whoever checks early panes again and "

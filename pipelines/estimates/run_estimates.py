@@ -88,7 +88,7 @@ def _looked_at(windows: Iterable[list[Snapshot]], look: Look) -> Iterator[list[S
 def _on_driver(
     job: Output, windows: Iterable[list[Snapshot]], processes: int | None, counts: Counter[str]
 ) -> list[EstimateRecord]:
-    study, least = job.study.for_a_run(snapshot_counts(job)), dict[str, Least]()
+    study, least = job.study, dict[str, Least]()
     if sum(snapshots for _, snapshots in snapshot_counts(job)) > study.publish.windows:
         sizes: dict[str, list[Size]] = {}
         for snapshots in windows_of(job):

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import IO, Any
 
 import numpy as np
 
 from ldpbeam import metrics
 from ldpbeam.attributes import Attribute
+from ldpbeam.certainty import IF_SMOOTH, LARGEST, Ends, Intervals
 from ldpbeam.domains import OTHERS, Candidates, Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
-from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.schemas.outputs.checked import fields_of, record_of
-from ldpbeam.schemas.outputs.records import (
-    AnyLookRecord,
-    CumulativeShares,
-    Ends,
-    EstimateRecord,
-    Frequent,
-    IntervalsRecord,
-    ManyEnds,
-    PairRecord,
-    RangeShare,
-    StrictRecord,
-)
+from ldpbeam.schemas.outputs.records import EstimateRecord, Frequent, PairRecord, RangeShare
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import MOST_GROUPS, Study, Summary
 from ldpbeam.times import window_fields
@@ -44,12 +33,8 @@ OF_SNAPSHOTS = ("attribute", "group", "other_groups", "pane_index", "pane_timing
 _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - {
     *("distribution", "frequencies", "key_means", "intervals", "warnings", "pair"),
 }
-#: The fields of intervals with a low and a high end, or many; others are in records of their own.
-_OF_INTERVALS = [
-    field.name
-    for field in fields(Intervals)
-    if field.default is None and field.name not in {"cdf", "largest", "strict", "any_look"}
-]
+#: Ends that hold for the largest shares are written of so many, or of all in ``top``.
+FIRST = 12
 
 
 def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimate) -> EstimateRecord:
@@ -73,7 +58,7 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         **window_fields(snapshot.window),
         window_name=study.clock.name(snapshot.window) if study.clock and snapshot.window else None,
         log_likelihood=float(answer.log_likelihoods[-1]) if len(answer.log_likelihoods) else None,
-        intervals=_intervals(answer.intervals, summary, isinstance(attribute.domain, Categories)),
+        intervals=answer.intervals and _first_ones(answer.intervals, max(FIRST, summary.top or 0)),
         warnings=_warnings(answer, snapshot.other_groups),
         notes=tuple(_notes(attribute, answer)),
         pair=None if answer.pair is None else record_of(PairRecord, _plain(answer.pair)),
@@ -107,9 +92,13 @@ def _warnings(answer: Estimate, other_groups: int) -> tuple[str, ...]:
 def _notes(attribute: Attribute, answer: Estimate) -> Iterator[str]:
     """Sentences on very many people who give one answer, as far as intervals are sure of it."""
     domain, given = attribute.domain, answer.intervals
-    if given is None or given.distribution is None or not isinstance(domain, Numeric | Categories):
+    if given is None or not isinstance(domain, Numeric | Categories):
         return
-    least, most = given.distribution[:, 0], given.distribution[:, 1]
+    of_categories = isinstance(domain, Categories)
+    ends = given.of("frequencies" if of_categories else "distribution", IF_SMOOTH)
+    if ends is None:
+        return
+    least, most = ends.T
     if isinstance(domain, Categories):
         for index in np.flatnonzero(least >= ALMOST_ALL):
             if domain.names[index] == OTHERS and isinstance(domain, Candidates):
@@ -126,8 +115,8 @@ def _notes(attribute: Attribute, answer: Estimate) -> Iterator[str]:
             first, last = edges[:2] if end == 0 else edges[-2:]
             where = f"{first:g} to {last:g}" if len(least) != domain.count else f"{domain.values[end]:g}"
             yield (
-                f"{least[end]:.0%} to {most[end]:.0%} of people are at the {which} end of the domain, "
-                f"{where}; clients clip values there, or send one false value"
+                f"if others are spread smoothly, {least[end]:.0%} to {most[end]:.0%} of people are at the "
+                f"{which} end of the domain, {where}; clients clip values there, or send one false value"
             )
 
 
@@ -140,13 +129,13 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
             "keys": domain.keys,
             "frequencies": answer.frequencies.tolist(),
             "key_means": None if answer.key_means is None else answer.key_means.tolist(),
-            "top": _top(domain.keys, answer.frequencies, summary.top, answer.intervals),
+            "top": _top(domain.keys, answer.frequencies, summary.top),
         }
     if answer.distribution is None:
         return {}
     shares = answer.distribution.tolist()
     if isinstance(domain, Categories):
-        top = _top(domain.names, answer.distribution, summary.top, answer.intervals)
+        top = _top(domain.names, answer.distribution, summary.top)
         return {"categories": domain.names, "frequencies": shares, "top": top}
     assert isinstance(domain, Numeric)
     edges = domain.edges(len(shares))
@@ -162,12 +151,8 @@ def _shares(domain: Domain, answer: Estimate, summary: Summary) -> dict[str, Any
     return parts
 
 
-def _top(
-    names: Sequence[str], frequencies: Floats, most: int | None, intervals: Intervals | None
-) -> tuple[Frequent, ...] | None:
+def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> tuple[Frequent, ...] | None:
     """The ``most`` most frequent names, None if ``most`` is None; ties keep the order of the names.
-
-    Their intervals are those that hold for the largest of all shares.
 
     Raises:
         ValueError: if there are not as many frequencies as names.
@@ -177,53 +162,14 @@ def _top(
     if most is None:
         return None
     order = np.argsort(-frequencies, kind="stable")[:most]
-    ends = None if intervals is None else intervals.largest
-    return tuple(
-        Frequent(names[index], float(frequencies[index]), *(() if ends is None else ends[index].tolist()))
-        for index in order
-    )
+    return tuple(Frequent(names[index], float(frequencies[index])) for index in order)
 
 
-def _intervals(given: Intervals | None, summary: Summary, of_categories: bool) -> IntervalsRecord | None:
-    """The record of intervals; the shares of categories are called frequencies, as in the estimate."""
-    if given is None:
-        return None
-
-    def called(name: str) -> str:
-        part, _, number = name.partition(" ")
-        part = "frequencies" if of_categories and part == "distribution" else part
-        return f"{part} {number}" if number else part
-
-    parts: dict[str, Any] = {}
-    for name in _OF_INTERVALS:
-        if (ends := getattr(given, name)) is None:
-            continue
-        low, high = np.asarray(ends, dtype=np.float64).T.tolist()
-        parts[called(name)] = ManyEnds(low, high) if isinstance(low, list) else Ends(low, high)
-    if given.quantiles is not None:
-        parts["quantiles"] = _of_quantiles(given.quantiles, summary)
-    if given.cdf is not None:
-        parts["cdf"] = CumulativeShares(*given.cdf.T.tolist())
-    if (strict := given.strict) is not None:
-        parts["strict"] = StrictRecord(
-            CumulativeShares(strict.at.tolist(), *strict.cdf.T.tolist()),
-            _of_quantiles(strict.quantiles, summary),
-            ManyEnds(*strict.ranges.T.tolist()) if len(strict.ranges) else None,
-        )
-    if (any_look := given.any_look) is not None:
-        parts["any_look"] = AnyLookRecord(
-            any_look.reports,
-            None if any_look.mean is None else Ends(*any_look.mean),
-            None if any_look.distribution is None else ManyEnds(*any_look.distribution.T.tolist()),
-        )
-    for name in ("methods", "flags"):
-        parts[name] = {called(part): text for part, text in getattr(given, name).items()}
-    return IntervalsRecord(given.level, given.simultaneous, **parts)
-
-
-def _of_quantiles(ends: Floats, summary: Summary) -> dict[str, Ends]:
-    pairs = (Ends(low, high) for low, high in ends.tolist())
-    return dict(zip(map(repr, summary.quantiles), pairs, strict=True))
+def _first_ones(intervals: Intervals, many: int) -> Intervals:
+    """Intervals of which those for the largest shares are of so many."""
+    largest = intervals.ends.get(LARGEST, {})
+    first = {part: Ends(ends.low[:many], ends.high[:many]) for part, ends in largest.items()}
+    return replace(intervals, ends=intervals.ends | ({LARGEST: first} if first else {}))
 
 
 #: A line leaves these fields out where they have their default.
@@ -240,8 +186,6 @@ def json_fields(record: EstimateRecord) -> dict[str, Any]:
         for name, value in fields_of(record).items()
         if name not in _OPTIONAL or getattr(record, name) != _OPTIONAL[name]
     }
-    if record.intervals is not None:
-        line["intervals"] = {name: value for name, value in line["intervals"].items() if value is not None}
     return line
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer, WrapValidator
 from pydantic.dataclasses import dataclass
 
+from ldpbeam.certainty import Intervals
 from ldpbeam.domains import on_steps
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import FAR, Bounds
@@ -61,22 +62,6 @@ def bounds(start: str | None, end: str | None) -> Bounds | None:
 
 
 @dataclass(frozen=True, config=_CHECKED)
-class Ends:
-    """The low and the high end of an interval."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, config=_CHECKED)
-class ManyEnds:
-    """The low and the high end of each of many intervals."""
-
-    low: Numbers
-    high: Numbers
-
-
-@dataclass(frozen=True, config=_CHECKED)
 class RangeShare:
     """The share of people whose value lies between ``low`` and ``high``."""
 
@@ -87,59 +72,22 @@ class RangeShare:
 
 @dataclass(frozen=True, config=_CHECKED)
 class Frequent:
-    """A name, the share of people who have it, and the interval that also holds for the largest share."""
+    """A name, and the share of people who have it."""
 
     name: str
     frequency: float
-    low: float | None = None
-    high: float | None = None
 
 
-@dataclass(frozen=True, config=_CHECKED)
-class CumulativeShares:
-    """The ends of the share of people with at most each value of ``at``."""
-
-    at: Numbers
-    low: Numbers
-    high: Numbers
-
-
-@dataclass(frozen=True, config=_CHECKED)
-class StrictRecord:
-    """Intervals that hold whatever the density is, by the names of an estimate's fields."""
-
-    cdf: CumulativeShares
-    quantiles: dict[Level, Ends] = field(default_factory=dict)
-    ranges: ManyEnds | None = None
-
-
-@dataclass(frozen=True, config=_CHECKED)
-class AnyLookRecord:
-    """Intervals that hold at every look, narrowest near this many ``reports``."""
-
-    reports: Count
-    mean: Ends | None = None
-    frequencies: ManyEnds | None = None
-
-
-@dataclass(frozen=True, config=_CHECKED)
-class IntervalsRecord:
-    """The intervals of an estimate, by the names of its fields; None where a field has none."""
-
-    level: float
-    simultaneous: bool = False
-    mean: Ends | None = None
-    variance: Ends | None = None
-    quantiles: dict[Level, Ends] | None = None
-    ranges: ManyEnds | None = None
-    distribution: ManyEnds | None = None
-    frequencies: ManyEnds | None = None
-    key_means: ManyEnds | None = None
-    cdf: CumulativeShares | None = None
-    strict: StrictRecord | None = None
-    any_look: AnyLookRecord | None = None
-    methods: dict[str, str] = field(default_factory=dict)
-    flags: dict[str, str] = field(default_factory=dict)
+def _plain(intervals: Intervals | None) -> dict[str, Any] | None:
+    """Intervals as JSON has them."""
+    if intervals is None:
+        return None
+    ends = {
+        condition: {part: {"low": list(own.low), "high": list(own.high)} for part, own in parts.items()}
+        for condition, parts in intervals.ends.items()
+    }
+    fields = {**vars(intervals), "ends": ends, "at": list(intervals.at)}
+    return {name: value for name, value in fields.items() if value not in (None, [])}
 
 
 @dataclass(frozen=True, config=_CHECKED)
@@ -282,7 +230,7 @@ class EstimateRecord:
     mean: float | None = None
     standard_error: float | None = None
     variance: float | None = None
-    intervals: IntervalsRecord | None = None
+    intervals: Annotated[Intervals | None, PlainSerializer(_plain)] = None
     warnings: Names = ()
     notes: Names = ()
     details: dict[str, Any] = field(default_factory=dict)
@@ -306,11 +254,6 @@ class EstimateRecord:
             return edges[:-1].tolist(), edges[1:].tolist()
         first, last = edges[:-1] + 0.5 * self.step, edges[1:] - 0.5 * self.step
         return on_steps(first, self.step).tolist(), on_steps(last, self.step).tolist()
-
-    @property
-    def strict(self) -> StrictRecord | None:
-        """The intervals that hold whatever the density is; None if the estimate has none."""
-        return None if self.intervals is None else self.intervals.strict
 
     @property
     def labels(self) -> Names | None:

@@ -16,19 +16,21 @@ class Quantile(NamedTuple):
 
     Attributes:
         level: the share of people below it, from 0 to 1.
-        value: in the attribute's unit, as the next two.
-        value_low: the low end of its interval; None if the study asks for no intervals.
-        value_high: its high end.
-        strict_low: the low end of the interval that holds whatever the density is; None if there is none.
-        strict_high: its high end.
+        value: in the attribute's unit, as all others.
+        certain_low: the low end of the interval that holds whatever people's values are; None if there is
+            none.
+        certain_high: its high end.
+        if_smooth_low: the low end of the interval that holds if people are spread smoothly; None if there is
+            none.
+        if_smooth_high: its high end.
     """
 
     level: float
     value: float
-    value_low: Optional[float]
-    value_high: Optional[float]
-    strict_low: Optional[float]
-    strict_high: Optional[float]
+    certain_low: Optional[float]
+    certain_high: Optional[float]
+    if_smooth_low: Optional[float]
+    if_smooth_high: Optional[float]
 
 
 class RangeShare(NamedTuple):
@@ -38,33 +40,37 @@ class RangeShare(NamedTuple):
         low: in the attribute's unit.
         high: in the attribute's unit.
         share: from 0 to 1.
-        share_low: the low end of its interval; None if the study asks for no intervals.
-        share_high: its high end.
-        strict_low: the low end of the interval that holds whatever the density is; None if there is none.
-        strict_high: its high end.
+        certain_low: the low end of the share's interval, as that of a quantile, like the next three.
+        certain_high: see there.
+        if_smooth_low: see there.
+        if_smooth_high: see there.
     """
 
     low: float
     high: float
     share: float
-    share_low: Optional[float]
-    share_high: Optional[float]
-    strict_low: Optional[float]
-    strict_high: Optional[float]
+    certain_low: Optional[float]
+    certain_high: Optional[float]
+    if_smooth_low: Optional[float]
+    if_smooth_high: Optional[float]
 
 
 class CumulativeShare(NamedTuple):
-    """The share of people with at most a value, whatever the density is.
+    """The share of people with at most a value.
 
     Attributes:
         at: the value, in the attribute's unit.
-        low: the low end of the share, from 0 to 1.
-        high: its high end.
+        certain_low: the low end of the share's interval, as that of a quantile, like the next three.
+        certain_high: see there.
+        if_smooth_low: see there.
+        if_smooth_high: see there.
     """
 
     at: float
-    low: float
-    high: float
+    certain_low: Optional[float]
+    certain_high: Optional[float]
+    if_smooth_low: Optional[float]
+    if_smooth_high: Optional[float]
 
 
 class Frequent(NamedTuple):
@@ -73,21 +79,22 @@ class Frequent(NamedTuple):
     Attributes:
         name: the category or key.
         frequency: its share, from 0 to 1.
-        low: the low end of the interval that also holds for the largest of all shares; None without one.
-        high: its high end.
+        largest_low: the low end of the interval that holds for the largest of all shares, whichever it is;
+            None if there is none.
+        largest_high: its high end.
     """
 
     name: str
     frequency: float
-    low: Optional[float]
-    high: Optional[float]
+    largest_low: Optional[float]
+    largest_high: Optional[float]
 
 
 class Flag(NamedTuple):
-    """Why the intervals of a field may hold the truth less often than their level, or say little.
+    """Why intervals may hold the truth less often than their level.
 
     Attributes:
-        of: the field.
+        of: ``if_smooth``, or ``certain`` for all intervals.
         flag: the reason.
     """
 
@@ -118,17 +125,22 @@ class EstimateRow(NamedTuple):
         users: how many users sent them; None if users are not counted.
         mean: in the attribute's unit; None if the estimator has none.
         standard_error: of the mean, in the attribute's unit.
-        mean_low: the low end of the mean's interval; None if the study asks for no intervals.
-        mean_high: the high end of the mean's interval.
+        mean_certain_low: the low end of the interval of the mean that holds whatever people's values are;
+            None if there is none.
+        mean_certain_high: its high end.
+        mean_if_smooth_low: the low end of the interval that holds if people are spread smoothly.
+        mean_if_smooth_high: its high end.
         mean_any_look_low: the low end of the interval of the mean that holds at every look; None without one.
         mean_any_look_high: its high end.
         variance: of the values, in the square of the attribute's unit.
-        variance_low: the low end of the variance's interval.
-        variance_high: the high end of the variance's interval.
+        variance_certain_low: the ends of the variance's intervals are as those of the mean.
+        variance_certain_high: see there.
+        variance_if_smooth_low: see there.
+        variance_if_smooth_high: see there.
         median: of the distribution, in the attribute's unit.
         quantiles: those that the study asks for, with the ends of their intervals.
         ranges: the shares of people between two values, with the ends of their intervals.
-        strict_cdf: the shares of people with at most each of 32 values, whatever the density is.
+        cdf: the shares of people with at most each of 32 values.
         top: the most frequent categories or keys.
         interval_level: the level of the intervals, from 0 to 1.
         intervals_simultaneous: whether the intervals of all shares hold together.
@@ -164,17 +176,21 @@ class EstimateRow(NamedTuple):
     users: Optional[int]
     mean: Optional[float]
     standard_error: Optional[float]
-    mean_low: Optional[float]
-    mean_high: Optional[float]
+    mean_certain_low: Optional[float]
+    mean_certain_high: Optional[float]
+    mean_if_smooth_low: Optional[float]
+    mean_if_smooth_high: Optional[float]
     mean_any_look_low: Optional[float]
     mean_any_look_high: Optional[float]
     variance: Optional[float]
-    variance_low: Optional[float]
-    variance_high: Optional[float]
+    variance_certain_low: Optional[float]
+    variance_certain_high: Optional[float]
+    variance_if_smooth_low: Optional[float]
+    variance_if_smooth_high: Optional[float]
     median: Optional[float]
     quantiles: Sequence[Quantile]
     ranges: Sequence[RangeShare]
-    strict_cdf: Sequence[CumulativeShare]
+    cdf: Sequence[CumulativeShare]
     top: Sequence[Frequent]
     interval_level: Optional[float]
     intervals_simultaneous: Optional[bool]
@@ -203,13 +219,16 @@ class ShareRow(NamedTuple):
         high: the high end of a bucket, or its greatest value.
         label: the name of a category or key.
         share: the share of people in the bucket or category, or who have the key.
-        share_low: the low end of the share's interval; None if the study asks for no intervals.
-        share_high: the high end of the share's interval.
+        share_certain_low: the low end of the interval of the share that holds whatever people's values are;
+            None if there is none, as of buckets.
+        share_certain_high: its high end.
+        share_if_smooth_low: the low end of the interval that holds if people are spread smoothly.
+        share_if_smooth_high: its high end.
         share_any_look_low: the low end of the interval that holds at every look; None without one.
         share_any_look_high: its high end.
         key_mean: the mean value of those who have the key.
-        key_mean_low: the low end of the interval of the key's mean.
-        key_mean_high: the high end of the interval of the key's mean.
+        key_mean_certain_low: the low end of the interval of the key's mean.
+        key_mean_certain_high: its high end.
         interval_level: the level of the intervals, from 0 to 1.
     """
 
@@ -234,11 +253,13 @@ class ShareRow(NamedTuple):
     high: Optional[float]
     label: Optional[str]
     share: float
-    share_low: Optional[float]
-    share_high: Optional[float]
+    share_certain_low: Optional[float]
+    share_certain_high: Optional[float]
+    share_if_smooth_low: Optional[float]
+    share_if_smooth_high: Optional[float]
     share_any_look_low: Optional[float]
     share_any_look_high: Optional[float]
     key_mean: Optional[float]
-    key_mean_low: Optional[float]
-    key_mean_high: Optional[float]
+    key_mean_certain_low: Optional[float]
+    key_mean_certain_high: Optional[float]
     interval_level: Optional[float]

@@ -1,7 +1,7 @@
 """Estimates as Arrow tables with a fixed schema: one row per estimate, and one row per share of each.
 
-Every column is in every table, whatever the study asks for; what an estimate does not have is null. A column
-that is added raises :data:`SCHEMA_VERSION`; none is renamed or removed.
+Every column is in every table, whatever the study asks for; what an estimate does not have is null. A change
+of columns raises :data:`SCHEMA_VERSION`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ import pyarrow.parquet as pq
 
 from ldpbeam import metrics
 from ldpbeam.schemas.outputs.checked import fields_of
-from ldpbeam.schemas.outputs.records import (
-    Ends,
-    EstimateRecord,
-    ManyEnds,
-    MeasuredRecord,
-    PairRecord,
+from ldpbeam.schemas.outputs.records import EstimateRecord, MeasuredRecord, PairRecord
+from ldpbeam.schemas.outputs.rows import (
+    CumulativeShare,
+    EstimateRow,
+    Frequent,
+    Quantile,
+    RangeShare,
+    ShareRow,
 )
-from ldpbeam.schemas.outputs.rows import EstimateRow, ShareRow
 
 #: The version of both schemas, in the column ``schema_version``.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 #: A file's row group has the rows of at most this many estimates.
 ESTIMATES_AT_ONCE = 128
 
@@ -171,10 +172,14 @@ def _place(record: EstimateRecord) -> dict[str, Any]:
 def _row(record: EstimateRecord) -> dict[str, Any]:
     row = _place(record) | {
         "median": _median(record),
-        "quantiles": _quantiles(record),
-        "ranges": _ranges(record),
-        "strict_cdf": _strict_cdf(record),
-        "top": record.top and [vars(frequent) for frequent in record.top],
+        "quantiles": record.quantiles
+        and _structs(
+            Quantile, record, "quantiles", [(float(level), own) for level, own in record.quantiles.items()]
+        ),
+        "ranges": record.ranges
+        and _structs(RangeShare, record, "ranges", [(own.low, own.high, own.share) for own in record.ranges]),
+        "top": record.top
+        and _structs(Frequent, record, "frequencies", [(own.name, own.frequency) for own in record.top]),
         "details": json.dumps(record.details),
         "pair": None if record.pair is None else json.dumps(fields_of(record.pair)),
     }
@@ -183,15 +188,40 @@ def _row(record: EstimateRecord) -> dict[str, Any]:
     if alarm is not None:
         row |= {"alarm_number": alarm.number, "alarm_expected": alarm.expected}
     if intervals is not None:
-        if intervals.any_look is not None:
-            row |= _named("mean_any_look", intervals.any_look.mean)
+        row["cdf"] = _structs(CumulativeShare, record, "cdf", [(at,) for at in intervals.at])
         row["interval_level"], row["intervals_simultaneous"] = intervals.level, intervals.simultaneous
         row["interval_flags"] = [{"of": name, "flag": text} for name, text in intervals.flags.items()]
-        for name in ("mean", "variance"):
-            ends = getattr(intervals, name)
-            if ends is not None:
-                row |= {f"{name}_low": ends.low, f"{name}_high": ends.high}
+        for part, name in _SCALARS:
+            ends = _ends(record, part, name)
+            row[f"{part}_{name}"] = ends and ends[0]
     return row
+
+
+def _structs(kind: Any, record: EstimateRecord, part: str, values: Sequence[Sequence[Any]]) -> list[Any]:
+    """The numbers of a part of an estimate with their intervals, in the fields of a kind of struct.
+
+    Args:
+        kind: its first fields are those of ``values``, and the others ends of intervals.
+        record: the estimate.
+        part: the part.
+        values: the first fields of each struct.
+    """
+    if not values:
+        return []
+    names = kind._fields[len(values[0]) :]
+    nothing = [None] * len(values)
+    columns = [_ends(record, part, name) or nothing for name in names]
+    return [
+        dict(zip(kind._fields, (*own, *ends), strict=True))
+        for own, *ends in zip(values, *columns, strict=False)
+    ]
+
+
+def _ends(record: EstimateRecord, part: str, name: str) -> list[float] | None:
+    """One end of the intervals of a part of an estimate, as ``certain_low``; None if it has none."""
+    condition, _, end = name.rpartition("_")
+    columns = None if record.intervals is None else record.intervals.of(part, condition)
+    return None if columns is None else columns[:, int(end == "high")].tolist()
 
 
 def _median(record: EstimateRecord) -> float | None:
@@ -201,49 +231,6 @@ def _median(record: EstimateRecord) -> float | None:
     if record.quantiles and "0.5" in record.quantiles:
         return record.quantiles["0.5"]
     return float(metrics.quantiles(shares, edges, (0.5,), record.step)[0])
-
-
-def _quantiles(record: EstimateRecord) -> list[dict[str, float | None]] | None:
-    if record.quantiles is None:
-        return None
-    smooth = (record.intervals and record.intervals.quantiles) or {}
-    strict = {} if record.strict is None else record.strict.quantiles
-    return [
-        {"level": float(level), "value": value}
-        | _named("value", smooth.get(level))
-        | _named("strict", strict.get(level))
-        for level, value in record.quantiles.items()
-    ]
-
-
-def _ranges(record: EstimateRecord) -> list[dict[str, float | None]] | None:
-    if record.ranges is None:
-        return None
-    smooth, strict = (
-        [None] * len(record.ranges) if part is None or part.ranges is None else _each(part.ranges)
-        for part in (record.intervals, record.strict)
-    )
-    return [
-        {**vars(wanted), **_named("share", of_smooth), **_named("strict", of_strict)}
-        for wanted, of_smooth, of_strict in zip(record.ranges, smooth, strict, strict=True)
-    ]
-
-
-def _strict_cdf(record: EstimateRecord) -> list[dict[str, float]] | None:
-    if record.strict is None:
-        return None
-    cdf = record.strict.cdf
-    places = zip(cdf.at, cdf.low, cdf.high, strict=True)
-    return [{"at": at, "low": low, "high": high} for at, low, high in places]
-
-
-def _each(ends: ManyEnds) -> list[Ends | None]:
-    return list(map(Ends, ends.low, ends.high))
-
-
-def _named(name: str, ends: Ends | None) -> dict[str, float | None]:
-    low, high = (None, None) if ends is None else (ends.low, ends.high)
-    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _kind(record: EstimateRecord) -> str:
@@ -257,6 +244,13 @@ def _shares(record: EstimateRecord) -> Sequence[float]:
 
 #: The columns of numbers in :data:`SHARES`.
 _NUMBERS = [field.name for field in SHARES if field.type == _NUMBER]
+#: The columns of ends in :data:`ESTIMATES`: the number, and which end.
+_SCALARS = [
+    (part, name.removeprefix(f"{part}_"))
+    for part in ("mean", "variance")
+    for name in ESTIMATES.names
+    if name.startswith(f"{part}_")
+]
 
 
 def _column(name: str, record: EstimateRecord) -> Sequence[float] | None:
@@ -266,17 +260,12 @@ def _column(name: str, record: EstimateRecord) -> Sequence[float] | None:
         return numbers[name]
     if name in ("low", "high"):
         return None if record.bucket_edges is None else record.bucket_ends[name == "high"]
-    intervals = record.intervals
-    if intervals is None:
-        return None
     if name == "interval_level":
-        return [intervals.level] * len(_shares(record))
-    of, _, end = name.rpartition("_")
-    shares = intervals.frequencies if record.distribution is None else intervals.distribution
-    if of == "share_any_look":
-        shares = None if intervals.any_look is None else intervals.any_look.frequencies
-    ends: ManyEnds | None = intervals.key_means if of == "key_mean" else shares
-    return None if ends is None else getattr(ends, end)
+        return [record.intervals.level] * len(_shares(record)) if record.intervals else None
+    if name.startswith("key_mean_"):
+        return _ends(record, "key_means", name.removeprefix("key_mean_"))
+    shares = "frequencies" if record.distribution is None else "distribution"
+    return _ends(record, shares, name.removeprefix("share_"))
 
 
 def _numbers(parts: Sequence[Sequence[float] | None], lengths: Sequence[int]) -> pa.Array:

@@ -182,7 +182,6 @@ def _intervals(
         intervals.simultaneous,
         tuple(quantiles),
         tuple(ranges),
-        intervals.strict,
         intervals.any_look or LOOKS * (early or 0) or WantedIntervals.any_look,
     )
 

@@ -290,8 +290,7 @@ class IntervalsModel(Model):
     )
     strict: bool | None = Field(
         None,
-        description="whether quantiles and ranges of numbers also have intervals that hold whatever the "
-        "density is; left out: if a run knows before it solves that it has at most 200 estimates of numbers",
+        description="taken and without effect: all estimates have the intervals that it asked for",
     )
     any_look: int | None = Field(
         None,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.estimate_records import paid, price
+from support.estimate_records import held, paid, price
 
 import ldpbeam as ldp
 from ldpbeam.answers.alarms import FEWEST, LIMITS, SETTLED, WEEKS, added, in_order, season_before
 from ldpbeam.cells import MONDAY, clock_of
 from ldpbeam.folders.output import ESTIMATES
 from ldpbeam.folders.read import earlier_among
-from ldpbeam.schemas.outputs.records import EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import milliseconds, window_fields
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
 
@@ -169,9 +169,9 @@ def test_shares_have_sums_of_their_own_and_groups_are_series_of_their_own() -> N
             cash = 0.3 + moved + 0.02 * rng.standard_normal()
             shares = np.array([cash, 1.0 - cash])
             room = 1.959964 * 0.02
-            ends = ManyEnds((shares - room).tolist(), (shares + room).tolist())
+            ends = np.column_stack((shares - room, shares + room))
             window = window_fields((START + hour * HOUR, START + (hour + 1) * HOUR))
-            intervals = IntervalsRecord(0.95, frequencies=ends)
+            intervals = held(certain={"frequencies": ends})
             records.append(paid(frequencies=shares.tolist(), group=group, intervals=intervals, **window))
     found = in_order(records, slides=False)
     groups = {found[index].group for index in differing(found)}

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
-from support.estimate_records import paid, price
+from support.estimate_records import held, paid, price
 
 import ldpbeam as ldp
 from ldpbeam.answers.before_after import of_a_population
 from ldpbeam.answers.between import between_windows
-from ldpbeam.schemas.outputs.records import IntervalsRecord, ManyEnds
 
 #: Monday 2 March 2026, midnight in Berlin.
 START, DAY = 1_772_406_000_000, 86_400_000
@@ -82,12 +81,12 @@ def test_each_side_is_what_one_window_over_all_its_days_gives(how: str) -> None:
 
 
 def test_intervals_of_shares_have_the_error_of_drawing_the_people() -> None:
-    ends = IntervalsRecord(0.95, frequencies=ManyEnds((0.1, 0.7), (0.3, 0.9)))
+    ends = held(certain={"frequencies": [(0.1, 0.3), (0.7, 0.9)]})
     drawn = of_a_population(paid(frequencies=(0.2, 0.8), intervals=ends, users=100, reports=200))
-    assert drawn.intervals is not None and drawn.intervals.frequencies is not None
+    assert drawn.intervals is not None
     half = np.hypot(0.1, norm.ppf(0.975) * np.sqrt(0.2 * 0.8 / 100))
-    assert drawn.intervals.frequencies.low == pytest.approx([0.2 - half, 0.8 - half])
-    assert drawn.intervals.frequencies.high == pytest.approx([0.2 + half, 0.8 + half])
+    shares = np.array([[0.2], [0.8]])
+    assert drawn.intervals.of("frequencies") == pytest.approx(shares + half * np.array([-1.0, 1.0]))
     assert of_a_population(price()) == price()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
-from support.estimate_records import paid, price, results
+from support.estimate_records import held, paid, price, results
 
 import ldpbeam as ldp
 from ldpbeam.answers.between import between_groups, between_windows
@@ -21,7 +21,7 @@ from ldpbeam.answers.difference import Difference, compared, ends_of
 from ldpbeam.answers.named_numbers import numbers_of
 from ldpbeam.intervals.any_look import widening
 from ldpbeam.intervals.bounded import within_one
-from ldpbeam.schemas.outputs.records import AnyLookRecord, Ends, EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import EstimateRecord
 
 TEN, ELEVEN, TWELVE = (f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12))
 #: How much wider each of two intervals is that are to hold together.
@@ -55,7 +55,7 @@ def of(hour: str, record: EstimateRecord) -> EstimateRecord:
 
 
 def two_hours() -> list[EstimateRecord]:
-    ends = IntervalsRecord(0.95, frequencies=ManyEnds((0.2, 0.5), (0.5, 0.75)))
+    ends = held(certain={"frequencies": [(0.2, 0.5), (0.5, 0.75)]})
     later = paid(frequencies=(0.3, 0.7), intervals=ends)
     return [of(TEN, price()), of(TEN, paid()), of(ELEVEN, price(mean=5.5)), of(ELEVEN, later)]
 
@@ -103,9 +103,7 @@ def test_an_estimate_outside_of_its_interval_is_moved_to_its_end() -> None:
 def test_numbers_without_intervals_have_none_and_flagged_ones_are_not_beyond() -> None:
     bare = hours(FRESH, of(TEN, paid(intervals=None)), of(ELEVEN, paid()))["share of cash"]
     assert (bare.low, bare.high, bare.error, bare.beyond) == (None, None, None, False)
-    flagged = IntervalsRecord(
-        0.95, frequencies=ManyEnds((0.8, 0.05), (0.95, 0.2)), flags={"frequencies": "bias"}
-    )
+    flagged = held({"certain": "bias"}, certain={"frequencies": [(0.8, 0.95), (0.05, 0.2)]})
     moved = of(ELEVEN, paid(frequencies=(0.9, 0.1), intervals=flagged))
     found = hours(FRESH, of(TEN, paid()), moved)["share of cash"]
     assert (found.flag, found.beyond) == ("bias", False)
@@ -212,18 +210,18 @@ def test_differences_of_bounded_intervals_hold_the_truth(one: float, two: float)
         ends = within_one(shares, np.full(runs, error), 0.95)
         (part,) = numbers_of(paid(
             categories=tuple(map(str, range(runs))), frequencies=np.clip(shares, 0, 1).tolist(),
-            intervals=IntervalsRecord(0.95, frequencies=ManyEnds(ends[:, 0].tolist(), ends[:, 1].tolist())),
+            intervals=held(certain={"frequencies": ends}),
         ))  # fmt: skip
         sides.append(part)
     low, high = ends_of(sides[0], sides[1], np.hypot)
-    held = np.mean((low <= two - one) & (two - one <= high))
-    assert held > 0.95 - 3.5 * math.sqrt(0.95 * 0.05 / runs)
+    holding = np.mean((low <= two - one) & (two - one <= high))
+    assert holding > 0.95 - 3.5 * math.sqrt(0.95 * 0.05 / runs)
 
 
 def at_any_look(mean: float, room: float, **changed: Any) -> EstimateRecord:
     """A mean with its interval at one look of half the room that it has at any."""
-    one, every = (Ends(mean - half, mean + half) for half in (room / 2, room))
-    intervals = IntervalsRecord(0.95, mean=one, any_look=AnyLookRecord(10_000, mean=every))
+    one, every = ({"mean": (mean - half, mean + half)} for half in (room / 2, room))
+    intervals = held(certain=one, any_look=every, narrowest=10_000)
     given: dict[str, Any] = {"reports": 10_000, "quantiles": None, "ranges": None, "intervals": intervals}
     return price(mean=mean, **{**given, **changed})
 

@@ -164,7 +164,7 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
     statistic = tally(attribute, 300, answers)
     wanted = commute.attributes["minutes"].estimates["together"]
     assert wanted.intervals is not None
-    asked = replace(wanted, estimator="ems", intervals=replace(wanted.intervals, strict=True))
+    asked = replace(wanted, estimator="ems")
     found = compute(StatisticIntervals(attribute, statistic), asked).intervals
     (sentence,) = [s for s in explain(commute_text) if "intervals" in s]
     assert "have 95% intervals" in sentence
@@ -173,7 +173,7 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
     methods = {name: method for name, method in found.methods.items() if name != "any_look"}
     for name, method in methods.items():
         before = sentence.partition(f"({method})")[0].rpartition(")")[2]
-        names = {"cdf": "the distribution function", "distribution": "value buckets"}
+        names = {"cdf": "the distribution function", "if_smooth": "value buckets"}
         assert names.get(name, name) in before
     wider = explain(f"{commute_text}intervals: {{level: 0.999, simultaneous: true}}\n")
     assert any("99.9% intervals, wide enough to hold all" in s for s in wider)
@@ -183,7 +183,10 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
 @pytest.mark.parametrize(
     ("example", "words"),
     [
-        ("numbers", "; with discrete: posterior of a smooth density)"),
+        (
+            "numbers",
+            "; with discrete, if people are spread smoothly: posterior of a smooth density",
+        ),
         ("categories", "of the share of every category (unbiased shares"),
         ("privkvm", "; none with second, third, where in later rounds the sign of a"),
     ],

@@ -160,8 +160,7 @@ def test_dicts_give_the_estimates_of_the_command(run: Any) -> None:
 
 
 def test_a_study_in_a_file_gives_the_same_with_intervals(run_estimate: Any, tmp_path: Path) -> None:
-    # Only a run that knows before how many estimates it has computes strict intervals unasked.
-    check("batches", run_estimate(tmp_path, f"{WITH_INTERVALS}intervals: {{strict: false}}\n", FILES))
+    check("batches", run_estimate(tmp_path, WITH_INTERVALS, FILES))
 
 
 @pytest.mark.parametrize("kind", COUNTED)

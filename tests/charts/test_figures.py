@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.estimate_records import results
+from support.estimate_records import held, results
 from support.studies import SMALL
 
 import ldpbeam as ldp
@@ -18,26 +18,18 @@ from ldpbeam.charts.numbers import MOST_SENTENCES, distributions
 from ldpbeam.charts.subject import Subject
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.images import images
-from ldpbeam.schemas.outputs.records import (
-    Accounting,
-    CumulativeShares,
-    Ends,
-    EstimateRecord,
-    IntervalsRecord,
-    ManyEnds,
-    StrictRecord,
-)
+from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord
 
 SHARES = (0.123456789, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1, 0.176543211)
 EDGES = tuple(number / 8 for number in range(9))
 
 
 def of_service(service: str, **flags: str) -> EstimateRecord:
-    ends = ManyEnds(low=(0.0123456789,) * 8, high=(0.3,) * 8)
+    ends = [(0.0123456789, 0.3)] * 8
     return EstimateRecord(
         study="small", attribute="x", name=service, estimator="auto", reports=100, converged=True,
         n_iterations=1, services=(service,), distribution=SHARES, bucket_edges=EDGES, mean=0.4,
-        intervals=IntervalsRecord(level=0.95, distribution=ends, flags=flags),
+        intervals=held(flags, if_smooth={"distribution": ends}),
     )  # fmt: skip
 
 
@@ -84,7 +76,7 @@ def test_the_steps_are_those_of_the_estimate() -> None:
 
 
 def test_a_flagged_band_is_pale_and_estimates_of_the_same_services_share_one() -> None:
-    flagged = of_service("b", distribution="the reports say little")
+    flagged = of_service("b", if_smooth="no density explains the reports")
     figure = distribution(of_service("a"), flagged, replace(flagged, name="again"))
     assert {*drawn(figure, "step", "estimate", "flagged")} == {
         ("a (auto of a)", False),
@@ -97,16 +89,16 @@ def test_a_flagged_band_is_pale_and_estimates_of_the_same_services_share_one() -
 
 
 def test_one_wide_interval_does_not_set_the_axis_and_the_caption_says_that_it_goes_on() -> None:
-    wide = ManyEnds(low=(0.0,) * 16, high=(0.08,) * 15 + (0.9,))
+    wide = [*[(0.0, 0.08)] * 15, (0.0, 0.9)]
     record = replace(
         of_service("a"),
         distribution=(0.0625,) * 16,
         bucket_edges=tuple(number / 16 for number in range(17)),
-        intervals=IntervalsRecord(level=0.95, distribution=wide),
+        intervals=held(if_smooth={"distribution": wide}),
     )
-    near = replace(wide, high=(0.07,) * 15 + (0.08,))
+    near = [*[(0.0, 0.07)] * 15, (0.0, 0.08)]
     for ends, cut in ((wide, True), (near, False)):
-        intervals = IntervalsRecord(level=0.95, distribution=ends)
+        intervals = held(if_smooth={"distribution": ends})
         figure = distribution(replace(record, intervals=intervals))
         (top,) = {
             layer["encoding"]["y"]["scale"]["domain"][1]
@@ -160,13 +152,12 @@ def test_images_are_made_of_every_chart() -> None:
 CERTAIN = replace(
     of_service("a"),
     quantiles={"0.5": 0.5},
-    intervals=IntervalsRecord(
-        0.95,
-        quantiles={"0.5": Ends(0.4, 0.6)},
-        cdf=CumulativeShares((0.0, 0.5), (0.0, 0.4), (0.1, 0.6)),
-        strict=StrictRecord(
-            CumulativeShares((0.0, 0.5), (0.0, 0.2), (0.3, 0.9)), {"0.5": Ends(0.3, 0.8)}, None
+    intervals=replace(
+        held(
+            certain={"quantiles": (0.3, 0.8), "cdf": [(0.0, 0.3), (0.2, 0.9)]},
+            if_smooth={"quantiles": (0.4, 0.6), "cdf": [(0.0, 0.1), (0.4, 0.6)]},
         ),
+        at=(0.0, 0.5),
     ),
 )
 TITLE = "Share of people up to each value of x"
@@ -175,7 +166,11 @@ TITLE = "Share of people up to each value of x"
 def test_what_is_certain_is_drawn_between_places() -> None:
     figure = figures_of(CERTAIN)[TITLE]
     # Up to 0.5 people are at most as many as have at most 0.5.
-    assert drawn(figure, "strict", "at", "low", "high") == [(0.0, 0.0, 0.9), (0.5, 0.2, 1.0), (1.0, 1.0, 1.0)]
+    assert drawn(figure, "certain", "at", "low", "high") == [
+        (0.0, 0.0, 0.9),
+        (0.5, 0.2, 1.0),
+        (1.0, 1.0, 1.0),
+    ]
     # A smooth curve has no steps.
     assert drawn(figure, "smooth", "at", "low", "high") == [(0.0, 0.0, 0.1), (0.5, 0.4, 0.6), (1.0, 1.0, 1.0)]
     assert drawn(figure, "line", "at", "low")[-1] == (1.0, pytest.approx(1))
@@ -186,7 +181,7 @@ def test_what_is_certain_is_drawn_between_places() -> None:
     assert figure.caption.endswith("if people are spread smoothly, without gaps, steps and favourite values.")
     stepped = figures_of(replace(CERTAIN, step=0.125))[TITLE]
     assert stepped.caption.endswith("if people are spread smoothly, but for round values.")
-    # Without strict intervals there is no such figure.
+    # Without certain intervals there is no such figure.
     assert TITLE not in figures_of(of_service("a"))
 
 

@@ -10,8 +10,7 @@ from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.density.atoms import HIGH, LOW, weight_of
 from ldpbeam.estimators.auto import numbers
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.intervals.flags import HIDDEN
-from ldpbeam.intervals.numbers import People, _with_hidden, of_distribution
+from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.mechanisms import build_mechanism
 
 UNIT = Numeric(0.0, 1.0)
@@ -74,23 +73,8 @@ def test_an_end_holds_as_many_people_as_the_reports_allow() -> None:
         clipped = np.where(np.arange(20_000) < 600, 1.0, smooth)
         for values in (smooth, clipped):
             intervals = of_distribution(question_of(attribute, values, seed), WantedIntervals())
-            low, high = intervals.ends["distribution"][-1]
+            low, high = intervals.ends["if_smooth"]["distribution"].columns[-1]
             held.append(low <= (values > 63 / 64).mean() <= high)
     assert all(held[::2])
     # Without densities with atoms it holds in none of these.
     assert sum(held[1::2]) >= 3
-
-
-def test_a_share_that_could_hide_at_an_end_is_flagged_where_it_is_large_and_not_believed() -> None:
-    hidden = np.tile([0.02, 0.4, 0.5, 0.08], (80, 1))
-    for believed, most, flagged in (
-        ((0.1, 0.1), 0.03, True),
-        ((0.1, 0.6), 0.03, False),
-        ((0.1, 0.1), 0.05, False),
-    ):
-        buckets = np.array([[0.0, 0.01], [0.3, 0.5], [0.3, 0.5], [0.0, most]])
-        people = People(hidden, hidden[None], hidden, hidden, believed, "", np.ones(4) / 4.0, "")
-        flag = _with_hidden(buckets, people, Numeric(0.0, 60.0), WantedIntervals())
-        # The end's interval holds it, flagged or not; others stay.
-        np.testing.assert_allclose(buckets[:, 1], [0.02, 0.5, 0.5, 0.08])
-        assert flag == ("" if not flagged else HIDDEN.format(value="60", share="8%"))

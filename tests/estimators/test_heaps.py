@@ -17,7 +17,6 @@ from ldpbeam.density.priors import Heaps, Prior
 from ldpbeam.domains import Floats
 from ldpbeam.estimators.auto import numbers
 from ldpbeam.intervals.answer import WantedIntervals
-from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.metrics import wasserstein
 
@@ -91,20 +90,6 @@ def test_heaps_that_reports_show_are_found(names: tuple[str, ...]) -> None:
     # Between the ends the tens are about as high above their neighbours as they are.
     tens = np.arange(10, 80, 10)
     assert np.log(found[tens] / truth[tens]) == pytest.approx(0.0, abs=0.35)
-
-
-def test_the_shares_of_values_are_flagged_where_reports_do_not_tell_whether_they_have_heaps() -> None:
-    flags = []
-    for epsilon, heaped in ((1.0, 0.15), (4.0, 0.4), (4.0, 0.0)):
-        values = years(20_000, heaped) / 100.0
-        parts = of_distribution(question_of(attribute_of(YEARS, epsilon, "square_wave"), values, 5), WANTED)
-        assert "more people" not in parts.flags.get("ranges", "")
-        flags.append("more people" in parts.flags.get("distribution", ""))
-    # Where the reports hint at heaps, ranges have the flag, too, and nothing says it twice.
-    hinted = question_of(attribute_of(YEARS, 1.0, "square_wave"), years(40_000, 0.4) / 100.0, 6)
-    flagged = of_distribution(hinted, WANTED).flags
-    assert [flagged[name].count("more people") for name in ("ranges", "distribution")] == [1, 1]
-    assert flags == [True, False, False]
 
 
 def test_heaps_of_a_period_that_nobody_named_are_found_beside_powers_at_the_ends() -> None:

@@ -104,7 +104,7 @@ def test_fake_users_who_send_the_largest_report_move_a_mean_a_little_and_are_see
         slack = 5.0 * found.standard_error * np.sqrt(0.01)
         assert shift < most * (1.0 if isinstance(mechanism, Laplace) else 3.6) + slack
         intervals = StatisticIntervals(attribute, statistic).of(found, WantedIntervals())
-        assert "some are false" in intervals.flags["mean"]
+        assert "some are false" in intervals.flags["certain"]
 
 
 @pytest.mark.parametrize("mechanism", [Gaussian(1.0, delta=1e-6), Piecewise(1.0)], ids=lambda m: m.name)
@@ -121,7 +121,7 @@ def test_fake_users_who_send_what_an_honest_person_may_are_seen_beside_the_estim
         answer = estimate("ivw", attribute, statistic)
         found.append(StatisticIntervals(attribute, statistic).of(answer, WantedIntervals()).flags)
     assert found[0] == {}
-    assert "do not fit its mechanism" in found[1]["mean"]
+    assert "do not fit its mechanism" in found[1]["certain"]
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gaussian, Piecewise])
@@ -138,7 +138,7 @@ def test_no_mean_lies_outside_of_its_domain(kind: type[NumericMechanism]) -> Non
         assert abs(found.details["mean_of_reports"] - limit) > 50.0
         assert "outside of the domain" in found.warnings[0]
         intervals = StatisticIntervals(attribute, statistic).of(found, WantedIntervals())
-        assert "mean" in intervals.flags
+        assert "certain" in intervals.flags
 
 
 POPULATIONS = {
@@ -168,7 +168,7 @@ def test_intervals_of_means_and_variances_hold_the_truth_as_often_as_they_say(
             empty(attribute), reports=2_000, users=2_000, histograms=(histogram,), moments=moments
         )
         question = Question(attribute, statistic, ("s",))
-        low, high = mean_interval(question, WantedIntervals(0.95)).ends["mean"]
+        ((low, high),) = mean_interval(question, WantedIntervals(0.95)).ends["certain"]["mean"].columns
         held[0] += low <= truth <= high
         if run % 4 == 0:
             ends = variance_interval(question, shares, 0.95)

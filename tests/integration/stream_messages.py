@@ -44,7 +44,7 @@ def rides(windows: str, *, intervals: bool = False) -> str:
         "taxi: {mechanism: piecewise, epsilon: 0.5}}\n"
         "    estimates: {together: {estimator: ule}, mean: {estimator: ivw}}\n"
         f"windows: {{{windows}, max_age: 30000d}}\n"
-        f"intervals: {'{strict: true}' if intervals else 'false'}\n"
+        f"intervals: {'{level: 0.95}' if intervals else 'false'}\n"
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 from ldpbeam import Answers, Attribute, Categories, Numeric, ServiceVersion, Statistic, build_mechanism, tally
+from ldpbeam.certainty import ANY_LOOK
 from ldpbeam.estimators import estimate
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.any_look import widening
@@ -78,13 +79,14 @@ def test_the_mean_has_an_interval_of_as_many_standard_errors_within_the_domain(m
     for narrowest in (500, 20_000):
         wanted = WantedIntervals(any_look=narrowest)
         found = StatisticIntervals(attribute, statistic).of(answer, wanted)
-        assert found.any_look is not None and found.any_look.mean is not None and found.mean is not None
-        ratio = np.ptp(found.any_look.mean) / np.ptp(found.mean)
+        at_every, once = found.of("mean", ANY_LOOK), found.of("mean")
+        assert at_every is not None and once is not None
+        ratio = np.ptp(at_every) / np.ptp(once)
         # Both have the bias that remains where noise has a tail.
         assert ratio == pytest.approx(float(widening(0.95, 20_000, narrowest)) / 1.95996, rel=3e-3)
         assert f"narrowest near {narrowest:,} reports" in found.methods["any_look"]
     few = StatisticIntervals(*reported(MINUTES, mechanism, 20)).of(answer, WantedIntervals())
-    assert few.any_look is not None and few.any_look.mean == (0.0, 60.0)
+    np.testing.assert_array_equal(few.ends[ANY_LOOK]["mean"].columns, [[0.0, 60.0]])
 
 
 @pytest.mark.parametrize("mechanism", ["grr", "olh"])
@@ -96,8 +98,7 @@ def test_shares_have_intervals_around_what_is_unbiased(mechanism: str, simultane
     noise = made.share_variances(np.clip(unbiased, 0.0, 1.0), statistic.histograms[0])  # type: ignore[attr-defined]
     answer = estimate("norm_sub", attribute, statistic)
     wanted = WantedIntervals(simultaneous=simultaneous)
-    found = StatisticIntervals(attribute, statistic).of(answer, wanted).any_look
-    assert found is not None and found.distribution is not None
+    found = StatisticIntervals(attribute, statistic).of(answer, wanted)
     room = widening(1.0 - 0.05 / (6 if simultaneous else 1), 5_000, 10_000) * np.sqrt(noise / 5_000)
     expected = np.clip(np.column_stack((unbiased - room, unbiased + room)), 0.0, 1.0)
-    np.testing.assert_allclose(found.distribution, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.ends[ANY_LOOK]["frequencies"].columns, expected, rtol=1e-9, atol=1e-12)

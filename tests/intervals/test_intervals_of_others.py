@@ -37,8 +37,8 @@ def test_the_interval_of_others_holds_and_does_not_add_up_needless_noise(mechani
         statistic = replace(statistic, fingerprint=attribute.fingerprint)
         answer = compute(StatisticIntervals(attribute, statistic), wanted)
         truth = NAMED.of_names(np.bincount(values, minlength=PLACES) / PEOPLE)
-        assert answer.intervals is not None and answer.intervals.distribution is not None
-        low, high = answer.intervals.distribution.T
+        assert answer.intervals is not None
+        low, high = answer.intervals.ends["certain"]["frequencies"].columns.T
         held += (low <= truth) & (truth <= high)
         widths += (high - low) / RUNS
     # Four standard errors of a share of 200 runs at 95%.

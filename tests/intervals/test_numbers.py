@@ -16,6 +16,7 @@ from support.asked import statistic_of
 from support.covering import covering
 
 from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.certainty import IF_SMOOTH, Intervals
 from ldpbeam.density.averaging import Family, weigh
 from ldpbeam.density.draws import draws, of_people
 from ldpbeam.density.likelihoods import Exact
@@ -24,7 +25,7 @@ from ldpbeam.density.priors import Prior
 from ldpbeam.domains import Floats, Numeric, bucket_midpoints
 from ldpbeam.estimators import estimate as solve
 from ldpbeam.estimators.auto import joined as auto_joined
-from ldpbeam.estimators.estimate import Estimate, Intervals
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.intervals.numbers import ends, whole_buckets
@@ -50,6 +51,12 @@ def found(attribute: Attribute, statistic: Statistic, wanted: WantedIntervals = 
     return StatisticIntervals(attribute, statistic).of(
         Estimate(**{**vars(estimate), "variance": np.nan}), wanted
     )
+
+
+def smooth(intervals: Intervals, name: str) -> Floats:
+    ends = intervals.of(name, IF_SMOOTH)
+    assert ends is not None
+    return ends
 
 
 def truths(values: Floats, buckets: int) -> dict[str, NDArray[Any]]:
@@ -84,29 +91,32 @@ def test_intervals_hold_the_truth_of_a_smooth_population_at_about_their_level(
         statistic = statistic_of(attribute, values, rng)
         for (name, truth), level in itertools.product(truths(values, attribute.buckets).items(), (0.5, 0.95)):
             told = found(attribute, statistic, replace(WANTED, level=level))
-            low, high = np.asarray(getattr(told, name)).reshape(-1, 2).T
+            low, high = smooth(told, name).T
             held[name, level].append(float(((low <= truth) & (truth <= high)).mean()))
     for (name, level), shares in held.items():
         # As if three numbers of a kind were independent, at least.
         error = max(float(np.std(shares)), math.sqrt(level * (1.0 - level) / 3.0)) / math.sqrt(len(shares))
-        assert abs(np.mean(shares) - level) < 4.0 * error, (name, level)
+        assert np.mean(shares) > level - 4.0 * error, (name, level)
+        # Those that rest on smoothness are wider than their level needs.
+        most = level if name in ("mean", "variance") else 0.5 + 0.5 * level
+        assert np.mean(shares) < most + 4.0 * error, (name, level)
 
 
 def test_one_more_draw_lies_between_the_ends_with_the_chance_of_the_level() -> None:
-    told = ends(np.random.default_rng(4).random((240, 20_000)), 0.95)
+    told, middle = ends(np.random.default_rng(4).random((240, 20_000)), 0.95)
+    assert middle.mean() == pytest.approx(0.5, abs=0.01)
     between = told[:, 1] - told[:, 0]
     assert between.mean() == pytest.approx(0.95, abs=4.0 * between.std() / math.sqrt(20_000))
 
 
-def test_higher_levels_have_wider_intervals_and_a_flag_where_there_are_too_few_draws() -> None:
+def test_higher_levels_have_wider_intervals_and_those_of_all_draws_say_so() -> None:
     attribute = asked(("square_wave", 2.0))
     statistic = statistic_of(attribute, np.random.default_rng(1).beta(2.0, 5.0, 20_000), 2)
     told = [found(attribute, statistic, replace(WANTED, level=level)) for level in (0.9, 0.99, 0.999, 0.9999)]
-    widths = [np.diff(np.asarray(one.quantiles)).mean() for one in told]
+    widths = [np.diff(smooth(one, "quantiles")).mean() for one in told]
     # Those of the normal distribution are 1.64, 2.58 and 3.29 standard deviations.
     assert widths[0] * 1.3 < widths[1] and widths[1] * 1.1 < widths[2]
-    assert not told[2].flags
-    assert "level is too high" in told[3].flags["quantiles"] and "mean" not in told[3].flags
+    assert [one.methods["if_smooth"].startswith("all draws") for one in told] == [False, False, False, True]
 
 
 def test_simultaneous_bands_hold_a_smooth_population_whole() -> None:
@@ -114,9 +124,8 @@ def test_simultaneous_bands_hold_a_smooth_population_whole() -> None:
     wanted = WantedIntervals(0.9, simultaneous=True)
     for _ in range(12):
         values = rng.beta(3.0, 3.0, 5_000)
-        ends = found(attribute, statistic_of(attribute, values, rng), wanted).distribution
+        ends = smooth(found(attribute, statistic_of(attribute, values, rng), wanted), "distribution")
         truth = truths(values, 32)["distribution"]
-        assert ends is not None
         whole.append(bool(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()))
     assert np.mean(whole) > 0.9 - 4.0 * math.sqrt(0.9 * 0.1 / 12)
 
@@ -181,46 +190,36 @@ def test_the_same_statistic_gives_the_same_bits() -> None:
     attributes = [asked(("square_wave", 1.0)) for _ in range(2)]
     one, other = (found(attribute, statistic_of(attribute, values, 9)) for attribute in attributes)
     for name in ("mean", "variance", "quantiles", "ranges", "distribution"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
-def test_reports_that_say_little_of_the_shape_are_flagged_and_many_are_not() -> None:
-    attribute = asked(("square_wave", 0.3))
-    few = found(attribute, statistic_of(attribute, np.random.default_rng(1).random(300), 2))
-    assert "no detail finer than" in few.flags["quantiles"]
-    attribute = asked(("square_wave", 2.0))
-    values = np.random.default_rng(1).beta(2.0, 5.0, 50_000)
-    assert not found(attribute, statistic_of(attribute, values, 2)).flags
+        np.testing.assert_array_equal(smooth(one, name), smooth(other, name))
+    assert one == other
 
 
 def test_spikes_that_the_reports_show_are_flagged() -> None:
     attribute = asked(("square_wave", 4.0))
     values = np.random.default_rng(1).choice([0.2, 0.4, 0.41, 0.9], 100_000)
     told = found(attribute, statistic_of(attribute, values, 2))
-    assert "spikes" in told.flags["distribution"]
-    assert "mean" not in told.flags and "variance" not in told.flags
+    assert "spikes" in told.flags["if_smooth"] and "certain" not in told.flags
 
 
 def test_signs_say_nothing_of_the_variance() -> None:
-    """The variance then comes from the prior alone, and its interval is wide and flagged."""
+    """The variance then comes from the prior alone, and its interval is wide."""
     attribute = asked(("stochastic_rounding", 4.0))
     values = np.full(50_000, 0.5)
     told = found(attribute, statistic_of(attribute, values, 2))
-    assert "posterior" in told.methods["variance"]
-    assert "variance" in told.flags
-    assert told.variance is not None and told.variance[1] - told.variance[0] > 0.1 * 60.0**2 / 4.0
+    assert told.of("variance") is None
+    assert np.ptp(smooth(told, "variance")) > 0.1 * 60.0**2 / 4.0
 
 
 def test_many_value_buckets_are_put_together() -> None:
     attribute = asked(("square_wave", 1.0), buckets=2048)
     values = np.random.default_rng(1).beta(2.0, 5.0, 5_000)
     told = found(attribute, statistic_of(attribute, values, 2))
-    assert told.distribution is not None and told.distribution.shape == (2048, 2)
-    pairs = told.distribution.reshape(-1, 2, 2)
+    ends_of_buckets = smooth(told, "distribution")
+    pairs = ends_of_buckets.reshape(1024, 2, 2)
     # The first and the last bucket have the people at the ends, besides.
     assert (pairs == pairs[:, :1])[1:-1].all()
     assert (pairs[[0, -1], [0, 1], 1] > pairs[[0, -1], [1, 0], 1]).all()
-    middle = (told.distribution[:, 0] + told.distribution[:, 1]) / 2.0
+    middle = ends_of_buckets.mean(axis=1)
     assert abs(middle @ bucket_midpoints(2048) / middle.sum() - 2.0 / 7.0) < 0.1
 
 
@@ -238,14 +237,15 @@ def test_every_mechanism_has_intervals_that_are_ordered_and_within_the_domain(
     rng = np.random.default_rng(people)
     sent = {"zeros": np.zeros, "ones": np.ones, "random": rng.random}[values](people)
     intervals = found(attribute, statistic_of(attribute, sent, rng))
-    if intervals.distribution is None:
-        assert "likelihood" in intervals.flags["distribution"]
+    if (buckets := intervals.of("distribution", IF_SMOOTH)) is None:
+        assert "likelihood" in intervals.methods["if_smooth"]
     else:
-        assert intervals.distribution.shape == (256, 2)
+        assert buckets.shape == (256, 2)
     largest = {"mean": 60.0, "variance": 900.0, "quantiles": 60.0, "ranges": 1.0, "distribution": 1.0}
     for part, most in largest.items():
-        if (ends := getattr(intervals, part)) is not None:
-            low, high = np.asarray(ends).reshape(-1, 2).T
+        for condition in intervals.ends:
+            ends = intervals.of(part, condition)
+            low, high = np.zeros((0, 2)).T if ends is None else ends.T
             assert (low >= -1e-9).all() and (low <= high).all() and (high <= most + 1e-9).all(), part
 
 
@@ -254,27 +254,26 @@ def test_every_mechanism_has_intervals_that_are_ordered_and_within_the_domain(
 def test_any_number_of_buckets_will_do(buckets: int, joined: bool) -> None:
     attribute = asked(("square_wave", 1.0), ("piecewise", 1.0), buckets=buckets, joined=joined)
     told = found(attribute, statistic_of(attribute, np.random.default_rng(1).random(200), 2))
-    assert told.mean is not None
-    assert told.distribution is not None and told.distribution.shape == (buckets, 2)
+    assert told.of("mean") is not None and smooth(told, "distribution").shape == (buckets, 2)
 
 
 @pytest.mark.parametrize("joined", [False, True])
 def test_inside_of_wide_buckets_are_the_intervals_of_the_density(joined: bool) -> None:
-    """Ten buckets do not divide 256. None is flagged, as unexplained or as missed by the estimate."""
+    """Ten buckets do not divide 256. None is flagged as unexplained."""
     attribute = asked(("square_wave", 2.0), ("piecewise", 2.0), buckets=10, joined=joined)
     held, width = list[bool](), list[float]()
     for seed in range(6):
         values = np.random.default_rng(seed).beta(2.0, 5.0, 50_000)
         statistic = statistic_of(attribute, values, seed)
         told = StatisticIntervals(attribute, statistic).of(solve("auto", attribute, statistic), WANTED)
-        assert told.flags.keys().isdisjoint({"quantiles", "ranges", "distribution"})
+        assert not told.flags
         for name in ("quantiles", "ranges"):
-            low, high = np.asarray(getattr(told, name)).reshape(-1, 2).T
+            low, high = smooth(told, name).T
             held += ((low <= truths(values, 10)[name]) & (truths(values, 10)[name] <= high)).tolist()
-        width.append(float(np.diff(np.asarray(told.quantiles)).mean()))
+        width.append(float(np.diff(smooth(told, "quantiles")).mean()))
     # Of the 30, as many as 12 are taken to be independent. The mechanism's standard error of a mean is 0.1.
     assert np.mean(held) > 0.95 - 4.0 * math.sqrt(0.95 * 0.05 / 12)
-    assert np.mean(width) < 1.5
+    assert np.mean(width) < 2.5
 
 
 def test_everybody_is_within_the_whole_range_where_the_likelihood_is_of_second_order(
@@ -283,20 +282,9 @@ def test_everybody_is_within_the_whole_range_where_the_likelihood_is_of_second_o
     monkeypatch.setattr(auto_joined, "EXACT_ENTRIES", 0)
     attribute = asked(("square_wave", 3.0), ("piecewise", 3.0), joined=True)
     statistic = statistic_of(attribute, np.random.default_rng(1).beta(2.0, 5.0, 2_000), 2)
-    ends_of_range = np.asarray(found(attribute, statistic, WantedIntervals(ranges=((0.0, 60.0),))).ranges)
+    told = found(attribute, statistic, WantedIntervals(ranges=((0.0, 60.0),)))
+    ends_of_range = smooth(told, "ranges")
     np.testing.assert_allclose(ends_of_range, [[1.0, 1.0]], atol=1e-4)
-
-
-@pytest.mark.parametrize("width", [1.0, 1e-9, 1e12])
-def test_whether_an_estimate_lies_outside_does_not_depend_on_the_unit(width: float) -> None:
-    version = ServiceVersion("s", "", build_mechanism("square_wave", Numeric(0.0, width), 2.0))
-    attribute = Attribute("x", Numeric(0.0, width), 64, (version,))
-    statistic = statistic_of(attribute, np.random.default_rng(1).beta(2.0, 5.0, 5_000), 2)
-    flat = Estimate(
-        "flat", ("s",), 1, 1, distribution=np.full(64, 1 / 64), mean=0.5 * width, variance=width**2 / 12
-    )
-    told = StatisticIntervals(attribute, statistic).of(flat, WantedIntervals(quantiles=(0.5,)))
-    assert set(told.flags) == {"mean", "variance", "quantiles", "distribution"}
 
 
 def with_a_gap(rng: np.random.Generator) -> Floats:
@@ -315,22 +303,7 @@ def test_intervals_hold_what_is_not_smooth_in_most_runs(
         told, truth = found(attribute, statistic_of(attribute, values, rng)), truths(values, 256)
         assert not told.flags
         for name in ("quantiles", "ranges"):
-            low, high = np.asarray(getattr(told, name)).reshape(-1, 2).T
+            low, high = smooth(told, name).T
             held += ((low <= truth[name]) & (truth[name] <= high)).tolist()
     # Numbers of a run depend on each other: as many as half of the 40 are taken to be independent.
     assert np.mean(held) > 0.95 - 4.0 * math.sqrt(0.95 * 0.05 / 20)
-
-
-def test_flags_do_not_depend_on_the_estimator_but_for_what_lies_outside() -> None:
-    attribute, rng = asked(("square_wave", 3.0), buckets=64), np.random.default_rng(3)
-    values = with_a_gap(rng)
-    statistic = statistic_of(attribute, values, rng)
-    shared = StatisticIntervals(attribute, statistic)
-    auto, uniform = (
-        shared.of(Estimate(name, attribute.services, 1, 1, distribution=shares), WANTED)
-        for name, shares in (("auto", truths(values, 64)["distribution"]), ("flat", np.full(64, 1 / 64)))
-    )
-    assert not auto.flags
-    assert set(uniform.flags) == {"distribution", "quantiles", "ranges"}
-    assert all("bias of flat" in flag for flag in uniform.flags.values())
-    np.testing.assert_array_equal(np.asarray(auto.quantiles), np.asarray(uniform.quantiles))

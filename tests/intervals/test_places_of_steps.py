@@ -1,4 +1,4 @@
-"""The places of a domain with a step that strict intervals are asked at: each is one of the values."""
+"""The places of a domain with a step that certain intervals are asked at: each is one of the values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from support.asked import attribute_of, question_of
 
+from ldpbeam.certainty import Intervals
 from ldpbeam.domains import Floats, Integers, Numeric
-from ldpbeam.estimators.estimate import StrictIntervals
 from ldpbeam.intervals import WantedIntervals, split_reports
 from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.intervals.strict import cdf_places, strict_intervals
@@ -40,9 +40,13 @@ def domains(counts: range) -> Iterator[tuple[Numeric, Floats]]:
                 yield domain_of(low, step, count)
 
 
+def bounds(intervals: Intervals, part: str) -> Floats:
+    return intervals.ends["certain"][part].columns
+
+
 @pytest.fixture
-def exactly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Numeric, Floats, Integers], StrictIntervals]:
-    """Strict intervals of a count of people at each value, as if reports showed each asked sum exactly."""
+def exactly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Numeric, Floats, Integers], Intervals]:
+    """Certain intervals of a count of people at each value, as if reports showed each asked sum exactly."""
     people = {}
 
     def sums(reports: split_reports.SplitReports, weights: Floats) -> tuple[Floats, Floats]:
@@ -59,20 +63,18 @@ def exactly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Numeric, Floats, Integ
     monkeypatch.setattr(split_reports, "noise", shares_alone)
     monkeypatch.setattr(split_reports, "_suggested", lambda channel, counts: np.ones(channel.shape[1]))
 
-    def computed(domain: Numeric, ranges: Floats, counts: Integers) -> StrictIntervals:
+    def computed(domain: Numeric, ranges: Floats, counts: Integers) -> Intervals:
         people["unit"] = np.linspace(0.0, 1.0, domain.count)
         people["shares"] = counts / counts.sum()
         attribute = attribute_of(domain, build_mechanism("square_wave", domain, 2.0), buckets=domain.count)
         wanted = WantedIntervals(0.95, False, LEVELS, tuple(map(tuple, ranges.tolist())))
-        intervals, _ = strict_intervals(question_of(attribute, np.zeros(200), 1), wanted)
-        assert intervals is not None
-        return intervals
+        return strict_intervals(question_of(attribute, np.zeros(200), 1), wanted)
 
     return computed
 
 
 def test_of_all_domains_of_up_to_130_values_an_exact_sum_gives_the_exact_share_and_quantile(
-    exactly: Callable[[Numeric, Floats, Integers], StrictIntervals],
+    exactly: Callable[[Numeric, Floats, Integers], Intervals],
 ) -> None:
     rng = np.random.default_rng(1)
     for domain, values in domains(range(2, 131)):
@@ -84,19 +86,19 @@ def test_of_all_domains_of_up_to_130_values_an_exact_sum_gives_the_exact_share_a
         ranges = np.column_stack((values[first] + beside, values[last] + beside))
         intervals = exactly(domain, ranges, counts)
         below = np.cumsum(counts) / counts.sum()
-        assert intervals.at.tolist() == values[np.unique(np.arange(32) * len(values) // 32)].tolist()
+        assert list(intervals.at) == values[np.unique(np.arange(32) * len(values) // 32)].tolist()
         shares = [below[values.tolist().index(at)] for at in intervals.at]
-        np.testing.assert_allclose(intervals.cdf[:, 0], shares, atol=1e-3)
-        np.testing.assert_allclose(intervals.cdf[:, 1], shares, atol=1e-3)
+        np.testing.assert_allclose(bounds(intervals, "cdf")[:, 0], shares, atol=1e-3)
+        np.testing.assert_allclose(bounds(intervals, "cdf")[:, 1], shares, atol=1e-3)
         expected = np.quantile(np.repeat(values, counts), LEVELS, method="inverted_cdf")
-        assert intervals.quantiles.T.tolist() == [expected.tolist()] * 2
+        assert bounds(intervals, "quantiles").T.tolist() == [expected.tolist()] * 2
         starts, stops = first + [0, 0, 0, 1, 0, 1], last + [0, 0, 0, 0, -1, 0]
         inside = np.append(0.0, below)[stops + 1] - np.append(0.0, below)[np.minimum(starts, stops + 1)]
-        np.testing.assert_allclose(intervals.ranges, np.column_stack((inside, inside)), atol=1e-3)
+        np.testing.assert_allclose(bounds(intervals, "ranges"), np.column_stack((inside, inside)), atol=1e-3)
 
 
 def test_of_more_values_than_points_people_at_a_place_count_or_not(
-    exactly: Callable[[Numeric, Floats, Integers], StrictIntervals],
+    exactly: Callable[[Numeric, Floats, Integers], Intervals],
 ) -> None:
     rng = np.random.default_rng(2)
     for domain, values in domains(range(258, 1_300, 173)):
@@ -106,8 +108,10 @@ def test_of_more_values_than_points_people_at_a_place_count_or_not(
         below = np.append(0.0, np.cumsum(counts) / counts.sum())
         places = [values.tolist().index(at) for at in intervals.at]
         ends = np.column_stack((below[places], below[np.array(places) + 1]))
-        np.testing.assert_allclose(intervals.cdf, ends, atol=1e-3)
-        np.testing.assert_allclose(intervals.ranges[:, 1], below[last + 1] - below[first], atol=1e-3)
+        np.testing.assert_allclose(bounds(intervals, "cdf"), ends, atol=1e-3)
+        np.testing.assert_allclose(
+            bounds(intervals, "ranges")[:, 1], below[last + 1] - below[first], atol=1e-3
+        )
 
 
 def test_the_distribution_function_is_given_at_values() -> None:
@@ -121,7 +125,7 @@ def test_the_distribution_function_is_given_at_values() -> None:
     attribute = attribute_of(domain, build_mechanism("square_wave", domain, 4.0), buckets=24)
     people = np.random.default_rng(3).beta(2.0, 4.0, 2_000)
     parts_of = of_distribution(question_of(attribute, domain.to_unit(24 * people), 3), WantedIntervals())
-    assert parts_of.ends["cdf"][:, 0].tolist() == values.tolist()
+    assert list(parts_of.at) == values.tolist()
 
 
 @pytest.mark.parametrize("mechanism", ["square_wave", "piecewise"])
@@ -136,13 +140,12 @@ def test_they_hold_where_reports_show_single_values(mechanism: str) -> None:
         people = np.random.default_rng(seed).choice(values[:10], 20_000, p=shares)
         ranges = ((values[1], values[1]), (values[2], values[5]))
         wanted = WantedIntervals(0.95, False, LEVELS, ranges)
-        intervals, _ = strict_intervals(question_of(attribute, domain.to_unit(people), 100 + seed), wanted)
-        assert intervals is not None
+        intervals = strict_intervals(question_of(attribute, domain.to_unit(people), 100 + seed), wanted)
         truth = [
             *((people <= at).mean() for at in intervals.at),
             *np.quantile(people, LEVELS, method="inverted_cdf"),
             *(((start <= people) & (people <= stop)).mean() for start, stop in ranges),
         ]
-        ends = np.concatenate((intervals.cdf, intervals.quantiles, intervals.ranges))
+        ends = np.concatenate([bounds(intervals, part) for part in ("cdf", "quantiles", "ranges")])
         missed.append(np.mean([truth < ends[:, 0], truth > ends[:, 1]]))
     assert max(missed) <= 0.05

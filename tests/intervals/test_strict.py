@@ -1,4 +1,4 @@
-"""Strict intervals, which hold whatever people's values are."""
+"""Certain intervals, which hold whatever people's values are."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ import pytest
 from support.asked import attribute_of, statistic_of
 
 from ldpbeam.attributes import Attribute, ServiceVersion
+from ldpbeam.certainty import Intervals
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators import Question
-from ldpbeam.estimators import estimate as solve
-from ldpbeam.estimators.estimate import StrictIntervals as Strict
-from ldpbeam.intervals import WantedIntervals, certain, computing, split_reports, strict
-from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.intervals.finest_detail import expected_intervals, finest_detail
-from ldpbeam.intervals.flags import TAKE_STRICT
+from ldpbeam.intervals import WantedIntervals, certain, split_reports, strict
+from ldpbeam.intervals.finest_detail import expected_intervals
 from ldpbeam.intervals.strict import strict_intervals
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.memoised.lifetime import Lifetime
-from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import empty, merge
-from ldpbeam.study import Study
 
 DAYS = Numeric(0.0, 10.0)
 WANTED = WantedIntervals(0.95, False, (0.05, 0.5, 0.95), ((2.5, 5.0), (0.0, 10.0)))
@@ -36,14 +31,16 @@ def asked(*services: tuple[str, float], buckets: int = 64) -> Attribute:
     )
 
 
-def of_people(attribute: Attribute, values: Floats, seed: int, wanted: WantedIntervals = WANTED) -> Strict:
+def of_people(attribute: Attribute, values: Floats, seed: int, wanted: WantedIntervals = WANTED) -> Intervals:
     question = Question(attribute, statistic_of(attribute, DAYS.to_unit(values), seed), attribute.services)
-    strict, _ = strict_intervals(question, wanted)
-    assert isinstance(strict, Strict)
-    return strict
+    return strict_intervals(question, wanted)
 
 
-def held(intervals: Strict, values: Floats) -> Floats:
+def bounds(intervals: Intervals, part: str) -> Floats:
+    return intervals.ends["certain"][part].columns
+
+
+def held(intervals: Intervals, values: Floats) -> Floats:
     """Whether each interval holds the truth: of the distribution function, the quantiles, and the ranges.
 
     People exactly at the ends of a range may count or not, but for those at an end of the domain.
@@ -56,9 +53,9 @@ def held(intervals: Strict, values: Floats) -> Floats:
     inside = np.where(low <= DAYS.low, -np.inf, low), np.where(high >= DAYS.high, np.inf, high)
     without = np.searchsorted(values, inside[1], "left") - np.searchsorted(values, inside[0], "right")
     pairs = [
-        (intervals.cdf, below, below),
-        (intervals.quantiles, quantiles, quantiles),
-        (intervals.ranges, without / len(values), with_ends / len(values)),
+        (bounds(intervals, "cdf"), below, below),
+        (bounds(intervals, "quantiles"), quantiles, quantiles),
+        (bounds(intervals, "ranges"), without / len(values), with_ends / len(values)),
     ]
     return np.concatenate([
         (ends[:, 0] <= least + EDGE) & (most <= ends[:, 1] + EDGE) for ends, least, most in pairs
@@ -121,21 +118,21 @@ def test_with_a_step_they_hold_and_count_the_values_at_both_ends(
         values = rng.integers(0, 21, 6_000)
         values[:3_000] = rng.choice([5, 10, 15], 3_000)
         statistic = statistic_of(attribute, domain.to_unit(values), seed)
-        found, _ = strict_intervals(Question(attribute, statistic, attribute.services), wanted)
-        assert found is not None
-        assert {*found.quantiles.ravel(), *found.at} <= {*range(int(high) + 1)}
+        found = strict_intervals(Question(attribute, statistic, attribute.services), wanted)
+        ranges = bounds(found, "ranges")
+        assert {*bounds(found, "quantiles").ravel(), *found.at} <= {*range(int(high) + 1)}
         truth = [
             *((values <= at).mean() for at in found.at),
             *np.quantile(values, wanted.quantiles, method="inverted_cdf"),
             *(((low <= values) & (values <= stop)).mean() for low, stop in wanted.ranges),
         ]
-        ends = np.concatenate((found.cdf, found.quantiles, found.ranges))
+        ends = np.concatenate((bounds(found, "cdf"), bounds(found, "quantiles"), ranges))
         missed.append(np.mean((truth < ends[:, 0] - EDGE) | (ends[:, 1] + EDGE < truth)))
         # Nobody has a value between 10.2 and 10.8.
-        assert found.ranges[2].tolist() == [0.0, 0.0]
+        assert ranges[2].tolist() == [0.0, 0.0]
     assert np.mean(missed) <= 0.05 + 4.0 * np.sqrt(0.05 * 0.95 / len(missed))
     # The share of the value 5 alone is known where values are the points.
-    assert (found.ranges[1, 0] > 0.05) == (high == 20.0 and "laplace" not in mechanisms)
+    assert (ranges[1, 0] > 0.05) == (high == 20.0 and "laplace" not in mechanisms)
 
 
 def test_all_of_an_estimate_hold_together_and_a_share_that_noise_takes_below_zero_is_as_uncertain() -> None:
@@ -145,19 +142,38 @@ def test_all_of_an_estimate_hold_together_and_a_share_that_noise_takes_below_zer
         values = np.random.default_rng(seed).choice(np.arange(1.0, 10.0), 20_000)
         intervals = of_people(attribute, values, seed)
         missed.append(not held(intervals, values).all())
-        assert np.all(intervals.ranges[:, 1] > 0.0)
+        assert np.all(bounds(intervals, "ranges")[:, 1] > 0.0)
     assert np.mean(missed) <= 0.05
-    bounds = split_reports.Bounds(np.array([[0.0, 0.0]]), np.array([[0.01, 0.01]]))
-    assert bounds.within(2.0).tolist() == [[0.0, 0.02]]
+    of_one = split_reports.Bounds(np.array([[0.0, 0.0]]), np.array([[0.01, 0.01]]))
+    assert of_one.within(2.0).tolist() == [[0.0, 0.02]]
 
 
 def test_few_named_numbers_are_narrower_than_many() -> None:
     values, few = np.random.default_rng(1).beta(3.0, 5.0, 20_000) * 10.0, WantedIntervals(0.95, False, (0.5,))
     many = dataclasses.replace(few, quantiles=(0.5, *np.linspace(0.1, 0.9, 30)))
     widths = [
-        np.diff(of_people(DESIGNS["square_wave"], values, 1, wanted).quantiles[0]) for wanted in (few, many)
+        np.diff(bounds(of_people(DESIGNS["square_wave"], values, 1, wanted), "quantiles")[0])
+        for wanted in (few, many)
     ]
     assert widths[0] < widths[1] < 1.5 * widths[0]
+
+
+@pytest.mark.parametrize("design", ["square_wave", "several", "laplace"])
+def test_of_few_reports_the_functions_are_those_of_the_design_and_they_hold(design: str) -> None:
+    """Of 1,000 people each function is chosen without a look at the reports, which all have its mean."""
+    attribute, rng, missed = DESIGNS[design], np.random.default_rng(8), []
+    for draw in HOSTILE.values():
+        for seed in range(6):
+            values = rng.permutation(draw(rng))[:1_000]
+            missed.append(1.0 - held(of_people(attribute, values, seed), values).mean())
+    assert np.mean(missed) <= 0.05 + 4.0 * np.sqrt(0.05 * 0.95 / len(missed))
+    reports = [
+        split_reports.split(
+            Question(attribute, statistic_of(attribute, values, 1), attribute.services), 2.8, np.zeros(1)
+        )
+        for values in (np.full(900, 0.1), np.full(1_000, 0.9))
+    ]
+    assert [own is not None and own.noise is None for own in reports] == [True, True]
 
 
 def test_a_range_holds_people_at_an_end_that_has_no_short_decimal() -> None:
@@ -166,13 +182,13 @@ def test_a_range_holds_people_at_an_end_that_has_no_short_decimal() -> None:
     for place in (third, 2.0 * third):
         intervals = of_people(DESIGNS["square_wave"], np.full(20_000, place), 1, wanted)
         # They may count or not.
-        assert intervals.ranges[0, 0] < 0.01 and intervals.ranges[0, 1] > 0.99
+        assert bounds(intervals, "ranges")[0, 0] < 0.01 and bounds(intervals, "ranges")[0, 1] > 0.99
 
 
 def test_people_at_the_ends_of_the_domain_are_inside_of_ranges_that_reach_them() -> None:
     wanted = dataclasses.replace(WANTED, ranges=((-3.0, 5.0), (5.0, 30.0)))
     values = np.repeat([0.0, 10.0], [30_000, 10_000])
-    low, high = of_people(DESIGNS["square_wave"], values, 1, wanted).ranges.T
+    low, high = of_people(DESIGNS["square_wave"], values, 1, wanted).ends["certain"]["ranges"].columns.T
     assert 0.6 < low[0] <= 0.75 <= high[0] and 0.1 < low[1] <= 0.25 <= high[1]
 
 
@@ -180,7 +196,10 @@ def test_the_few_who_do_not_have_the_common_value_are_held() -> None:
     """At a large epsilon a part of 150 reports often has none of the 1% who are elsewhere."""
     attribute, wanted = asked(("square_wave", 15.0)), dataclasses.replace(WANTED, ranges=((8.0, 10.0),))
     ends = [
-        of_people(attribute, np.repeat([4.0, 9.0], [148, 2]), seed, wanted).ranges[0] for seed in range(40)
+        of_people(attribute, np.repeat([4.0, 9.0], [148, 2]), seed, wanted)
+        .ends["certain"]["ranges"]
+        .columns[0]
+        for seed in range(40)
     ]
     assert np.mean([low <= 2 / 150 <= high for low, high in ends]) >= 0.9
 
@@ -213,9 +232,9 @@ def test_windows_with_the_same_noise_have_none_and_one_window_is_wider_by_what_c
     question = Question(attribute, statistic, ("s",))
     # The clients of people at 2.6 and at 3.7 round their values to 3.125.
     wanted = dataclasses.replace(WANTED, ranges=((2.5, 3.0), (3.5, 5.0)))
-    intervals, _ = strict_intervals(question, wanted)
-    assert isinstance(intervals, Strict) and np.all(intervals.ranges[:, 1] > 0.9)
-    assert strict_intervals(dataclasses.replace(question, windows=2), wanted) == (None, strict.REMEMBERED)
+    assert np.all(bounds(strict_intervals(question, wanted), "ranges")[:, 1] > 0.9)
+    told = strict_intervals(dataclasses.replace(question, windows=2), wanted)
+    assert not told.ends and {*told.methods.values()} == {strict.REMEMBERED}
 
 
 def test_they_narrow_as_more_people_report() -> None:
@@ -223,7 +242,9 @@ def test_they_narrow_as_more_people_report() -> None:
     for people in (1_000, 16_000, 256_000):
         values = np.random.default_rng(1).beta(3.0, 5.0, people) * 10.0
         intervals = of_people(DESIGNS["square_wave"], values, 1)
-        widths.append((np.diff(intervals.cdf).mean(), np.diff(intervals.quantiles).mean()))
+        widths.append(
+            (np.diff(bounds(intervals, "cdf")).mean(), np.diff(bounds(intervals, "quantiles")).mean())
+        )
     # The resolution falls as the cube root of the number: 16 times as many people, 2.5 times as narrow.
     cdf, quantiles = np.array(widths).T
     assert np.all(cdf[:-1] / cdf[1:] > 1.5) and np.all(quantiles[:-1] / quantiles[1:] > 1.5)
@@ -241,7 +262,7 @@ def test_a_function_chosen_badly_gives_a_wide_interval_and_no_false_one(
 
     monkeypatch.setattr(split_reports, "functions", badly)
     bad = of_people(DESIGNS["square_wave"], values, 1)
-    assert np.diff(bad.cdf).mean() > 2.0 * np.diff(good.cdf).mean()
+    assert np.diff(bounds(bad, "cdf")).mean() > 2.0 * np.diff(bounds(good, "cdf")).mean()
     assert held(bad, values).all()
 
 
@@ -249,17 +270,14 @@ def test_a_solver_that_stops_at_once_gives_a_wide_interval(monkeypatch: pytest.M
     values = np.random.default_rng(2).beta(3.0, 5.0, 20_000) * 10.0
     monkeypatch.setattr(certain, "MOST_STEPS", 0)
     intervals = of_people(DESIGNS["square_wave"], values, 1)
-    assert np.diff(intervals.ranges)[0] == 1.0 and held(intervals, values).all()
+    assert np.diff(bounds(intervals, "ranges"))[0] == 1.0 and held(intervals, values).all()
 
 
 def test_they_depend_on_the_counts_alone() -> None:
     attribute, rng = DESIGNS["square_wave"], np.random.default_rng(4)
     parts = [statistic_of(attribute, rng.random(3_000), rng) for _ in range(3)]
-    first, _ = strict_intervals(Question(attribute, merge(parts), attribute.services), WANTED)
-    again, _ = strict_intervals(Question(attribute, merge(parts[::-1]), attribute.services), WANTED)
-    assert isinstance(first, Strict) and isinstance(again, Strict)
-    for name in ("cdf", "quantiles", "ranges"):
-        np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
+    first = strict_intervals(Question(attribute, merge(parts), attribute.services), WANTED)
+    assert first == strict_intervals(Question(attribute, merge(parts[::-1]), attribute.services), WANTED)
 
 
 def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> None:
@@ -270,9 +288,9 @@ def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> N
     reports = split_reports.split(question, 2.8, np.arange(strict.PLACES) / strict.PLACES)
     assert reports is not None
     named, _ = strict._deviations(0.95, len(WANTED.quantiles + WANTED.ranges), strict.PLACES)
-    below, (intervals, _) = reports.below(reports.points).within(named), strict_intervals(question, WANTED)
-    assert isinstance(intervals, Strict)
-    for level, (low, high) in zip(WANTED.quantiles, DAYS.to_unit(intervals.quantiles), strict=True):
+    below, intervals = reports.below(reports.points).within(named), strict_intervals(question, WANTED)
+    quantiles = DAYS.to_unit(bounds(intervals, "quantiles"))
+    for level, (low, high) in zip(WANTED.quantiles, quantiles, strict=True):
         assert low == pytest.approx(reports.points[np.flatnonzero(below[:, 1] >= level)[0] - 1], abs=0.02)
         assert high == pytest.approx(reports.points[np.flatnonzero(below[:, 0] > level)[0]], abs=0.02)
 
@@ -281,98 +299,25 @@ def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> N
 def test_too_few_reports_have_none(people: int) -> None:
     attribute = DESIGNS["square_wave"]
     statistic = statistic_of(attribute, np.full(people, 0.5), 1) if people else empty(attribute)
-    assert strict_intervals(Question(attribute, statistic, attribute.services), WANTED) == (
-        None,
-        strict.TOO_FEW,
-    )
+    told = strict_intervals(Question(attribute, statistic, attribute.services), WANTED)
+    assert not told.ends and {*told.methods.values()} == {strict.TOO_FEW}
 
 
 def test_reports_of_whole_bins_have_none() -> None:
     attribute = asked(("discrete_square_wave", 2.0))
     statistic = statistic_of(attribute, np.full(1_000, 0.5), 1)
-    assert strict_intervals(Question(attribute, statistic, attribute.services), WANTED) == (
-        None,
-        strict.TOO_FEW,
-    )
-
-
-def test_an_interval_leaves_the_strict_one_by_more_than_a_tenth_of_its_width() -> None:
-    strict_ones = Strict(np.array([[2.0, 4.0]]), np.array([[0.2, 0.6]] * 2), np.zeros(1), np.zeros((1, 2)))
-    held = {
-        "quantiles": np.array([[1.95, 3.0]]),
-        "ranges": np.array([[0.3, 0.4], [0.55, 0.65]]),
-        "mean": (0.0, 9.0),
-    }
-    leaves = strict.leaves_strict(held, strict_ones)
-    assert {name: of.tolist() for name, of in leaves.items()} == {
-        "quantiles": [False],
-        "ranges": [False, True],
-    }
-
-
-def test_the_number_whose_interval_leaves_the_strict_one_is_flagged_and_no_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    attribute, values = DESIGNS["square_wave"], np.random.default_rng(6).beta(3.0, 5.0, 5_000)
-
-    def elsewhere(question: Question, wanted: WantedIntervals) -> tuple[Strict | None, str]:
-        found, how = strict_intervals(question, wanted)
-        assert found is not None
-        return dataclasses.replace(found, ranges=found.ranges + [[0.5], [0.0]]), how
-
-    monkeypatch.setattr(computing, "strict_intervals", elsewhere)
-    intervals = computing.StatisticIntervals(attribute, statistic_of(attribute, values, 3))
-    shares = solve("ems", attribute, intervals.statistic)
-    told = intervals.of(shares, dataclasses.replace(WANTED, strict=True))
-    # The share of all people is in both, but for rounding.
-    assert {name for name, text in told.flags.items() if TAKE_STRICT in text} == {"ranges 2.5 to 5"}
+    told = strict_intervals(Question(attribute, statistic, attribute.services), WANTED)
+    assert not told.ends and {*told.methods.values()} == {strict.TOO_FEW}
 
 
 def test_what_a_design_shows_is_what_people_who_are_spread_evenly_give() -> None:
     attribute = DESIGNS["several"]
     expected = expected_intervals(attribute, dict.fromkeys(range(3), 20_000), WANTED)
-    assert expected is not None
     even = [of_people(attribute, np.linspace(0.0, 10.0, 20_000), seed) for seed in range(6)]
     for name in ("quantiles", "ranges"):
-        widths = np.diff([getattr(one, name) for one in even])
+        widths = np.diff([bounds(one, name) for one in even])
         # Four standard errors of the mean of as many drawn parts.
-        apart = np.abs(np.diff(getattr(expected, name)) - widths.mean(axis=0))
+        apart = np.abs(np.diff(bounds(expected, name)) - widths.mean(axis=0))
         assert (apart <= 4.0 * widths.std(axis=0, ddof=1) / np.sqrt(len(even)) + 1e-9).all()
     # Reports of whole bins say nothing of single values.
-    assert finest_detail(asked(("discrete_square_wave", 2.0)), ((0, 20_000),), 0.95) is None
-
-
-def test_a_run_of_few_estimates_has_them_and_one_of_many_says_that_they_are_left_out() -> None:
-    study = parse_study(STUDY)
-    few, many = study.for_a_run([("x", 200)]), study.for_a_run([("x", 150), ("x", 51)])
-    assert wanted_of(few).strict is True and wanted_of(many).strict is None
-    asked_for = parse_study(STUDY + "intervals: {strict: true}\n").for_a_run([("x", 10_000)])
-    refused = parse_study(STUDY + "intervals: {strict: false}\n").for_a_run([("x", 1)])
-    assert wanted_of(asked_for).strict is True and wanted_of(refused).strict is False
-    rng = np.random.default_rng(1)
-    attribute = study.attribute("x")
-    statistic = statistic_of(attribute, rng.random(500), rng)
-    for of_run, says in ((few, strict.STRICT), (many, strict.LEFT_OUT), (refused, strict.NOT_WANTED)):
-        intervals = StatisticIntervals(attribute, statistic).of(
-            solve("ems", attribute, statistic, ("s",)), wanted_of(of_run)
-        )
-        assert intervals.methods["strict"] == says
-        assert (intervals.strict is not None) == (of_run is few)
-
-
-STUDY = """\
-study: s
-attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    buckets: 16
-    quantiles: [0.5]
-    services: {s: {mechanism: square_wave, epsilon: 1.0}}
-    estimates: {shape: {estimator: ems}}
-"""
-
-
-def wanted_of(study: Study) -> WantedIntervals:
-    wanted = study.described("x").estimates["shape"].intervals
-    assert wanted is not None
-    return wanted
+    assert not expected_intervals(asked(("discrete_square_wave", 2.0)), {0: 20_000}, WANTED).ends

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import ldpbeam as ldp
+from ldpbeam.certainty import IF_SMOOTH
+from ldpbeam.intervals.if_smooth import WIDER
 
 USERS, BOTH = 400, 200
 
@@ -45,11 +47,11 @@ def test_intervals_have_the_sampling_error_of_people_who_count_twice() -> None:
     wide = 2 * 1.959964 * np.sqrt(0.25 * uneven)
     for record in ldp.estimate(study, tables):
         assert record.intervals is not None
-        ends = record.intervals.frequencies
+        ends = record.intervals.of("frequencies")
         if record.attribute == "minutes":
-            ends, ranges = record.intervals.mean, record.intervals.ranges
+            ends, ranges = record.intervals.of("mean"), record.intervals.of("ranges", IF_SMOOTH)
             assert ranges is not None
             # The standard error of the distance between these ends of 240 normal draws is 6.2% of it.
-            assert ranges.high[0] - ranges.low[0] == pytest.approx(wide, rel=3 * 0.062)
+            assert np.ptp(ranges[0]) > WIDER * wide * (1.0 - 3 * 0.062)
         assert ends is not None
-        assert np.ravel(ends.high) - np.ravel(ends.low) == pytest.approx(wide, rel=0.05)
+        assert np.diff(ends)[:, 0] == pytest.approx(wide, rel=0.05)

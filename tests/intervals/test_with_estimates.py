@@ -35,15 +35,24 @@ PAIRS = KeyValuePairs(np.arange(501), RNG.integers(0, 3, 500), RNG.random(500))
 CASES = [
     (
         *(Numeric(0.0, 1.0), "square_wave", "ems"),
-        {"mean", "variance", "quantiles", "ranges", "cdf", "distribution", "any_look"},
+        {
+            "certain": {"mean", "variance", "quantiles", "ranges", "cdf"},
+            "if_smooth": {"quantiles", "ranges", "cdf", "distribution"},
+            "any_look": {"mean"},
+        },
     ),
-    (Numeric(0.0, 1.0), "hybrid", "ivw", {"mean", "any_look"}),
-    (Categories(("a", "b", "c")), "grr", "norm_sub", {"distribution", "largest", "any_look"}),
+    (Numeric(0.0, 1.0), "hybrid", "ivw", {"certain": {"mean"}, "any_look": {"mean"}}),
+    (
+        Categories(("a", "b", "c")),
+        "grr",
+        "norm_sub",
+        {key: {"frequencies"} for key in ("certain", "largest", "any_look")},
+    ),
     (
         KeyValues(("a", "b", "c"), Numeric(0.0, 1.0)),
         "pckv_ue",
         "key_value",
-        {"frequencies", "largest", "key_means"},
+        {"certain": {"frequencies", "key_means"}, "largest": {"frequencies"}},
     ),
 ]
 
@@ -58,7 +67,7 @@ def reported(domain: Domain, mechanism: str) -> tuple[Attribute, Statistic]:
 
 @pytest.mark.parametrize(("domain", "mechanism", "estimator", "parts"), CASES)
 def test_intervals_stand_beside_an_estimate_and_change_nothing_of_it(
-    domain: Domain, mechanism: str, estimator: str, parts: set[str]
+    domain: Domain, mechanism: str, estimator: str, parts: dict[str, set[str]]
 ) -> None:
     attribute, statistic = reported(domain, mechanism)
     plain = WantedEstimate(estimator, ("s",))
@@ -66,10 +75,9 @@ def test_intervals_stand_beside_an_estimate_and_change_nothing_of_it(
     without = compute(StatisticIntervals(attribute, statistic), plain)
     having = compute(StatisticIntervals(attribute, statistic), replace(plain, intervals=wanted))
     assert without.intervals is None and having.intervals is not None
-    held = {name for name in vars(having.intervals) if getattr(having.intervals, name) is not None}
-    assert held - {"level", "simultaneous", "methods", "flags"} == parts
-    # Why there are no strict intervals is said, and the largest shares have those of all shares.
-    assert having.intervals.methods.keys() - {"strict"} == parts - {"largest"}
+    held = having.intervals.ends
+    assert {condition: {*of_condition} for condition, of_condition in held.items()} == parts
+    assert having.intervals.methods.keys() == {*parts["certain"], *parts} - {"certain", "largest"}
     for name in Estimate.__dataclass_fields__:
         if name != "intervals":
             np.testing.assert_equal(getattr(having, name), getattr(without, name))

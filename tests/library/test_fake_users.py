@@ -32,4 +32,4 @@ def test_a_table_with_fake_users_gives_a_flagged_mean_inside_of_its_domain(tmp_p
 
     assert flags() == {}
     payloads[:20] = mechanism.report_range[1]
-    assert "some are false" in flags()["mean"]
+    assert "some are false" in flags()["certain"]

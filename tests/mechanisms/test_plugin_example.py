@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from support.registries import fresh
 
 from ldpbeam import Attribute, ServiceVersion, build_mechanism
+from ldpbeam.certainty import Intervals
 from ldpbeam.domains import Domain
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.auto.dispatch import auto
-from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.estimators.frequencies import mle
 from ldpbeam.estimators.key_values.key_value import key_value
 from ldpbeam.fit import fit_tests
@@ -105,7 +105,7 @@ def test_categories_get_what_those_of_randomised_response_get(registered: None) 
         np.testing.assert_allclose(
             estimator(question).distribution, estimator(known).distribution, rtol=1e-9, atol=1e-12
         )
-    np.testing.assert_allclose(intervals.distribution, expected.distribution, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(intervals.of("frequencies"), expected.of("frequencies"), rtol=1e-9, atol=1e-12)
     silent = build_mechanism("shy", domain, 2.0, silence=0.3)
     many = silent.perturb(np.arange(5_000) % 4, np.random.default_rng(6))
     assert fit(silent, domain, many) > 0.01
@@ -123,8 +123,8 @@ def test_keys_get_estimates_from_all_keys_intervals_and_a_test_of_fit(registered
     for name, truth in (("frequencies", frequencies), ("key_means", domain.values.from_unit(0.7))):
         errors = [np.square(getattr(own(question), name) - truth).mean() for own in (auto, key_value)]
         assert errors[0] < 0.75 * errors[1]
-    truth, ends = np.bincount(people.keys, minlength=40) / 4_000, intervals.frequencies
-    assert ends is not None and intervals.key_means is not None
+    truth, ends = np.bincount(people.keys, minlength=40) / 4_000, intervals.of("frequencies")
+    assert ends is not None and intervals.of("key_means") is not None
     assert np.diff(ends).max() < 0.7
     # Of forty 95% intervals, six or more miss in 1.4% of all draws.
     assert ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum() >= 35

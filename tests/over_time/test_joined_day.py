@@ -134,13 +134,13 @@ def test_the_intervals_of_shares_have_the_variance_by_user() -> None:
     study = parse_study(text)
     (answer,) = answers(study, day).values()
     assert answer.users == 300 and not answer.warnings and answer.intervals is not None
-    assert answer.intervals.methods["distribution"].endswith("; with the variance by user")
+    assert answer.intervals.methods["frequencies"].endswith("; with the variance by user")
     mechanism = study.attribute("x").versions[0].mechanism
     joined, (p, q) = day.statistic.joined, mechanism.support_probabilities  # type: ignore[attr-defined]
     assert isinstance(joined, JoinedSupports)
     shares, errors = (joined.supports / joined.reports - q) / (p - q), np.sqrt(joined.variances)
     expected = within_one(shares, errors / (joined.reports * (p - q)), 0.95)
-    assert answer.intervals.distribution == pytest.approx(expected)
+    assert answer.intervals.of("frequencies") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", ["stochastic_rounding", "square_wave"])
@@ -158,8 +158,8 @@ def test_the_mean_of_a_day_has_the_standard_error_by_user(name: str) -> None:
     error = np.sqrt((by_user**2).sum()) / n
     assert found["m"].standard_error == pytest.approx(error, rel=1e-9)
     intervals = found["a"].intervals
-    assert intervals is not None and intervals.mean is not None
-    assert intervals.mean[1] - intervals.mean[0] == pytest.approx(2 * 1.96 * error, rel=1e-3)
+    assert intervals is not None
+    assert np.ptp(intervals.ends["certain"]["mean"].columns) == pytest.approx(2 * 1.96 * error, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_equal_reports_of_two_users_are_as_uncertain_as_their_noise(mechanism: s
     error, intervals = found["m"].standard_error, found["a"].intervals
     least = least_noise(parse_study(text).attribute("x").versions[0].mechanism, 32)  # type: ignore
     assert error is not None and error >= math.sqrt(least / 8.0) * (1.0 - 1e-12)
-    assert intervals is not None and intervals.mean is not None and intervals.variance is not None
-    assert intervals.mean[1] - intervals.mean[0] > 0.05
+    assert intervals is not None and intervals.of("variance", "if_smooth") is not None
+    assert np.ptp(intervals.ends["certain"]["mean"].columns) > 0.05
 
 
 def written(folder: Path, text: str, table: dict[str, Any], run: str) -> list[tuple[str, Snapshot]]:

@@ -102,10 +102,10 @@ def test_a_batch_run_has_the_names_of_each_window_as_the_library_has(
         assert record["frequencies"][:-1] == [shares[place] for place in names]
         others = sum(share for place, share in shares.items() if place not in names)
         assert record["frequencies"][-1] == pytest.approx(others, abs=1e-12)
-        ends = record["intervals"]["frequencies"]
+        ends = record["intervals"]["ends"]["certain"]["frequencies"]
         assert places.intervals is not None
         for end in ("low", "high"):
-            of_places = getattr(places.intervals.frequencies, end)
+            of_places = getattr(places.intervals.ends["certain"]["frequencies"], end)
             assert ends[end][:-1] == [of_places[place] for place in names]
     assert "others" in run.out
 
@@ -170,7 +170,9 @@ def test_a_roll_up_adds_up_by_name(mechanism: str, command: Any, tmp_path: Path)
     (expected,) = ldp.estimate(ldp.Study.from_yaml(plain), same_places)
     assert tuple(rolled["categories"]) == TOGETHER
     assert rolled["frequencies"] == list(expected.frequencies)
-    assert rolled["intervals"]["frequencies"]["low"] == list(expected.intervals.frequencies.low)
+    assert rolled["intervals"]["ends"]["certain"]["frequencies"]["low"] == list(
+        expected.intervals.ends["certain"]["frequencies"].low
+    )
     true = dict.fromkeys(TOGETHER, 0.0)
     for names, shares in zip(DAYS, SHARES, strict=True):
         for place, share in enumerate(shares):

@@ -38,7 +38,7 @@ def test_the_files_are_the_estimates_in_rows(kind: str, folders: dict[str, Path]
     table = pq.read_table(place_of(folders[kind], "estimates"))
     assert table.schema.equals(ESTIMATES)
     for row, line in zip(table.to_pylist(), lines, strict=True):
-        assert row["schema_version"] == 6
+        assert row["schema_version"] == 7
         for name in ("study", "run", "attribute", "services", "estimator", "group", "complete", "reports"):
             assert row[name] == line[name]
         assert (row["estimate"], row["mean"], row["users"]) == (line["name"], line.get("mean"), line["users"])
@@ -46,8 +46,13 @@ def test_the_files_are_the_estimates_in_rows(kind: str, folders: dict[str, Path]
         quantiles = {f"{own['level']:g}": own["value"] for own in row["quantiles"] or ()}
         assert quantiles == line.get("quantiles", {})
         assert json.loads(row["details"]) == line.get("details", {})
-        cdf = line.get("intervals", {}).get("strict", {}).get("cdf", {"at": [], "low": [], "high": []})
-        assert {name: [own[name] for own in row["strict_cdf"] or ()] for name in cdf} == cdf
+        intervals = line.get("intervals", {})
+        assert [own["at"] for own in row["cdf"] or ()] == intervals.get("at", [])
+        ends = intervals.get("ends", {})
+        for condition in ("certain", "if_smooth"):
+            given = [own[f"{condition}_low"] for own in row["cdf"] or ()]
+            held = ends.get(condition, {}).get("cdf")
+            assert given == (held["low"] if held else [None] * len(given))
         if "0.5" in quantiles:
             assert row["median"] == quantiles["0.5"]
 
@@ -72,9 +77,10 @@ def test_the_files_of_distributions_have_a_row_per_share(kind: str, folders: dic
             edges = [row["low"] for row in rows_of_line] + [rows_of_line[-1]["high"]]
             assert edges == line["bucket_edges"]
             assert {row["kind"] for row in rows_of_line} == {"bucket"}
-        intervals = line.get("intervals", {})
-        ends = intervals.get("frequencies") or intervals.get("distribution")
-        assert [row["share_low"] for row in rows_of_line] == (ends["low"] if ends else [None] * len(shares))
+        ends = line.get("intervals", {}).get("ends", {})
+        low = ends.get("certain", {}).get("frequencies") or ends.get("if_smooth", {}).get("distribution")
+        expected = low["low"] if low else [None] * len(shares)
+        assert [row["share_if_smooth_low"] for row in rows_of_line] == expected
         assert [row["key_mean"] for row in rows_of_line] == (line.get("key_means") or [None] * len(shares))
     assert next(rows, None) is None
 

@@ -29,7 +29,7 @@ def test_the_page_of_tables_runs(
         printed.append(capsys.readouterr().out)
     assert len(printed) == 6 and all(printed)
     assert set(names["most"]["label"]) == {"car", "bus", "bike"}  # type: ignore[index]
-    assert names["quantiles"].columns[-6:-2] == ["level", "value", "value_low", "value_high"]  # type: ignore[attr-defined]
+    assert names["quantiles"].columns[-6:-2] == ["level", "value", "certain_low", "certain_high"]  # type: ignore[attr-defined]
     assert "bike" in printed[2]
     # A third of the reports say coffee, so fewer people than that drink it.
     shares = dict(

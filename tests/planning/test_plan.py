@@ -57,15 +57,15 @@ def test_errors_fall_with_the_root_of_the_people(plan: Callable[..., Any]) -> No
         assert other["least_error"] == pytest.approx(one["least_error"] / 10)
 
 
-def test_it_says_the_finest_detail_and_how_wide_strict_intervals_will_be(plan: Callable[..., Any]) -> None:
+def test_it_says_the_finest_detail_and_how_wide_certain_intervals_will_be(plan: Callable[..., Any]) -> None:
     few, many = (json.loads(plan("--users", n, "--json").out) for n in (10_000, 80_000))
     # It falls as the cube root of the people: to a half.
     assert 0.4 < many[1]["finest_detail"] / few[1]["finest_detail"] < 0.6
     # All numbers of an estimate hold together, and the finest detail is of the median alone.
-    assert 1.0 < many[1]["strict_widths"]["quantile 0.5"] / (100.0 * many[1]["finest_detail"]) < 1.4
+    assert 1.0 < many[1]["certain_widths"]["quantile 0.5"] / (100.0 * many[1]["finest_detail"]) < 1.4
     # An estimate of a mean, and one of categories.
     for line in (few[0], few[2]):
-        assert line["finest_detail"] is None and line["strict_widths"] == {}
+        assert line["finest_detail"] is None and line["certain_widths"] == {}
     said = plan("--users", 10_000).out
     assert f"show no detail finer than {few[1]['finest_detail']:.0%} of the range" in said.replace("\n", " ")
 

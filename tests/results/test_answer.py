@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
-from support.estimate_records import paid, price
+from support.estimate_records import held, paid, price
 
 from ldpbeam.charts.subject import Subject
 from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.html import Answer
-from ldpbeam.schemas.outputs.records import Ends, EstimateRecord, IntervalsRecord, ManyEnds
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]
@@ -22,7 +22,7 @@ HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]
 def mean(value: float, error: float, hour: int = 0, **changed: Any) -> EstimateRecord:
     """A mean whose 95% interval is that of a standard error."""
     room = norm.ppf(0.975) * error
-    ends = IntervalsRecord(0.95, mean=Ends(value - room, value + room), flags=changed.pop("flags", {}))
+    ends = held(changed.pop("flags", {}), certain={"mean": (value - room, value + room)})
     window = {"window_start": HOURS[hour], "window_end": HOURS[hour + 1]}
     return price(mean=value, intervals=ends, **window, **changed)
 
@@ -38,7 +38,7 @@ def rows(made: Answer) -> list[dict[str, str]]:
 
 
 def test_the_mean_is_told_with_the_digits_that_its_interval_leaves() -> None:
-    made = answer(price(mean=18.59103, intervals=IntervalsRecord(0.95, mean=Ends(16.6, 20.6))))
+    made = answer(price(mean=18.59103, intervals=held(certain={"mean": (16.6, 20.6)})))
     assert made.headline == "Mean price: 18.6"
     assert rows(made) == [{"Mean price": "18.6 (16.6 to 20.6)", "from": "10 reports"}]
     assert rows(answer(price(users=9)))[0]["from"] == "9 people"
@@ -89,17 +89,17 @@ def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_name
 
 
 def test_a_flagged_number_is_moved_into_its_interval_and_marked() -> None:
-    made = answer(replace(mean(12.0, 1.0, flags={"mean": "outside"}), mean=99.0))
+    made = answer(replace(mean(12.0, 1.0, flags={"certain": "false reports"}), mean=99.0))
     (row,) = rows(made)
     assert row["careful"] == "flagged" and "14.0 (10.0 to 14.0)" in row.values()
     assert rows(answer(replace(mean(12.0, 1.0), complete=False)))[0]["careful"] == "incomplete"
     # What rests on a flagged interval is not clear.
-    after = mean(40.0, 1.0, 1, flags={"mean": "outside"})
+    after = mean(40.0, 1.0, 1, flags={"certain": "false reports"})
     assert rows(answer(mean(5.0, 1.0), after))[0]["change"].endswith("may be chance")
 
 
 def test_of_categories_it_is_the_most_frequent_one_of_the_last_window() -> None:
-    intervals = IntervalsRecord(0.95, frequencies=ManyEnds((0.1, 0.2, 0.3), (0.2, 0.3, 0.6)))
+    intervals = held(certain={"frequencies": [(0.1, 0.2), (0.2, 0.3), (0.3, 0.6)]})
     shares = {"categories": ("bus", "bike", "car"), "intervals": intervals}
     places = [{"window_start": HOURS[hour], "window_end": HOURS[hour + 1]} for hour in (0, 1)]
     made = answer(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from support.estimate_records import paid, price, results
+from support.estimate_records import held, paid, price, results
 
 from ldpbeam import Numeric
 from ldpbeam.answers.named_numbers import numbers_of
@@ -22,7 +22,7 @@ from ldpbeam.errors import UserError
 from ldpbeam.results import check, diff
 from ldpbeam.results.check import checked
 from ldpbeam.results.show import csv_of, harmless
-from ldpbeam.schemas.outputs.records import AnyLookRecord, Ends, IntervalsRecord, ManyEnds, RangeShare
+from ldpbeam.schemas.outputs.records import RangeShare
 
 
 def hour(start: int) -> dict[str, str]:
@@ -52,8 +52,8 @@ def hour(start: int) -> dict[str, str]:
         ("q0.5 < 5.5", "certainly"),
         ("Share of CASH < 21%", "certainly"),
         # Beyond it if the density is smooth.
-        ("quantile 0.5 < 5.2", "possibly"),
-        ("share from 0 to 2 > 28%", "possibly"),
+        ("quantile 0.5 < 5.2", "if smooth"),
+        ("share from 0 to 2 > 28%", "if smooth"),
         ("share from 0 to 2 > 25%", "certainly"),
         ("share from 0 to 2 > 0.35", "possibly"),
         ("share of cash < 21%", "certainly"),
@@ -73,21 +73,20 @@ def test_without_an_interval_or_with_a_flag_nothing_is_certain() -> None:
     error = price(intervals=None, standard_error=0.5)
     rows = checked(results(error), ["mean > 4.01", "mean > 4.03"])
     assert [row.verdict for row in rows] == ["certainly", "possibly"]
-    flagged = price(intervals=IntervalsRecord(0.95, mean=Ends(4.0, 6.0), flags={"mean": "not smooth"}))
+    flagged = price(intervals=held({"certain": "false reports"}, certain={"mean": (4.0, 6.0)}))
     (row,) = checked(results(flagged), ["mean > 1"])
-    assert (row.verdict, row.flag) == ("possibly", "not smooth")
+    assert (row.verdict, row.flag) == ("possibly", "false reports")
 
 
 def test_what_is_certain_at_any_look_is_told_from_what_is_at_one() -> None:
-    ends, wide = Ends(4.0, 6.0), AnyLookRecord(10_000, mean=Ends(3.0, 7.0))
-    intervals = IntervalsRecord(0.95, mean=ends, any_look=wide)
+    intervals = held(certain={"mean": (4.0, 6.0)}, any_look={"mean": (3.0, 7.0)}, narrowest=10_000)
     rows = checked(results(price(intervals=intervals)), ["mean > 2.9", "mean > 3", "mean > 4", "mean < 7.1"])
     at_any_look = "certainly, at any look"
     assert [row.verdict for row in rows] == [at_any_look, "certainly", "possibly", at_any_look]
-    flagged = price(intervals=replace(intervals, flags={"mean": "not smooth"}))
+    flagged = price(intervals=replace(intervals, flags={"certain": "false reports"}))
     assert checked(results(flagged), ["mean > 1"])[0].verdict == "possibly"
-    shares = ManyEnds((0.01, 0.7), (0.3, 0.99))
-    of_shares = replace(paid().intervals, any_look=AnyLookRecord(10_000, frequencies=shares))
+    wide = {"frequencies": [(0.01, 0.3), (0.7, 0.99)]}
+    of_shares = held(certain={"frequencies": [(0.05, 0.2), (0.8, 0.95)]}, any_look=wide, narrowest=10_000)
     (row,) = checked(results(paid(intervals=of_shares)), ["share of card > 5 > 65%"])
     assert row.verdict == at_any_look
 
@@ -95,8 +94,9 @@ def test_what_is_certain_at_any_look_is_told_from_what_is_at_one() -> None:
 def test_an_exit_code_for_any_look_is_not_that_of_one(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    any_look = AnyLookRecord(10_000, mean=Ends(3.0, 7.0))
-    found = results(price(intervals=IntervalsRecord(0.95, mean=Ends(4.0, 6.0), any_look=any_look)))
+    found = results(
+        price(intervals=held(certain={"mean": (4.0, 6.0)}, any_look={"mean": (3.0, 7.0)}, narrowest=10_000))
+    )
     monkeypatch.setattr(check, "read_results", lambda folder: found)
     codes = [
         command("check", "out", condition, "--any-look").code for condition in ("mean > 3.5", "mean > 2")
@@ -203,7 +203,7 @@ def test_numbers_far_from_0_have_the_digits_that_their_interval_tells_apart(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = 1.7e9
-    ends = IntervalsRecord(0.95, mean=Ends(start + 400.0, start + 600.0))
+    ends = held(certain={"mean": (start + 400.0, start + 600.0)})
     found = results(price(mean=start + 500.0, intervals=ends, quantiles=None, ranges=None))
     monkeypatch.setattr(check, "read_results", lambda folder: found)
     monkeypatch.setattr(diff, "read_results", lambda folder: found)

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 from scipy.stats import norm
-from support.estimate_records import paid, price, results
+from support.estimate_records import held, paid, price, results
 
 from ldpbeam.answers.difference import Comparison, compared
-from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord, ManyEnds
 
 #: How many standard errors there are between a number and an end of its interval of 95%.
 WIDE = norm.ppf(0.975)
@@ -35,7 +34,7 @@ def test_results_do_not_differ_from_themselves() -> None:
 
 
 def test_each_number_is_compared_with_the_errors_of_both() -> None:
-    second = price(mean=5.5, intervals=IntervalsRecord(0.95, mean=Ends(5.0, 6.2)))
+    second = price(mean=5.5, intervals=held(certain={"mean": (5.0, 6.2)}))
     found = compared(results(price(), paid()), results(second, paid()))
     errors = errors_of(found)
     # The longer side of an interval counts: it may be cut on the other.
@@ -51,8 +50,8 @@ def test_each_number_is_compared_with_the_errors_of_both() -> None:
 
 
 def test_intervals_that_hold_at_once_have_the_errors_of_each_share() -> None:
-    ends = ManyEnds((0.05, 0.8), (0.2, 0.95))
-    together = IntervalsRecord(0.95, simultaneous=True, frequencies=ends, key_means=ends)
+    ends = [(0.05, 0.2), (0.8, 0.95)]
+    together = held(simultaneous=True, certain={"frequencies": ends, "key_means": ends})
     keys = paid(
         categories=None, keys=("cash", "card > 5"), key_means=(0.1, 0.9), intervals=together,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from support.estimate_records import paid, price, results
+from support.estimate_records import held, paid, price, results
 
 from ldpbeam.charts.over_time import means_over_time
 from ldpbeam.charts.subject import STATES, Subject
@@ -12,7 +12,7 @@ from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.html import page
 from ldpbeam.results.page.warnings import warnings_of
-from ldpbeam.schemas.outputs.records import AlarmRecord, AnyLookRecord, Ends, EstimateRecord
+from ldpbeam.schemas.outputs.records import AlarmRecord, EstimateRecord
 
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]
 
@@ -66,17 +66,16 @@ def test_an_alarm_is_a_mark_over_time_and_its_window_is_still_the_latest_number(
     assert "careful" not in answer.table.columns
 
 
-def test_the_table_of_numbers_has_what_holds_at_any_look() -> None:
-    intervals = price().intervals
-    assert intervals is not None
-    lasting = replace(intervals, any_look=AnyLookRecord(10_000, mean=Ends(3.0, 7.0)))
-    for record, cell in (
-        (price(intervals=lasting), "5.0 (4.0 to 6.0; at any look 3.0 to 7.0)"),
-        (price(), "5.0 (4.0 to 6.0)"),
+def test_the_table_of_numbers_says_when_each_interval_holds() -> None:
+    both = held(certain={"mean": (4.0, 6.0)}, any_look={"mean": (3.0, 7.0)}, narrowest=10_000)
+    for record, name, cell in (
+        (price(intervals=both), "mean", "5.0 (certainly 4.0 to 6.0; at any look 3.0 to 7.0)"),
+        (price(), "mean", "5.0 (certainly 4.0 to 6.0)"),
+        (price(), "quantile 0.5", "3.0 (certainly 1.5 to 5.4; if smooth 2.0 to 5.0)"),
     ):
         (chapter,) = content_of(results(record), {}).chapters
         (row,) = chapter.estimates.rows
-        assert row[chapter.estimates.columns.index("mean")] == cell
+        assert row[chapter.estimates.columns.index(name)] == cell
 
 
 def test_each_state_of_a_window_has_a_shape_of_its_own() -> None:

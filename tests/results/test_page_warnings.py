@@ -5,52 +5,43 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from support.estimate_records import paid, price, results
+from support.estimate_records import held, paid, price, results
 
 from ldpbeam.answers.results import Results, RunResults
 from ldpbeam.charts.subject import Subset
-from ldpbeam.intervals.flags import HIDDEN, LITTLE, OUTSIDE, PAGE
+from ldpbeam.intervals.flags import PAGE, REFUSED_PAYLOADS, UNEXPLAINED
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.html import page
 from ldpbeam.results.page.warnings import Warned, merged, warnings_of
-from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord, IntervalsRecord
+from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord
 
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12)]
 
 
 def flagged(record: EstimateRecord, hour: int, group: str, **flags: str) -> EstimateRecord:
-    intervals = IntervalsRecord(0.95, flags={part.replace("__", " "): flag for part, flag in flags.items()})
     window = {"window_start": HOURS[hour], "window_end": HOURS[hour + 1]}
-    return replace(record, group=group, intervals=intervals, **window)
+    return replace(record, group=group, intervals=held(flags), **window)
 
 
 def test_one_flag_of_many_windows_is_one_warning_that_names_them() -> None:
-    coarse, coarser = (LITTLE.format(detail=detail) for detail in ("9%", "31%"))
-    hidden = HIDDEN.format(value="-20", share="7%")
+    few, more = (REFUSED_PAYLOADS.format(share=share, service="web") for share in ("9%", "31%"))
     records = [
-        flagged(price(), 0, "EWR", distribution=coarse, cdf=coarse, quantiles=coarse),
-        flagged(price(), 1, "JFK", distribution=f"{coarser}; {hidden}"),
+        flagged(price(), 0, "EWR", certain=few),
+        flagged(price(), 1, "JFK", certain=more, if_smooth=UNEXPLAINED),
         flagged(price(), 1, "EWR"),
     ]
     first, second = warnings_of(results(*records))
     assert (first.what, first.where) == (
-        "price, the shape",
+        "price, all intervals",
         "2 of 3: JFK, 20 Nov 2026, 11:00, EWR, 20 Nov 2026, 10:00",
     )
-    assert first.sentence.startswith("the reports show no detail finer than 9% to 31% of the range: ")
-    assert PAGE not in first.sentence and first.sentence.endswith("epsilon.")
-    assert second.where == "1 of 3: JFK, 20 Nov 2026, 11:00"
-    assert second.sentence.startswith("the reports do not tell whether many")
-
-
-def test_flags_of_single_shares_are_one_warning() -> None:
-    flag = OUTSIDE.format(estimator="em")
-    records = [
-        flagged(paid(), hour, "a", frequencies__cash=flag, **{"frequencies__card > 5": flag})
-        for hour in (0, 1)
-    ]
-    (warned,) = warnings_of(results(*records))
-    assert warned.what == "paid, the share of cash and card > 5" and warned.where.startswith("2 of 2: ")
+    assert first.sentence.startswith("9% to 31% of the payloads of web were refused: ")
+    assert PAGE not in first.sentence and first.sentence.endswith("number.")
+    assert (second.what, second.where) == (
+        "price, what holds if people are spread smoothly",
+        "1 of 3: JFK, 20 Nov 2026, 11:00",
+    )
+    assert second.sentence.startswith("no density that was tried explains")
 
 
 def test_sentences_that_differ_in_numbers_are_one() -> None:
@@ -79,7 +70,7 @@ def test_half_of_the_reports_unused_is_the_first_and_loudest_warning() -> None:
 
 
 def test_what_numbers_say_of_themselves_is_folded_into_their_attribute() -> None:
-    records = [flagged(price(), 0, "EWR", mean="outside"), replace(paid(), group="EWR")]
+    records = [flagged(price(), 0, "EWR", certain="outside"), replace(paid(), group="EWR")]
     text = page([content_of(replace(of_counts(late=1), estimates=tuple(records)), {})])
     parts = re.split("<h2>", text)
     assert [part.partition("</h2>")[0] for part in parts[1:]] == [

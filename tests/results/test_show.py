@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.estimate_records import price
+from support.estimate_records import held, price
 
 from ldpbeam.answers.tables import estimate_rows
 from ldpbeam.folders.read import read_results
 from ldpbeam.results import show
 from ldpbeam.results.dead_letters import dead_letters_of
-from ldpbeam.schemas.outputs.records import Ends, IntervalsRecord
 
 KINDS = ("batch", "scheduled", "rollup", "stream")
 
@@ -46,10 +45,10 @@ def test_json_has_every_estimate_and_what_became_of_the_reports(
 def test_numbers_have_the_digits_that_tell_those_of_their_range_apart(
     start: float, edges: tuple[float, ...] | None, mean: str, interval: str
 ) -> None:
-    ends = IntervalsRecord(0.95, mean=Ends(start + 4.12357, start + 6.0))
+    ends = held(certain={"mean": (start + 4.12357, start + 6.0)})
     record = price(mean=start + 5.123457, bucket_edges=edges, quantiles=None, intervals=ends)
     (row,) = estimate_rows([record])[1]
-    assert (row["mean"], row["interval of mean"]) == (mean, interval)
+    assert (row["mean"], row["certain mean"]) == (mean, interval)
 
 
 def test_people_see_the_table_the_accounting_and_what_to_look_at(
@@ -59,8 +58,8 @@ def test_people_see_the_table_the_accounting_and_what_to_look_at(
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("study everything, run ")
     for text in (
-        "interval of mean",
-        "An interval of a mean holds the truth in 95% of all samples.",
+        "certain mean",
+        "certain mean: an interval that holds the truth in 95% of all samples, whatever people's values are",
         "1,201 reports in = 1,200 used + 0 duplicates + 0 late + 0 out of range + 1 dead letters",
         "no user id",
         "users spent epsilon 4 at most",
@@ -80,7 +79,7 @@ def test_the_table_fits_a_terminal(
 
     monkeypatch.setattr(show, "Console", lambda: Console(width=80, force_terminal=True, color_system=None))
     lines = command("show", folders["batch"]).out.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
-    table = lines[1 : next(i for i, line in enumerate(lines) if line.startswith("An interval of a mean"))]
+    table = lines[1 : next(i for i, line in enumerate(lines) if line.startswith("certain mean: "))]
     assert len(table) > 20 and max(map(len, table)) <= 80
 
 

@@ -23,11 +23,12 @@ from ldpbeam import (
     build_mechanism,
     empty,
 )
+from ldpbeam.certainty import Intervals, by_condition
 from ldpbeam.domains import KeyValues
-from ldpbeam.estimators.estimate import Intervals
 from ldpbeam.mechanisms import PrivKV
 from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.estimates import estimate_record, json_fields, write_json_lines
+from ldpbeam.schemas.outputs.older import as_today
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, StudyAttribute, Summary
@@ -65,13 +66,16 @@ DISTRIBUTION = Estimate(
     details={"joint_buckets": 8, "information_kept": {"s": 0.5}},
     intervals=Intervals(
         0.9,
-        mean=(2.0, 3.5),
-        variance=(1.25, 2.0),
-        quantiles=np.array([[0.5, 1.5], [1.75, 2.25]]),
-        ranges=np.array([[0.25, 0.5]]),
-        distribution=np.array([[0.25, 0.75], [0.0, 0.5], [0.125, 0.375], [0.0, 0.25]]),
+        ends=by_condition(
+            certain={"mean": (2.0, 3.5), "variance": (1.25, 2.0)},
+            if_smooth={
+                "quantiles": [[0.5, 1.5], [1.75, 2.25]],
+                "ranges": [[0.25, 0.5]],
+                "distribution": [[0.25, 0.75], [0.0, 0.5], [0.125, 0.375], [0.0, 0.25]],
+            },
+        ),
         methods={"mean": "sums"},
-        flags={"distribution": "smooth"},
+        flags={"if_smooth": "unexplained"},
     ),
 )
 MEAN = Estimate("ivw", ("s",), 10, None, mean=2.5, standard_error=0.125)
@@ -84,8 +88,8 @@ FREQUENCIES = Estimate(
     intervals=Intervals(
         0.95,
         simultaneous=True,
-        distribution=np.array([[0.5, 1.0], [0.25, 0.75], [0.0, 0.25]]),
-        methods={"distribution": "shares"},
+        ends=by_condition(certain={"frequencies": [[0.5, 1.0], [0.25, 0.75], [0.0, 0.25]]}),
+        methods={"frequencies": "shares"},
     ),
 )
 
@@ -105,9 +109,10 @@ KEY_MEANS = Estimate(
     key_means=np.array([2.5, 7.5]),
     intervals=Intervals(
         0.95,
-        frequencies=np.array([[0.5, 1.0], [0.0, 0.25]]),
-        key_means=np.array([[2.0, 3.0], [0.0, 10.0]]),
-        flags={"key_means": "few"},
+        ends=by_condition(
+            certain={"frequencies": [[0.5, 1.0], [0.0, 0.25]], "key_means": [[2.0, 3.0], [0.0, 10.0]]}
+        ),
+        flags={"certain": "false reports"},
     ),
 )
 
@@ -161,12 +166,9 @@ def test_no_time_loses_a_millisecond(milliseconds: int) -> None:
 
 def test_quantiles_whose_levels_are_close_are_all_there() -> None:
     levels = (0.1234567, 0.1234568, 0.9999999)
-    ends = np.array([[0.5, 1.5], [0.5, 1.5], [5.0, 6.0]])
-    answer = replace(DISTRIBUTION, intervals=Intervals(0.95, quantiles=ends))
-    record = estimate_record(study_of(NUMBERS, *levels), snapshot(NUMBERS), "all", answer)
-    assert record.quantiles is not None and record.intervals is not None
-    names = ["0.1234567", "0.1234568", "0.9999999"]
-    assert [*record.quantiles] == [*(record.intervals.quantiles or ())] == names
+    record = estimate_record(study_of(NUMBERS, *levels), snapshot(NUMBERS), "all", DISTRIBUTION)
+    assert record.quantiles is not None
+    assert [*record.quantiles] == ["0.1234567", "0.1234568", "0.9999999"]
 
 
 def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() -> None:
@@ -199,13 +201,19 @@ def test_a_distribution_of_numbers_comes_with_its_edges_quantiles_and_moments() 
         "intervals": {
             "level": 0.9,
             "simultaneous": False,
-            "mean": {"low": 2.0, "high": 3.5},
-            "variance": {"low": 1.25, "high": 2.0},
-            "quantiles": {"0.25": {"low": 0.5, "high": 1.5}, "0.5": {"low": 1.75, "high": 2.25}},
-            "ranges": {"low": [0.25], "high": [0.5]},
-            "distribution": {"low": [0.25, 0.0, 0.125, 0.0], "high": [0.75, 0.5, 0.375, 0.25]},
+            "ends": {
+                "certain": {
+                    "mean": {"low": [2.0], "high": [3.5]},
+                    "variance": {"low": [1.25], "high": [2.0]},
+                },
+                "if_smooth": {
+                    "quantiles": {"low": [0.5, 1.75], "high": [1.5, 2.25]},
+                    "ranges": {"low": [0.25], "high": [0.5]},
+                    "distribution": {"low": [0.25, 0.0, 0.125, 0.0], "high": [0.75, 0.5, 0.375, 0.25]},
+                },
+            },
             "methods": {"mean": "sums"},
-            "flags": {"distribution": "smooth"},
+            "flags": {"if_smooth": "unexplained"},
         },
     }
 
@@ -237,12 +245,12 @@ def test_top_lists_the_most_frequent_and_ties_keep_their_order() -> None:
         (
             [0.05, 0, 0, 0],
             [0.1, 0.016, 0.5, 0.5],
-            "5% to 10% of people are at the low end of the domain, 0 to 2;",
+            "if others are spread smoothly, 5% to 10% of people are at the low end of the domain, 0 to 2;",
         ),
         (
             [0, 0, 0, 0.4],
             [0.5, 0.5, 0.13, 0.5],
-            "40% to 50% of people are at the high end of the domain, 6 to 8;",
+            "if others are spread smoothly, 40% to 50% of people are at the high end of the domain, 6 to 8;",
         ),
         ([0.05, 0, 0, 0.009], [0.1, 0.017, 0.001, 0.1], None),
     ],
@@ -260,10 +268,14 @@ def test_very_many_people_with_one_answer_are_noted(share: float, said: str | No
 
 def noted(attribute: Attribute, least: list[float], most: list[float]) -> str | None:
     """The beginning of the only note of an estimate whose shares have these intervals."""
+    numbers = attribute is NUMBERS
+    ends = {"distribution" if numbers else "frequencies": np.array([least, most]).T}
     answer = replace(
         DISTRIBUTION,
         distribution=np.full(len(least), 1 / len(least)),
-        intervals=Intervals(0.95, distribution=np.array([least, most]).T),
+        intervals=Intervals(
+            0.95, ends=by_condition(if_smooth=ends) if numbers else by_condition(certain=ends)
+        ),
     )
     notes = estimate_record(study_of(attribute), snapshot(attribute), "e", answer).notes
     return next((note.partition(";")[0] + ";" for note in notes), None)
@@ -288,7 +300,7 @@ def test_categories_come_with_their_frequencies_even_negative_ones() -> None:
     assert record["intervals"] == {
         "level": 0.95,
         "simultaneous": True,
-        "frequencies": {"low": [0.5, 0.25, 0.0], "high": [1.0, 0.75, 0.25]},
+        "ends": {"certain": {"frequencies": {"low": [0.5, 0.25, 0.0], "high": [1.0, 0.75, 0.25]}}},
         "methods": {"frequencies": "shares"},
         "flags": {},
     }
@@ -309,6 +321,48 @@ def test_the_run_is_named_last_where_it_is_given() -> None:
 
 def test_a_line_is_read_as_the_estimate_that_was_written() -> None:
     assert [read_record(EstimateRecord, line) for line in lines_of(ESTIMATES)] == ESTIMATES
+
+
+def test_a_line_of_an_earlier_version_is_read_as_this_version_writes_it() -> None:
+    """Its intervals of quantiles were of the model, with certain ones beside them, and flags by number."""
+    one, two = {"low": 1.0, "high": 2.0}, {"low": 0.5, "high": 3.0}
+    old = {
+        "level": 0.9, "simultaneous": False, "mean": one, "quantiles": {"0.5": one},
+        "ranges": {"low": [0.1], "high": [0.2]}, "distribution": {"low": [0.0], "high": [1.0]},
+        "cdf": {"at": [0.0], "low": [0.1], "high": [0.2]},
+        "strict": {"cdf": {"at": [0.0], "low": [0.0], "high": [0.3]}, "quantiles": {"0.5": two},
+                   "ranges": {"low": [0.0], "high": [0.5]}},
+        "any_look": {"reports": 300, "mean": two},
+        "methods": {"mean": "unbiased reports", "quantiles": "posterior"},
+        "flags": {"quantiles": "spikes", "strict": "some are false"},
+    }  # fmt: skip
+    line = as_today(json.dumps({**RECORDS[0], "intervals": old}).encode())
+    found = read_record(EstimateRecord, line).intervals
+    assert found is not None and (found.level, found.narrowest, list(found.at)) == (0.9, 300, [0.0])
+    assert found.flags == {"certain": "some are false", "if_smooth": "spikes"}
+    held = {condition: {*parts} for condition, parts in found.ends.items()}
+    bounded = {"quantiles", "ranges", "cdf"}
+    assert held == {
+        "certain": {"mean", *bounded}, "if_smooth": {"distribution", *bounded}, "any_look": {"mean"}
+    }  # fmt: skip
+    for part, condition, ends in (
+        ("mean", "certain", [1.0, 2.0]), ("mean", "any_look", [0.5, 3.0]), ("cdf", "certain", [0.0, 0.3]),
+        ("quantiles", "certain", [0.5, 3.0]), ("quantiles", "if_smooth", [1.0, 2.0]),
+    ):  # fmt: skip
+        assert found.ends[condition][part].columns.tolist() == [ends]
+
+
+def test_an_earlier_version_wrote_the_ends_for_the_largest_share_in_top() -> None:
+    top = [{"name": "red", "frequency": 0.75, "low": 0.4, "high": 1.0}]
+    old = {"level": 0.95, "frequencies": {"low": [0.5, 0.25, 0.0], "high": [1.0, 0.75, 0.25]}}
+    line = json.dumps({**RECORDS[2], "top": top, "intervals": old}).encode()
+    found = read_record(EstimateRecord, as_today(line)).intervals
+    assert found is not None and found.ends["largest"]["frequencies"].columns.tolist() == [[0.4, 1.0]]
+
+
+def test_lines_of_this_version_and_what_is_no_estimate_stay_as_they_are() -> None:
+    for line in (*lines_of(ESTIMATES), b"{", b'{"intervals": {"mean": 3}}', b'["intervals": {}]'):
+        assert as_today(line) == line
 
 
 def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes() -> None:

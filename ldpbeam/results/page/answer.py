@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from ldpbeam import words
 from ldpbeam.answers.named_numbers import Numbers, normal_quantile, numbers_of
+from ldpbeam.certainty import IF_SMOOTH
 from ldpbeam.charts.names import values_of
 from ldpbeam.charts.subject import MOST_PANELS, Subject, Subset, state_of
 from ldpbeam.results.page.html import Answer, table_of
@@ -36,7 +36,7 @@ class _Known(NamedTuple):
     @property
     def ends(self) -> tuple[float, float] | None:
         """The interval."""
-        low, high = float(self.part.low[0]), float(self.part.high[0])
+        low, high = self.part.under(IF_SMOOTH)[0].tolist()
         return None if math.isnan(low) else (low, high)
 
     @property
@@ -49,7 +49,7 @@ class _Known(NamedTuple):
     def careful(self) -> str:
         """Why the number, or its window, needs care; empty if nothing says so."""
         state = state_of(self.record)
-        return state if state != "complete" else "flagged" if self.part.flags[0] else ""
+        return state if state != "complete" else "flagged" if self.part.flag(IF_SMOOTH) else ""
 
 
 class _Difference(NamedTuple):
@@ -136,11 +136,7 @@ def _part(record: EstimateRecord, name: str) -> Numbers | None:
     """The number of an estimate by its name; None if it has not this number."""
     for part in numbers_of(record):
         if name in part.names:
-            at = slice(part.names.index(name), part.names.index(name) + 1)
-            columns = {
-                column: getattr(part, column)[at] for column in ("values", "low", "high", "errors", "flags")
-            }
-            return replace(part, names=[name], **columns)
+            return part.only(part.names.index(name))
     return None
 
 
@@ -159,7 +155,7 @@ def _differences(pairs: Mapping[_Key, tuple[_Known, _Known]], dependent: bool) -
         value = two.value - one.value
         ends = value - error, value + error
         if not math.isnan(ends[0]):
-            found[key] = _Difference(value, ends, bool(one.part.flags[0] or two.part.flags[0]))
+            found[key] = _Difference(value, ends, bool(one.part.flag(IF_SMOOTH) or two.part.flag(IF_SMOOTH)))
     return found
 
 

@@ -12,6 +12,7 @@ from ldpbeam.answers.people import People
 from ldpbeam.answers.results import Results
 from ldpbeam.answers.tables import why_none
 from ldpbeam.answers.truth import Truth, truth_of
+from ldpbeam.certainty import ANY_LOOK, IF_SMOOTH, LARGEST
 from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.names import most_frequent, values_of
 from ldpbeam.charts.subject import Subject, Subset, span_name
@@ -143,15 +144,26 @@ def _estimates(subject: Subject, most: int) -> Table:
     return table_of(filled, {*names} - {"window", "group", "estimate"}, optional=names)
 
 
+#: How the intervals of a number are told from each other.
+_HOW = {"certainly": LARGEST, "if smooth": IF_SMOOTH, "at any look": ANY_LOOK}
+
+
 def _cell(part: Numbers, place: int) -> str:
-    """A number with its interval, and with what is certain of it and what holds at any look."""
-    share, value = part.family in ("ranges", "shares"), float(part.values[place])
-    low, high = float(part.low[place]), float(part.high[place])
-    if math.isnan(low):
-        return words.rounded(value, share=share)
-    said = [words.rounded_ends((low, high), share=share)]
-    for how, columns in (("certainly", part.strict), ("at any look", part.any_look)):
-        if columns is not None and not math.isnan(columns[place, 0]):
-            lowest, highest = columns[place].tolist()
-            said.append(f"{how} {words.rounded_ends((lowest, highest), share=share)}")
-    return f"{words.rounded(value, (low, high), share=share)} ({'; '.join(said)})"
+    """A number with its intervals: what is certain of it, if people are spread smoothly, and at any look.
+
+    The certain interval of one of the largest shares holds for the largest.
+    """
+    share = part.family in ("ranges", "shares")
+    ends = {
+        how: part.under(condition)[place].tolist()
+        for how, condition in _HOW.items()
+        if condition in part.ends or condition == LARGEST
+    }
+    said = [
+        f"{how} {words.rounded_ends((low, high), share=share)}".strip()
+        for how, (low, high) in ends.items()
+        if not math.isnan(low)
+    ]
+    low, high = part.under(IF_SMOOTH)[place].tolist()
+    number = words.rounded(float(part.values[place]), None if math.isnan(low) else (low, high), share=share)
+    return f"{number} ({'; '.join(said)})" if said else number

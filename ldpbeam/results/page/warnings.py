@@ -23,12 +23,8 @@ MOST_NAMED = 5
 MOST_SAID = 12
 #: From this share of unused reports on, nothing is more important.
 MOST_UNUSED = 0.5
-#: What a reader calls the parts of an estimate whose intervals have flags.
-_PARTS = {
-    "mean": "the mean", "variance": "the variance", "frequencies": "shares", "key_means": "means of keys",
-    "strict": "strict intervals",
-    **dict.fromkeys(("distribution", "cdf", "quantiles", "ranges"), "the shape"),
-}  # fmt: skip
+#: What a reader calls the intervals that have flags, by the condition under which they hold.
+_INTERVALS = {"certain": "all intervals", "if_smooth": "what holds if people are spread smoothly"}
 #: Numbers with their signs; a minus behind a letter or digit is none.
 _NUMBERS = re.compile(r"(?:(?<!\w)-)?\d+(?:,\d{3})*(?:\.\d+)?%?")
 
@@ -211,7 +207,7 @@ def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
         if not record.converged:
             said.append((record.name, "stopped before it converged"))
         for part, flags in (record.intervals.flags if record.intervals is not None else {}).items():
-            said += [(_part(part), flag) for flag in re.split(rf" \({PAGE}\)(?:; |$)", flags) if flag]
+            said += [(_INTERVALS[part], flag) for flag in re.split(rf" \({PAGE}\)(?:; |$)", flags) if flag]
         for part, text in said:
             kinds.setdefault((record.attribute, _NUMBERS.sub("", text)), []).append((part, text, subset))
     most = sorted(kinds.items(), key=lambda kind: -len({subset for *_, subset in kind[1]}))
@@ -231,13 +227,6 @@ def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
         )
     if len(kinds) > MOST_SAID:
         yield Warned(f"{len(kinds) - MOST_SAID:,} more warnings are in the output.")
-
-
-def _part(name: str) -> str:
-    """What a reader calls a part of an estimate, or one number of it."""
-    kind, _, of = name.partition(" ")
-    single = {"frequencies": "the share", "key_means": "the mean"}
-    return f"{single[kind]} of {of}" if of and kind in single else _PARTS.get(kind, kind)
 
 
 def merged(texts: Sequence[str]) -> str:

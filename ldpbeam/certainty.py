@@ -1,0 +1,88 @@
+"""The intervals of an estimate's numbers: one value, from the solver to every file, table and sentence."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldpbeam.domains import Floats
+
+#: When an interval holds: whatever people's values are, if people are spread smoothly, at every look at
+#: reports that become more, and of numbers in the order of their size.
+CERTAIN, IF_SMOOTH, ANY_LOOK, LARGEST = "certain", "if_smooth", "any_look", "largest"
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The low and the high end of the interval of each of some numbers, in the unit of the numbers."""
+
+    low: Sequence[float]
+    high: Sequence[float]
+
+    def __post_init__(self) -> None:
+        # A run holds all its estimates: 8 bytes for a number instead of 32.
+        for name in ("low", "high"):
+            object.__setattr__(self, name, array("d", getattr(self, name)))
+
+    @classmethod
+    def of(cls, columns: ArrayLike) -> Ends:
+        """The ends of columns of shape (numbers, 2), or of one interval of shape (2,)."""
+        low, high = np.asarray(columns, dtype=np.float64).reshape(-1, 2).T
+        return cls(low.tolist(), high.tolist())
+
+    @property
+    def columns(self) -> Floats:
+        """The ends, shape (numbers, 2)."""
+        return np.column_stack((self.low, self.high))
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """The intervals of the numbers of one estimate.
+
+    Attributes:
+        level: the share of all samples in which an interval holds the truth.
+        simultaneous: as in :class:`ldpbeam.intervals.WantedIntervals`.
+        ends: the ends by the condition under which they hold (``certain``, ``if_smooth``, ``any_look``,
+            ``largest``), and then by the numbers that they are of, as an estimate's fields are called:
+            ``mean``, ``variance``, ``quantiles``, ``ranges``, ``distribution``, ``frequencies`` (of
+            categories and keys), ``key_means``, and ``cdf``. Those of ``largest`` are in descending order of
+            the numbers, all others in the order of the field.
+        at: the values of a number up to which ``cdf`` bounds shares of people, ascending, in its unit.
+        narrowest: near this many reports the ends at every look are narrowest; None where there are none.
+        methods: how certain intervals are computed, or why there are none, by what they are of; and how those
+            of ``if_smooth`` and ``any_look`` are.
+        flags: why the intervals of a condition may hold the truth less often than their level. What is said
+            of certain ones is true of all.
+    """
+
+    level: float
+    simultaneous: bool = False
+    ends: dict[str, dict[str, Ends]] = field(default_factory=dict)
+    at: Sequence[float] = ()
+    narrowest: int | None = None
+    methods: dict[str, str] = field(default_factory=dict)
+    flags: dict[str, str] = field(default_factory=dict)
+
+    def of(self, part: str, condition: str = CERTAIN) -> Floats | None:
+        """The ends of some numbers, shape (numbers, 2); None if they have none under the condition.
+
+        An interval that needs no smoothness is both the certain one and the one of smooth people.
+        """
+        under = self.ends.get(condition, {})
+        if condition == IF_SMOOTH and part not in under:
+            return self.of(part)
+        return under[part].columns if part in under else None
+
+
+def by_condition(**ends: Mapping[str, ArrayLike | None]) -> dict[str, dict[str, Ends]]:
+    """Ends by condition and by what they are of, without what is None."""
+    held = {
+        condition: {part: Ends.of(columns) for part, columns in parts.items() if columns is not None}
+        for condition, parts in ends.items()
+    }
+    return {condition: parts for condition, parts in held.items() if parts}
