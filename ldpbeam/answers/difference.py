@@ -77,6 +77,11 @@ class Difference:
         """Whether the difference is beyond its error."""
         return self.verdict.startswith(SIGNS)
 
+    @property
+    def beyond_if_smooth(self) -> bool:
+        """Whether it is if people are spread smoothly."""
+        return self.beyond or (self.verdict.startswith("perhaps") and not self.flag)
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -50,7 +50,8 @@ def diff_command(options: argparse.Namespace) -> int:
     if between is not None:
         for sentence in between.sentences:
             note(sentence)
-    code = DIFFERS if comparison.differs else DONE
+    smooth = options.if_smooth and any(own.beyond_if_smooth for own in comparison.differences)
+    code = DIFFERS if comparison.differs or smooth else DONE
     document(_as_json(comparison, between))
     names = names_of([record for each in results for record in each.estimates])
     _print(comparison, folders, between, names)
@@ -111,7 +112,7 @@ def _print(
     rows = [
         difference
         for difference in comparison.differences
-        if difference.beyond
+        if difference.beyond_if_smooth
         or difference.family == "means"
         or (between is not None and difference.family != "value buckets")
     ]
@@ -237,6 +238,7 @@ def _as_json(comparison: Comparison, between: PairComparison | None) -> dict[str
                 "verdict": difference.verdict,
                 "any_look": difference.any_look,
                 "beyond": difference.beyond,
+                "beyond_if_smooth": difference.beyond_if_smooth,
                 "flag": difference.flag,
                 **({} if between is None else _more(difference)),
             }

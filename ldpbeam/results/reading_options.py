@@ -55,6 +55,10 @@ def diff(parser: Parser) -> None:
         help="two groups of one folder, or more, of which every pair is compared; without names, all groups; "
         "'' stands for the reports without one",
     )  # fmt: skip
+    group.add_argument(
+        "--if-smooth", action="store_true",
+        help="the exit code is 1 also for numbers that are higher or lower if people are spread smoothly",
+    )  # fmt: skip
 
 
 def check(parser: Parser) -> None:

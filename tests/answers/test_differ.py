@@ -27,3 +27,5 @@ def test_a_quantile_differs_only_if_certain_intervals_do_not_meet(
         one for one in compared(results(first), results(second)).differences if one.number == "quantile 0.5"
     )
     assert of_median.beyond == beyond
+    # If people are spread smoothly, it is known to a tenth.
+    assert of_median.beyond_if_smooth

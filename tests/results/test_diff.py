@@ -14,6 +14,7 @@ from scipy.stats import norm
 from support.estimate_records import held, paid, price, results
 
 from ldpbeam.answers.difference import Comparison, compared
+from ldpbeam.results import diff
 
 #: How many standard errors there are between a number and an end of its interval of 95%.
 WIDE = norm.ppf(0.975)
@@ -109,6 +110,23 @@ def test_numbers_without_an_error_are_not_judged() -> None:
     found = compared(results(paid(intervals=None)), results(paid(frequencies=(0.9, 0.1))))
     assert [(own.error, own.beyond) for own in found.differences] == [(None, False)] * 2
     assert not found.differs
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--if-smooth",), 1)])
+def test_the_exit_code_counts_what_differs_if_people_are_smooth_where_it_is_asked_to(
+    options: tuple[str, ...], code: int, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Medians that are known to 1 if people are smooth lie 4 apart, and certain intervals of them meet."""
+    sides = {
+        name: results(price(
+            mean=None, ranges=None, quantiles={"0.5": value},
+            intervals=held(certain={"quantiles": (1, 9)}, if_smooth={"quantiles": (value - 1, value + 1)}),
+        ))
+        for name, value in (("one", 3.0), ("two", 7.0))
+    }  # fmt: skip
+    monkeypatch.setattr(diff, "read_results", sides.__getitem__)
+    ran = command("diff", "one", "two", *options)
+    assert (ran.code, ran.err) == (code, "") and "perhaps higher" in ran.out
 
 
 def test_the_command_says_what_differs(folders: dict[str, Path], tmp_path: Path, command: Any) -> None:
