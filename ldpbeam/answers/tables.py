@@ -147,11 +147,11 @@ def _row(record: EstimateRecord) -> dict[str, str]:
             for share, name, mean in triples[:3]
         )
     if record.pair is not None:
-        row["dependence"] = _dependence(record.pair)
+        row["dependence"] = dependence_of(record.pair)
     return row
 
 
-def _dependence(pair: PairRecord) -> str:
+def dependence_of(pair: PairRecord) -> str:
     """How two attributes depend on each other, in words."""
     sure = f"p = {pair.p_value:.2g}" if pair.p_value >= 1e-4 else "p < 0.0001"
     name = "correlation" if pair.correlation else "mutual information"

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from ldpbeam.answers.tables import dependence_of
 from ldpbeam.charts.figures import Figure, of
 from ldpbeam.charts.subject import Subject
 from ldpbeam.schemas.outputs.records import AxisRecord, PairRecord
@@ -42,7 +43,7 @@ def tables(subject: Subject) -> Figure | None:
         panels=[panel.title for panel in panels],
         height=HEIGHT,
         caption=" ".join(["Pale cells have few people.", *left_out]),
-        summary=[_sentence(title, pair) for title, pair in pairs],
+        summary=[": ".join(filter(None, (title, dependence_of(pair)))) + "." for title, pair in pairs],
     )
 
 
@@ -68,16 +69,3 @@ def _place(name: str, axis: AxisRecord, group: int) -> dict[str, Any]:
     if axis.edges is None:
         return {name: axis[group]}
     return {name: axis.edges[group], f"{name}_end": axis.edges[group + 1]}
-
-
-def _sentence(title: str, pair: PairRecord) -> str:
-    """How sure the dependence is, in words."""
-    where = f"{', '.join(title.splitlines())}: " if title else ""
-    if pair.p_value >= 0.05:
-        return f"{where}the reports show no dependence (p = {pair.p_value:.2g})."
-    number = pair.correlation
-    ends = (
-        f", from {number.low[0]:.2f} to {number.high[0]:.2f}" if number and number.low and number.high else ""
-    )
-    of_numbers = f" Their correlation is {number.value[0]:.2f}{ends}." if number else ""
-    return f"{where}the two depend on each other (p = {max(pair.p_value, 1e-4):.2g} or less).{of_numbers}"

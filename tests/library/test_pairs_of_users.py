@@ -122,6 +122,29 @@ def test_statistics_of_pairs_merge() -> None:
     assert merge([statistic(lambda user: user % 3 == 0), statistic(lambda user: user % 3 > 0)]) == whole
 
 
+def test_counts_of_pairs_are_those_of_reports() -> None:
+    grr = {"services": {"app": {"mechanism": "grr", "epsilon": 1}}}
+    attributes = {
+        "region": {"domain": {"categories": ["north", "south"]}, **grr},
+        "party": {"domain": {"categories": ["red", "blue", "green"]}, **grr},
+    }
+    study = study_of(attributes=attributes, pairs={"both": ["region", "party"]})
+    values = np.random.default_rng(5).integers(0, 2, 900)
+    tables = [table(study, name, "app", range(900), values) for name in attributes]
+    seen, counts = np.unique(np.stack([one["payload"] for one in tables]), axis=1, return_counts=True)
+    counted = {
+        "attribute": "both",
+        "region/app": seen[0],
+        "party/app": seen[1],
+        "count": counts,
+    }
+    found, wanted = (
+        next(each for each in estimates if each.pair)
+        for estimates in (ldp.estimate(study, counts=counted), ldp.estimate(study, tables))
+    )
+    assert found.pair == wanted.pair and found.users == 900
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

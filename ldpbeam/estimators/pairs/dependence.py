@@ -301,7 +301,11 @@ def draws(
         heights = np.broadcast_to(u @ fit.coefficients @ v.T, (len(rows), len(first), len(second)))
         moved = solve_triangular(fit.root.T, rng.standard_normal((len(fit.root), len(rows))))
         tangents = _tangents(fit.table, u, v, first, second)[fit.free.ravel()]
-        # Relative to the mode, so that rows with few people in a draw have as little noise.
-        noise = np.tensordot(moved.T, tangents / fit.table, 1)
-        tables[rows] = scaled(heights, margins[0][rows], margins[1][rows], SCALINGS_OF_DRAWS) * (1.0 + noise)
+        tables[rows] = scaled(heights, margins[0][rows], margins[1][rows], SCALINGS_OF_DRAWS)
+        # Rows and columns with fewer people in a draw have as much less noise.
+        fewer = [
+            np.minimum(drawn[rows] / at, 1.0) for drawn, at in zip(margins, (first, second), strict=True)
+        ]
+        noise = np.tensordot(moved.T, tangents, 1)
+        tables[rows] += noise * fewer[0][:, :, None] * fewer[1][:, None, :]
     return tables
