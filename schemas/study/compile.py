@@ -51,6 +51,7 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
     if model.most_reports and (model.duplicates == "keep" or model.repeats == "first"):
         raise ValueError("most_reports: it needs duplicates: drop and repeats: all")
     _check_places(model)
+    described = {name: _described(each, model, folder) for name, each in model.attributes.items()}
     compiled = {
         attribute.name: attribute
         for name, described in model.attributes.items()
@@ -58,15 +59,10 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
     }
     study = Study(
         name=model.study,
-        attributes={
-            name: _described(described, model, folder) for name, described in model.attributes.items()
-        },
+        attributes=described,
         compiled=compiled | {pair.name: pair for pair in compile_pairs(model, compiled)},
         fingerprint=_fingerprint(model),
-        pairs={
-            name: StudyAttribute({}, {"auto": WantedEstimate("auto", (), {}, _intervals(model))})
-            for name in model.pairs or ()
-        },
+        pairs={key: _of_pair(model, names, described) for key, names in (model.pairs or {}).items()},
         windows=None if model.windows is None else model.windows.windows,
         groups=None if model.groups is None else Groups(model.groups.field, model.groups.at_most),
         publish=_publish(model),
@@ -233,6 +229,14 @@ def _place(field: str | None) -> tuple[str, int] | None:
         return None
     name, _, place = field.removesuffix("]").rpartition("[")
     return name, int(place)
+
+
+def _of_pair(
+    model: StudyModel, names: Sequence[str], described: Mapping[str, StudyAttribute]
+) -> StudyAttribute:
+    """What is said of the pairs of some attributes: their services are called ``attribute/service``."""
+    services = {f"{name}/{key}": of for name in names for key, of in described[name].services.items()}
+    return StudyAttribute(services, {"auto": WantedEstimate("auto", tuple(services), {}, _intervals(model))})
 
 
 def _service(model: ServiceModel) -> Service:

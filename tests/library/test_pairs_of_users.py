@@ -122,6 +122,26 @@ def test_statistics_of_pairs_merge() -> None:
     assert merge([statistic(lambda user: user % 3 == 0), statistic(lambda user: user % 3 > 0)]) == whole
 
 
+def test_means_are_of_the_values_and_not_of_their_logarithms() -> None:
+    grr = {"services": {"app": {"mechanism": "grr", "epsilon": 6}}}
+    wave = {"services": {"app": {"mechanism": "square_wave", "epsilon": 6}}}
+    attributes = {
+        "pay": {"domain": {"numeric": [1, 10_000], "scale": "log"}, "buckets": 64, **wave},
+        "side": {"domain": {"categories": ["left", "right"]}, **grr},
+    }
+    study = study_of(attributes=attributes, pairs={"both": ["pay", "side"]})
+    rng = np.random.default_rng(6)
+    right = rng.integers(0, 2, 4_000)
+    logs = np.clip(0.4 + 0.3 * right + 0.05 * rng.standard_normal(4_000), 0, 1)
+    tables = [
+        table(study, "pay", "app", range(4_000), logs),
+        table(study, "side", "app", range(4_000), right),
+    ]
+    pair = ldp.estimate(study, tables).only(attribute="both")[0].pair
+    assert pair is not None and pair.given[1].means is not None
+    assert pair.given[1].means.value[1] == pytest.approx((10_000.0**logs)[right == 1].mean(), rel=0.15)
+
+
 def test_counts_of_pairs_are_those_of_reports() -> None:
     grr = {"services": {"app": {"mechanism": "grr", "epsilon": 1}}}
     attributes = {

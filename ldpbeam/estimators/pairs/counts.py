@@ -112,7 +112,7 @@ def _half(
     rows = _rows(attribute, cells, fine, starts)
     values = None
     if isinstance(attribute.domain, Numeric):
-        middles = attribute.domain.from_unit(attribute.domain.middles(len(fine)))
+        middles = attribute.domain.at(attribute.domain.middles(len(fine)))
         values = np.add.reduceat(fine * middles, starts[:-1]) / np.add.reduceat(fine, starts[:-1])
     margins = _drawn(question, rows, users, margin, starts, rng, many)
     return Half(attribute, Side(margin, ordered), rows, starts, values, margins)
